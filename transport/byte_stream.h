@@ -1,0 +1,67 @@
+#ifndef SKIFF_TRANSPORT_BYTE_STREAM_H_
+#define SKIFF_TRANSPORT_BYTE_STREAM_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace skiff::transport {
+
+enum class IoStatus : uint8_t {
+  kOk,          // `bytes` moved; may be fewer than asked for.
+  kWouldBlock,  // Nothing moved; the observer is told when trying again makes sense.
+  kClosed,      // Read: the peer ended its side. Write: the stream is closed.
+  kError,       // The stream is dead; error() says why.
+};
+
+struct IoResult {
+  IoStatus status;
+  size_t bytes;
+};
+
+// Told about readiness, always from the reactor's turn and never from inside a
+// ByteStream call. Edge semantics: one call after each kWouldBlock at most, so
+// read (or write) until kWouldBlock or remember that you have not.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  virtual void OnReadable() = 0;
+  virtual void OnWritable() = 0;
+};
+
+// An ordered, reliable stream of bytes: TCP, or the simulator's. Belongs to one
+// reactor; not thread-safe. Destroying it closes it at once.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+
+  // `observer` (not owned, may be null) must outlive the stream or be replaced.
+  // A new observer is told OnReadable and OnWritable once, soon.
+  virtual void SetObserver(StreamObserver* observer) = 0;
+
+  // Moves bytes without blocking. Allowed at any time, also speculatively.
+  // At most kMaxIov entries are used of a longer list.
+  virtual IoResult Readv(absl::Span<const iovec> to) = 0;
+  virtual IoResult Writev(absl::Span<const iovec> from) = 0;
+  static constexpr size_t kMaxIov = 1024;
+
+  // Ends our direction after what was written (FIN); reading goes on.
+  virtual void ShutdownWrite() = 0;
+  // Drops the connection hard (RST where the transport has one).
+  virtual void Abort() = 0;
+
+  // Why the stream died; OK while it lives.
+  virtual absl::Status error() const = 0;
+
+  // Numeric `host:port` forms, for logs and portal choice.
+  virtual std::string local_address() const = 0;
+  virtual std::string peer_address() const = 0;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_BYTE_STREAM_H_

@@ -1,0 +1,48 @@
+#ifndef SKIFF_TRANSPORT_EPOLL_REACTOR_H_
+#define SKIFF_TRANSPORT_EPOLL_REACTOR_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/reactor.h"
+
+namespace skiff::transport {
+
+struct EpollReactorOptions {
+  // Spin for this long after the last event before sleeping in epoll_wait().
+  // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep (polling).
+  absl::Duration spin = absl::ZeroDuration();
+  // Events taken from the kernel in one turn.
+  int max_events_per_turn = 64;
+};
+
+// The reactor over epoll. Drive it in one of two ways:
+//  - Skiff's own thread: Run() until Stop();
+//  - the caller's loop: wait until fd() is readable or NextDeadline() passes, then
+//    call Poll(). A busy poller or spin option makes NextDeadline() the past.
+class EpollReactor : public Reactor {
+ public:
+  static absl::StatusOr<std::unique_ptr<EpollReactor>> Create(
+      const EpollReactorOptions& options = {});
+
+  // Runs turns on the calling thread until Stop().
+  virtual void Run() = 0;
+  // Thread-safe and async-signal-safe. Makes the current or next Run() return.
+  virtual void Stop() = 0;
+
+  // Readable when there is something for Poll() to do. Owned by the reactor.
+  virtual int fd() const = 0;
+  // One turn, without sleeping. Returns the number of events handled.
+  virtual int Poll() = 0;
+  // When Poll() must be called next even if fd() stays quiet; InfiniteFuture() if
+  // never. On the clock of MonotonicNow().
+  virtual absl::Time NextDeadline() const = 0;
+
+  // The clock behind Now(), read afresh.
+  static absl::Time MonotonicNow();
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_EPOLL_REACTOR_H_

@@ -1,0 +1,128 @@
+#ifndef SKIFF_TRANSPORT_RDMA_ENDPOINT_H_
+#define SKIFF_TRANSPORT_RDMA_ENDPOINT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "transport/capabilities.h"
+#include "transport/memory.h"
+
+namespace skiff::transport {
+
+// The caller's name for an operation: an index and a generation, so that a late
+// completion can never hit a slot that was used again.
+struct OperationId {
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  friend bool operator==(OperationId a, OperationId b) {
+    return a.index == b.index && a.generation == b.generation;
+  }
+};
+
+enum class OperationKind : uint8_t { kSend, kReceive, kRead, kWrite };
+
+enum class CompletionStatus : uint8_t {
+  kOk,
+  kFlushed,         // The connection ended before the operation ran.
+  kLocalError,      // Our own buffer, length or access was wrong.
+  kRemoteAccess,    // The peer refused the key, the bounds or the permission.
+  kRemoteNotReady,  // Retries for a missing RECEIVE ran out.
+  kTooLong,         // The message did not fit the posted RECEIVE.
+  kTransportError,  // Retries ran out, link lost, provider failure.
+};
+
+// How much is broken after a failed completion.
+enum class DamageScope : uint8_t { kNone, kOperation, kConnection, kDevice };
+
+struct Completion {
+  class RdmaEndpoint* endpoint = nullptr;
+  OperationId id;
+  OperationKind kind = OperationKind::kSend;
+  CompletionStatus status = CompletionStatus::kOk;
+  DamageScope scope = DamageScope::kNone;
+  int32_t provider_code = 0;  // The provider's own code, for the log.
+  uint32_t bytes = 0;         // Received bytes; kReceive only.
+  bool invalidated = false;   // The peer's SEND invalidated `invalidated_key`.
+  RemoteKey invalidated_key;
+};
+
+// A piece of registered local memory.
+struct Sge {
+  void* data = nullptr;
+  size_t length = 0;
+  const MemoryRegion* region = nullptr;
+};
+
+enum class PostResult : uint8_t {
+  kAccepted,    // Exactly one completion will follow.
+  kWouldBlock,  // A queue or the read depth is full; nothing was posted.
+  kClosed,      // The connection is gone; nothing was posted.
+};
+
+struct RemoteBuffer {
+  uint64_t address = 0;
+  RemoteKey key;
+};
+
+// Where completions of any number of endpoints of one reactor arrive. Not
+// thread-safe.
+class CompletionQueue {
+ public:
+  virtual ~CompletionQueue() = default;
+  // Takes up to `out.size()` completions. Completions of one queue pair direction
+  // come in posting order.
+  virtual int Poll(absl::Span<Completion> out) = 0;
+  // Asks for fd() to become readable at the next completion. Returns false when
+  // completions are waiting already: poll again instead of sleeping.
+  virtual bool Arm() = 0;
+  // Call when fd() was readable, before polling.
+  virtual void Disarm() = 0;
+  virtual int fd() const = 0;
+};
+
+// A connected, reliable message endpoint with one-sided operations, in the terms of
+// InfiniBand verbs. Belongs to one reactor; not thread-safe.
+//
+// Every accepted post gets exactly one completion through the completion queue,
+// never from inside the post: also when the peer dies, the link is lost, or the
+// endpoint is closed. Buffers named by a post belong to the endpoint until then.
+class RdmaEndpoint {
+ public:
+  virtual ~RdmaEndpoint() = default;
+
+  virtual const Capabilities& capabilities() const = 0;
+  virtual MemoryDomain* domain() = 0;
+  virtual CompletionQueue* completion_queue() = 0;
+
+  virtual PostResult PostReceive(OperationId id, absl::Span<const Sge> to) = 0;
+  virtual PostResult PostSend(OperationId id, absl::Span<const Sge> from) = 0;
+  // As PostSend; the peer's key is invalidated when the message is delivered.
+  // Only where capabilities().send_with_invalidate.
+  virtual PostResult PostSendWithInvalidate(OperationId id,
+                                            absl::Span<const Sge> from,
+                                            RemoteKey key) = 0;
+  virtual PostResult PostRead(OperationId id, absl::Span<const Sge> to,
+                              RemoteBuffer from) = 0;
+  virtual PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
+                               RemoteBuffer to) = 0;
+  // Hands posts to the device. Backends that batch may hold posts back until then.
+  virtual void Flush() = 0;
+
+  // Ends the connection; outstanding operations complete as kFlushed. The endpoint
+  // may be destroyed once every completion was polled; destroying it earlier
+  // delivers the rest with a null `endpoint`.
+  virtual void Disconnect() = 0;
+  virtual bool connected() const = 0;
+  // Why the connection ended; OK while it lives.
+  virtual absl::Status error() const = 0;
+
+  virtual std::string local_address() const = 0;
+  virtual std::string peer_address() const = 0;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_RDMA_ENDPOINT_H_
