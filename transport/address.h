@@ -11,16 +11,17 @@
 namespace skiff::transport {
 
 // Where to listen or connect: `scheme://host:port[?key=value&...]`, for example
-// `tcp://127.0.0.1:3260`, `tcp://[::1]:3260`, `libfabric://10.0.0.1:3260?provider=tcp`.
-// The scheme names a backend of the registry; the options are that backend's.
+// `tcp://127.0.0.1:3260`, `tcp://[::1]:3260`,
+// `libfabric://10.0.0.1:3260?provider=tcp`. The scheme names a backend of the
+// registry; the options are that backend's.
 struct Address {
   std::string scheme;
   std::string host;  // Name or literal; IPv6 literals without their brackets.
   uint16_t port = 0;
   std::map<std::string, std::string> options;
 
-  // Parses `uri`. `default_port` is used when the URI has none. Errors say which
-  // part is wrong.
+  // Parses `uri`. `default_port` is used when the URI has none. Errors say
+  // which part is wrong.
   static absl::StatusOr<Address> Parse(absl::string_view uri,
                                        uint16_t default_port = 3260);
 

@@ -27,11 +27,12 @@ using Endpoint =
 struct ConnectOptions {
   absl::Duration timeout = absl::Seconds(10);
   std::vector<uint8_t> private_data;  // RDMA only.
-  uint32_t read_depth = 16;           // Outstanding READs wished for, both ways.
+  uint32_t read_depth = 16;  // Outstanding READs wished for, both ways.
   CompletionQueue* completion_queue = nullptr;  // RDMA; null: one of its own.
   // Byte streams: probe a silent peer after `keepalive_idle`, give up after
   // `keepalive_probes` probes `keepalive_interval` apart, and drop a connection
-  // whose sent data stays unacknowledged for `user_timeout`. Zero turns each off.
+  // whose sent data stays unacknowledged for `user_timeout`. Zero turns each
+  // off.
   absl::Duration keepalive_idle = absl::Seconds(30);
   absl::Duration keepalive_interval = absl::Seconds(5);
   int keepalive_probes = 3;
@@ -52,8 +53,9 @@ class ConnectionRequest {
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
   virtual absl::Span<const uint8_t> private_data() const = 0;
-  // Accepts onto `home` (may be another reactor than the listener's). `done` runs
-  // once on `home`'s thread. Byte streams cannot fail here except by closing.
+  // Accepts onto `home` (may be another reactor than the listener's). `done`
+  // runs once on `home`'s thread. Byte streams cannot fail here except by
+  // closing.
   virtual void Accept(
       Reactor* home, const AcceptOptions& options,
       absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) = 0;
@@ -77,7 +79,7 @@ class ConnectAttempt {
 // One device or interface that a backend can use, or why it can't.
 struct DeviceReport {
   std::string name;
-  std::string detail;   // Link state, MTU, addresses: one readable line.
+  std::string detail;  // Link state, MTU, addresses: one readable line.
   bool usable = false;
   std::string problem;  // When unusable: why, and what to do about it.
   Capabilities capabilities;

@@ -13,7 +13,8 @@ namespace skiff::transport {
 
 enum class IoStatus : uint8_t {
   kOk,          // `bytes` moved; may be fewer than asked for.
-  kWouldBlock,  // Nothing moved; the observer is told when trying again makes sense.
+  kWouldBlock,  // Nothing moved; the observer is told when trying again makes
+                // sense.
   kClosed,      // Read: the peer ended its side. Write: the stream is closed.
   kError,       // The stream is dead; error() says why.
 };

@@ -10,13 +10,13 @@ namespace skiff::transport {
 struct Capabilities {
   // One-sided operations and messages (RdmaEndpoint), or bytes (ByteStream).
   bool rdma = false;
-  size_t max_message_bytes = 0;      // Largest SEND.
-  size_t max_transfer_bytes = 0;     // Largest one-sided READ or WRITE.
-  size_t max_inline_bytes = 0;       // Data copied by the post itself.
-  uint32_t max_send_sges = 0;        // Gather entries of SEND and WRITE.
-  uint32_t max_receive_sges = 0;     // Scatter entries of RECEIVE.
-  uint32_t max_read_sges = 0;        // Scatter entries of READ (1 on iWARP).
-  uint32_t max_read_depth = 0;       // Outstanding READs per connection.
+  size_t max_message_bytes = 0;   // Largest SEND.
+  size_t max_transfer_bytes = 0;  // Largest one-sided READ or WRITE.
+  size_t max_inline_bytes = 0;    // Data copied by the post itself.
+  uint32_t max_send_sges = 0;     // Gather entries of SEND and WRITE.
+  uint32_t max_receive_sges = 0;  // Scatter entries of RECEIVE.
+  uint32_t max_read_sges = 0;     // Scatter entries of READ (1 on iWARP).
+  uint32_t max_read_depth = 0;    // Outstanding READs per connection.
   uint32_t max_send_queue = 0;
   uint32_t max_receive_queue = 0;
   size_t max_private_data_bytes = 0;  // At connect and accept, for the caller.

@@ -11,7 +11,8 @@ namespace skiff::transport {
 
 struct EpollReactorOptions {
   // Spin for this long after the last event before sleeping in epoll_wait().
-  // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep (polling).
+  // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep
+  // (polling).
   absl::Duration spin = absl::ZeroDuration();
   // Events taken from the kernel in one turn.
   int max_events_per_turn = 64;
@@ -19,7 +20,8 @@ struct EpollReactorOptions {
 
 // The reactor over epoll. Drive it in one of two ways:
 //  - Skiff's own thread: Run() until Stop();
-//  - the caller's loop: wait until fd() is readable or NextDeadline() passes, then
+//  - the caller's loop: wait until fd() is readable or NextDeadline() passes,
+//  then
 //    call Poll(). A busy poller or spin option makes NextDeadline() the past.
 class EpollReactor : public Reactor {
  public:
@@ -35,8 +37,8 @@ class EpollReactor : public Reactor {
   virtual int fd() const = 0;
   // One turn, without sleeping. Returns the number of events handled.
   virtual int Poll() = 0;
-  // When Poll() must be called next even if fd() stays quiet; InfiniteFuture() if
-  // never. On the clock of MonotonicNow().
+  // When Poll() must be called next even if fd() stays quiet; InfiniteFuture()
+  // if never. On the clock of MonotonicNow().
   virtual absl::Time NextDeadline() const = 0;
 
   // The clock behind Now(), read afresh.

@@ -9,8 +9,9 @@
 
 namespace skiff::transport {
 
-// What a peer names memory by. 64 bits wide because some fabrics need it; a user
-// that needs 32 bits (iSER's STag) checks Capabilities::remote_key_bits at start-up.
+// What a peer names memory by. 64 bits wide because some fabrics need it; a
+// user that needs 32 bits (iSER's STag) checks Capabilities::remote_key_bits at
+// start-up.
 struct RemoteKey {
   uint64_t value = 0;
 };
@@ -21,15 +22,16 @@ enum class Access : uint32_t {
   kRemoteWrite = 1u << 1,
 };
 inline constexpr Access operator|(Access a, Access b) {
-  return static_cast<Access>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
+  return static_cast<Access>(static_cast<uint32_t>(a) |
+                             static_cast<uint32_t>(b));
 }
 inline constexpr bool Has(Access set, Access bit) {
   return (static_cast<uint32_t>(set) & static_cast<uint32_t>(bit)) != 0;
 }
 
-// A registered range of memory. RAII: destroying it deregisters. The memory itself
-// belongs to the caller and must outlive the region; the region must outlive every
-// operation posted on it.
+// A registered range of memory. RAII: destroying it deregisters. The memory
+// itself belongs to the caller and must outlive the region; the region must
+// outlive every operation posted on it.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
@@ -37,8 +39,8 @@ class MemoryRegion {
   virtual size_t size() const = 0;
   virtual Access access() const = 0;
   virtual RemoteKey remote_key() const = 0;
-  // The address by which the peer names the first byte (a virtual address, or 0 on
-  // fabrics that count from the region's start).
+  // The address by which the peer names the first byte (a virtual address, or 0
+  // on fabrics that count from the region's start).
   virtual uint64_t remote_base() const = 0;
 };
 

@@ -72,8 +72,8 @@ struct RemoteBuffer {
 class CompletionQueue {
  public:
   virtual ~CompletionQueue() = default;
-  // Takes up to `out.size()` completions. Completions of one queue pair direction
-  // come in posting order.
+  // Takes up to `out.size()` completions. Completions of one queue pair
+  // direction come in posting order.
   virtual int Poll(absl::Span<Completion> out) = 0;
   // Asks for fd() to become readable at the next completion. Returns false when
   // completions are waiting already: poll again instead of sleeping.
@@ -83,12 +83,13 @@ class CompletionQueue {
   virtual int fd() const = 0;
 };
 
-// A connected, reliable message endpoint with one-sided operations, in the terms of
-// InfiniBand verbs. Belongs to one reactor; not thread-safe.
+// A connected, reliable message endpoint with one-sided operations, in the
+// terms of InfiniBand verbs. Belongs to one reactor; not thread-safe.
 //
 // Every accepted post gets exactly one completion through the completion queue,
 // never from inside the post: also when the peer dies, the link is lost, or the
-// endpoint is closed. Buffers named by a post belong to the endpoint until then.
+// endpoint is closed. Buffers named by a post belong to the endpoint until
+// then.
 class RdmaEndpoint {
  public:
   virtual ~RdmaEndpoint() = default;
@@ -108,12 +109,13 @@ class RdmaEndpoint {
                               RemoteBuffer from) = 0;
   virtual PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
                                RemoteBuffer to) = 0;
-  // Hands posts to the device. Backends that batch may hold posts back until then.
+  // Hands posts to the device. Backends that batch may hold posts back until
+  // then.
   virtual void Flush() = 0;
 
-  // Ends the connection; outstanding operations complete as kFlushed. The endpoint
-  // may be destroyed once every completion was polled; destroying it earlier
-  // delivers the rest with a null `endpoint`.
+  // Ends the connection; outstanding operations complete as kFlushed. The
+  // endpoint may be destroyed once every completion was polled; destroying it
+  // earlier delivers the rest with a null `endpoint`.
   virtual void Disconnect() = 0;
   virtual bool connected() const = 0;
   // Why the connection ended; OK while it lives.

@@ -11,16 +11,18 @@
 
 namespace skiff::transport {
 
-// A Reactor is one event loop. Everything that belongs to it (endpoints, timers,
-// pollers, sessions, backend channels) is created, used and destroyed on the
-// thread that runs it, so none of it locks. The one thread-safe entry is Post().
+// A Reactor is one event loop. Everything that belongs to it (endpoints,
+// timers, pollers, sessions, backend channels) is created, used and destroyed
+// on the thread that runs it, so none of it locks. The one thread-safe entry is
+// Post().
 //
 // Two implementations exist: EpollReactor (real time, epoll_reactor.h) and the
 // simulator's reactor (virtual time, testing/sim).
 //
 // One turn of a reactor, in order: ready file descriptors, posted functions,
-// expired timers, pollers, then the turn-end hooks. Work queued by any of these is
-// batched until the hooks run, so that one turn makes one send call per connection.
+// expired timers, pollers, then the turn-end hooks. Work queued by any of these
+// is batched until the hooks run, so that one turn makes one send call per
+// connection.
 
 // Called with the epoll event bits of a watched descriptor.
 class FdHandler {
@@ -37,9 +39,9 @@ class Poller {
   virtual int Poll() = 0;
 };
 
-// Called once at the end of the turn in which it was scheduled. Intrusive: a hook
-// that is scheduled twice in a turn runs once. Hooks scheduled by hooks run in the
-// same turn. Destroying a scheduled hook unschedules it.
+// Called once at the end of the turn in which it was scheduled. Intrusive: a
+// hook that is scheduled twice in a turn runs once. Hooks scheduled by hooks
+// run in the same turn. Destroying a scheduled hook unschedules it.
 class TurnHook {
  public:
   TurnHook() = default;
@@ -58,7 +60,8 @@ class TurnHook {
   TurnHook* next_ = nullptr;
 };
 
-// The intrusive list behind Reactor::ScheduleTurnEnd; for reactor implementations.
+// The intrusive list behind Reactor::ScheduleTurnEnd; for reactor
+// implementations.
 class TurnHookList {
  public:
   TurnHookList() = default;
@@ -103,8 +106,8 @@ void TurnHook::Unlink() { list_->Remove(this); }
 
 class Reactor;
 
-// A one-shot timer of one reactor. Not thread-safe: lives on its reactor's thread.
-// Destroying it cancels it. Rescheduling replaces the deadline.
+// A one-shot timer of one reactor. Not thread-safe: lives on its reactor's
+// thread. Destroying it cancels it. Rescheduling replaces the deadline.
 class Timer {
  public:
   Timer(Reactor* reactor, absl::AnyInvocable<void()> on_expire)
@@ -149,19 +152,20 @@ class Reactor {
   virtual void AddPoller(Poller* poller, bool busy) = 0;
   virtual void RemovePoller(Poller* poller) = 0;
 
-  // Watches `fd` (not owned) for `events` (EPOLLIN | EPOLLOUT | EPOLLET ...). After
-  // UnwatchFd returns, `handler` is not called any more, even for events that
-  // were already collected.
+  // Watches `fd` (not owned) for `events` (EPOLLIN | EPOLLOUT | EPOLLET ...).
+  // After UnwatchFd returns, `handler` is not called any more, even for events
+  // that were already collected.
   virtual absl::Status WatchFd(int fd, uint32_t events, FdHandler* handler) = 0;
   virtual absl::Status ModifyFd(int fd, uint32_t events) = 0;
   virtual void UnwatchFd(int fd) = 0;
 
-  // Schedules `hook` for the end of the current turn (of the next one when called
-  // between turns).
+  // Schedules `hook` for the end of the current turn (of the next one when
+  // called between turns).
   virtual void ScheduleTurnEnd(TurnHook* hook) = 0;
 
-  // True when the reactor was configured to spin instead of sleeping: connections
-  // may then read speculatively each turn instead of waiting for readiness.
+  // True when the reactor was configured to spin instead of sleeping:
+  // connections may then read speculatively each turn instead of waiting for
+  // readiness.
   virtual bool spinning() const { return false; }
 
   // For Timer only.

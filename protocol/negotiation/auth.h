@@ -1,0 +1,34 @@
+#ifndef SKIFF_PROTOCOL_NEGOTIATION_AUTH_H_
+#define SKIFF_PROTOCOL_NEGOTIATION_AUTH_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "protocol/codec/pdu.h"
+
+namespace skiff::protocol {
+
+using KeyValue = std::pair<std::string, std::string>;
+
+// One authentication method's exchange in the security stage (RFC 7143 section
+// 12). The login state machines negotiate AuthMethod and, when it is not None,
+// hand every key they don't know themselves to the method's exchange.
+class AuthExchange {
+ public:
+  enum class Progress { kContinue, kDone, kFailed };
+  virtual ~AuthExchange() = default;
+  // Consumes the peer's keys of one complete key set, appends the answer to
+  // `out`. kDone: this side is satisfied, the stage may end. kFailed: `status`
+  // is what the target answers with; the reason is for the log, never for the
+  // peer.
+  virtual Progress Step(absl::Span<const KeyValue> in,
+                        std::vector<KeyValue>* out, LoginStatus* status,
+                        std::string* reason) = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_NEGOTIATION_AUTH_H_
