@@ -1,0 +1,122 @@
+#ifndef SKIFF_SCSI_BACKEND_BACKEND_H_
+#define SKIFF_SCSI_BACKEND_BACKEND_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "transport/reactor.h"
+
+namespace skiff::scsi {
+
+// What a medium is. Sizes in bytes unless said otherwise.
+struct BackendInfo {
+  std::string description;    // "file /srv/disk.img", for logs.
+  uint64_t size_bytes = 0;    // A multiple of the logical block size.
+  uint32_t block_size = 512;  // Logical: 512 or 4096.
+  uint32_t physical_block_size = 4096;
+  bool read_only = false;
+  // Acknowledged writes may be lost at power failure until flushed (WCE = 1).
+  bool volatile_write_cache = false;
+  bool thin = false;  // Unmap frees space.
+  uint32_t unmap_granularity_bytes = 4096;
+  bool rotational = false;
+  // Buffers must be aligned to this (O_DIRECT); 1 when it does not matter.
+  uint32_t buffer_alignment = 1;
+};
+
+enum class IoStatus : uint8_t {
+  kOk,
+  kReadError,   // Unrecovered read error at `error_offset`.
+  kWriteError,  // Write error at `error_offset`.
+  kNoSpace,     // The medium below is full.
+  kMiscompare,  // Compare-and-write: first difference at `error_offset`.
+  kNotSupported,
+  kGone,  // The medium went away.
+};
+
+// One operation on a medium. Owned by the caller, who keeps it and its buffers
+// alive until `done` ran; reused without allocation.
+struct IoRequest {
+  enum class Op : uint8_t {
+    kRead,
+    kWrite,
+    kFlush,  // Everything acknowledged so far is stable when it completes.
+    kUnmap,  // Frees; reads as zeroes afterwards.
+    kWriteZeroes,  // As writing zeroes; may free when `may_unmap`.
+    // `iov` holds the compare data, then the write data: 2 * length bytes.
+    kCompareAndWrite,
+  };
+  Op op = Op::kRead;
+  bool fua =
+      false;  // kWrite, kWriteZeroes, kCompareAndWrite: stable at completion.
+  bool may_unmap = false;  // kWriteZeroes.
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  const iovec* iov = nullptr;  // kRead, kWrite, kCompareAndWrite.
+  int iov_count = 0;
+
+  // Filled by the backend before it completes the request.
+  IoStatus status = IoStatus::kOk;
+  uint64_t error_offset = 0;
+
+  // Runs on the channel's reactor, never from inside Submit().
+  void (*done)(IoRequest* request) = nullptr;
+  void* context = nullptr;  // The caller's.
+
+  // The backend's own, while the request is in flight.
+  uint64_t backend_progress = 0;
+  void* backend_data = nullptr;
+  IoRequest* backend_next = nullptr;
+};
+
+// One reactor's way to a medium. Lives on that reactor's thread; no locks.
+class BackendChannel {
+ public:
+  virtual ~BackendChannel() = default;  // Only when nothing is in flight.
+  // Returns true when the request is already finished (`status` is set, `done`
+  // is not called); false when `done` will run. Never refuses: what does not
+  // fit the backend's queue waits inside the channel.
+  virtual bool Submit(IoRequest* request) = 0;
+};
+
+// What UNMAP and writes left behind, for GET LBA STATUS.
+struct ProvisioningExtent {
+  uint64_t length = 0;
+  bool mapped = true;
+};
+
+// A medium of bytes that a logical unit exposes. Shared by all reactors;
+// thread-safe. The embedder's extension point: implement this to serve own
+// storage.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+  virtual absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
+      transport::Reactor* reactor) = 0;
+
+  // The whole medium as memory, or null. When not null it stays mapped and at
+  // this address for the backend's life; reads and writes may then go straight
+  // to it, from any reactor, and each write is announced by NoteWritten
+  // *before* the bytes change.
+  virtual uint8_t* direct_memory() { return nullptr; }
+  virtual void NoteWritten(uint64_t offset, uint64_t length) {
+    (void)offset;
+    (void)length;
+  }
+
+  // The extent of equal provisioning state that starts at `offset`.
+  virtual ProvisioningExtent ProvisioningAt(uint64_t offset) {
+    return {info().size_bytes - offset, true};
+  }
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_BACKEND_BACKEND_H_

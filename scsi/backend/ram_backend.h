@@ -1,0 +1,26 @@
+#ifndef SKIFF_SCSI_BACKEND_RAM_BACKEND_H_
+#define SKIFF_SCSI_BACKEND_RAM_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "scsi/backend/backend.h"
+
+namespace skiff::scsi {
+
+struct RamBackendOptions {
+  uint64_t size_bytes = 0;
+  uint32_t block_size = 512;
+  bool read_only = false;
+};
+
+// A medium in anonymous memory: sparse (pages appear when written), contiguous
+// in the address space, so that reads and writes need no copy. Lost with the
+// process.
+absl::StatusOr<std::unique_ptr<Backend>> MakeRamBackend(
+    const RamBackendOptions& options);
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_BACKEND_RAM_BACKEND_H_

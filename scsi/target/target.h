@@ -1,0 +1,117 @@
+#ifndef SKIFF_SCSI_TARGET_TARGET_H_
+#define SKIFF_SCSI_TARGET_TARGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scsi/backend/backend.h"
+#include "scsi/target/task.h"
+#include "transport/reactor.h"
+
+namespace skiff::scsi {
+
+struct LogicalUnitOptions {
+  uint64_t lun = 0;              // 0 .. 16383; peripheral or flat addressing.
+  std::string vendor = "SKIFF";  // 8 characters at most.
+  std::string product = "SKIFF DISK";  // 16.
+  std::string revision = "1.0";        // 4.
+  std::string serial;  // Empty: derived from target name and LUN.
+  uint32_t max_transfer_bytes = 16u
+                                << 20;  // VPD B0h; longer commands are refused.
+  uint32_t max_tasks = 1024;            // Per nexus; beyond it TASK SET FULL.
+};
+
+struct WorkerOptions {
+  // Bounce buffers for backends without direct memory; tasks wait when they run
+  // out.
+  size_t buffer_pool_bytes = 64u << 20;
+  size_t buffer_bytes =
+      1u << 20;  // One buffer; longer commands go through in steps.
+};
+
+// One reactor's share of the SCSI layer: buffers and backend channels. Create
+// one per reactor, on its thread or before it runs; destroy after its nexuses.
+class Worker {
+ public:
+  static absl::StatusOr<std::unique_ptr<Worker>> Create(
+      transport::Reactor* reactor, const WorkerOptions& options);
+  virtual ~Worker() = default;
+  virtual transport::Reactor* reactor() const = 0;
+};
+
+// SAM-5 section 7; the transport's codes are mapped by the port.
+enum class TaskManagement : uint8_t {
+  kAbortTask,
+  kAbortTaskSet,
+  kClearAca,
+  kClearTaskSet,
+  kLogicalUnitReset,
+  kTargetReset,
+};
+enum class TaskManagementResult : uint8_t {
+  kFunctionComplete,
+  kTaskDoesNotExist,
+  kIncorrectLun,
+  kNotSupported,
+};
+
+// An I_T nexus: one initiator port seen through one target port, on one
+// worker's reactor and used only there.
+class Nexus {
+ public:
+  virtual ~Nexus() = default;  // Only after Close() ran its callback.
+
+  // Send SCSI Command received. May complete the task from inside the call.
+  virtual void Submit(Task* task) = 0;
+  // Callbacks for what TargetPort was asked to do.
+  virtual void OnDataOut(Task* task, bool ok) = 0;
+  virtual void OnDataInSent(Task* task, bool ok) = 0;
+  // The port no longer refers to the task; its buffers are free.
+  virtual void Release(Task* task) = 0;
+
+  // `task` is used by kAbortTask only. `done` runs on this reactor once every
+  // affected task, on whichever reactor, is aborted; perhaps from inside the
+  // call.
+  virtual void Manage(TaskManagement function, uint64_t lun, Task* task,
+                      absl::AnyInvocable<void(TaskManagementResult)> done) = 0;
+
+  // The I_T nexus is lost (session ended): aborts all its tasks without
+  // response, then runs `done` on this reactor. The port calls Release for each
+  // as usual.
+  virtual void Close(absl::AnyInvocable<void()> done) = 0;
+};
+
+// A SCSI target device: its logical units, shared by all its ports and
+// reactors. Thread-safe.
+class Target {
+ public:
+  // `name` is the SCSI device name (the iSCSI name).
+  static std::unique_ptr<Target> Create(absl::string_view name);
+  virtual ~Target() = default;  // Only when no nexus is left.
+
+  virtual absl::string_view name() const = 0;
+  // Errors name the LUN. Open nexuses get the unit attention REPORTED LUNS DATA
+  // HAS CHANGED.
+  virtual absl::Status AddLogicalUnit(std::shared_ptr<Backend> backend,
+                                      const LogicalUnitOptions& options) = 0;
+  virtual absl::Status RemoveLogicalUnit(uint64_t lun) = 0;
+  // The backend's size changed (info() tells): CAPACITY DATA HAS CHANGED.
+  virtual void NotifyCapacityChanged(uint64_t lun) = 0;
+  virtual std::vector<uint64_t> Luns() const = 0;
+
+  // `initiator_port` is the SCSI initiator port name ("iqn...,i,0x<ISID>"),
+  // `target_port` names ours ("iqn...,t,0x<TPGT>") with its relative port id.
+  // Call on the worker's thread. `port` must outlive the nexus.
+  virtual absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
+      Worker* worker, TargetPort* port, absl::string_view initiator_port,
+      absl::string_view target_port, uint16_t relative_target_port_id) = 0;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_TARGET_H_
