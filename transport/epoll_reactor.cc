@@ -1,0 +1,288 @@
+#include "transport/epoll_reactor.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/poller_list.h"
+#include "transport/post_queue.h"
+#include "transport/timer_heap.h"
+
+namespace skiff::transport {
+namespace {
+
+// Marks the events of the wakeup descriptor; no watched descriptor has this
+// token.
+constexpr uint64_t kWakeToken = ~uint64_t{0};
+
+int MillisUntil(absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return -1;
+  const absl::Duration left = deadline - EpollReactor::MonotonicNow();
+  if (left <= absl::ZeroDuration()) return 0;
+  // Rounded up: waking early would mean a second, useless turn.
+  const int64_t millis =
+      absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
+  return static_cast<int>(
+      std::min<int64_t>(millis, std::numeric_limits<int>::max()));
+}
+
+class EpollReactorImpl final : public EpollReactor {
+ public:
+  EpollReactorImpl(const EpollReactorOptions& options, int epoll_fd,
+                   int wake_fd)
+      : epoll_fd_(epoll_fd),
+        wake_fd_(wake_fd),
+        spin_(options.spin),
+        events_(options.max_events_per_turn) {}
+
+  ~EpollReactorImpl() override {
+    // What was posted may hold objects that still need this reactor to let go.
+    posts_.Discard();
+    close(wake_fd_);
+    close(epoll_fd_);
+  }
+
+  void Run() override {
+    while (!stop_.load(std::memory_order_relaxed)) {
+      Turn(MillisUntil(NextDeadline()));
+    }
+    stop_.store(false);
+    ExpectWakeups();
+  }
+
+  void Stop() override {
+    stop_.store(true);
+    Wake();
+  }
+
+  int fd() const override { return epoll_fd_; }
+
+  int Poll() override {
+    posts_.EndSleep();
+    const int handled = Turn(0);
+    ExpectWakeups();
+    return handled;
+  }
+
+  absl::Time NextDeadline() const override {
+    if (pollers_.any_busy() || !hooks_.empty() || posts_.pending() ||
+        now_ - last_active_ < spin_) {
+      return absl::InfinitePast();
+    }
+    return timers_.NextDeadline();
+  }
+
+  // Between turns the clock is read afresh, for a caller that sets timers
+  // there.
+  absl::Time Now() const override { return in_turn_ ? now_ : MonotonicNow(); }
+
+  void Post(absl::AnyInvocable<void()> fn) override {
+    if (posts_.Push(std::move(fn))) Wake();
+  }
+
+  void AddPoller(Poller* poller, bool busy) override {
+    pollers_.Add(poller, busy);
+  }
+  void RemovePoller(Poller* poller) override { pollers_.Remove(poller); }
+
+  absl::Status WatchFd(int fd, uint32_t events, FdHandler* handler) override;
+  absl::Status ModifyFd(int fd, uint32_t events) override;
+  void UnwatchFd(int fd) override;
+
+  void ScheduleTurnEnd(TurnHook* hook) override { hooks_.Add(hook); }
+
+  bool spinning() const override { return spin_ == absl::InfiniteDuration(); }
+
+  void ArmTimer(Timer* timer) override { timers_.Add(timer); }
+  void DisarmTimer(Timer* timer) override { timers_.Remove(timer); }
+
+ private:
+  struct Watch {
+    FdHandler* handler = nullptr;
+    // Counts the watches of this descriptor number, so that an event that was
+    // collected for an earlier one is recognized.
+    uint32_t generation = 0;
+  };
+
+  static uint64_t Token(int fd, uint32_t generation) {
+    return (uint64_t{generation} << 32) | static_cast<uint32_t>(fd);
+  }
+
+  bool Watched(int fd) const {
+    return fd >= 0 && static_cast<size_t>(fd) < watches_.size() &&
+           watches_[fd].handler != nullptr;
+  }
+
+  // The descriptor is registered edge-triggered: each write makes one event,
+  // and nobody needs to read the counter back.
+  void Wake() {
+    const uint64_t one = 1;
+    // Can only fail when the counter is full, and then a wakeup is under way.
+    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  }
+
+  // Hands over to a caller's loop: whatever is posted from now on makes fd()
+  // readable.
+  void ExpectWakeups() {
+    if (!posts_.BeginSleep()) Wake();
+  }
+
+  int Turn(int timeout_ms);
+  int Dispatch(int count);
+
+  const int epoll_fd_;
+  const int wake_fd_;
+  const absl::Duration spin_;
+  std::vector<epoll_event> events_;
+  std::vector<Watch> watches_;  // By descriptor.
+  PostQueue posts_;
+  TimerHeap timers_;
+  PollerList pollers_;
+  TurnHookList hooks_;
+  std::atomic<bool> stop_{false};
+  bool in_turn_ = false;
+  absl::Time now_ = MonotonicNow();  // The last turn's.
+  absl::Time last_active_ = now_;
+};
+
+absl::Status EpollReactorImpl::WatchFd(int fd, uint32_t events,
+                                       FdHandler* handler) {
+  if (fd < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot watch descriptor ", fd));
+  }
+  if (Watched(fd)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("descriptor ", fd, " is watched by this reactor already"));
+  }
+  if (static_cast<size_t>(fd) >= watches_.size()) watches_.resize(fd + 1);
+  Watch& watch = watches_[fd];
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = Token(fd, watch.generation + 1);
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot watch descriptor ", fd));
+  }
+  ++watch.generation;
+  watch.handler = handler;
+  return absl::OkStatus();
+}
+
+absl::Status EpollReactorImpl::ModifyFd(int fd, uint32_t events) {
+  if (!Watched(fd)) {
+    return absl::NotFoundError(
+        absl::StrCat("descriptor ", fd, " is not watched by this reactor"));
+  }
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = Token(fd, watches_[fd].generation);
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) != 0) {
+    return absl::ErrnoToStatus(
+        errno,
+        absl::StrCat("cannot change what is watched of descriptor ", fd));
+  }
+  return absl::OkStatus();
+}
+
+void EpollReactorImpl::UnwatchFd(int fd) {
+  if (!Watched(fd)) return;
+  watches_[fd].handler = nullptr;
+  // Fails only if the descriptor was closed first, and epoll forgot it then.
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+int EpollReactorImpl::Turn(int timeout_ms) {
+  const bool sleep = timeout_ms != 0 && posts_.BeginSleep();
+  int count =
+      epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()),
+                 sleep ? timeout_ms : 0);
+  if (sleep) posts_.EndSleep();
+  if (count < 0) count = 0;  // A signal.
+
+  in_turn_ = true;
+  now_ = MonotonicNow();
+  int handled = Dispatch(count);
+  handled += posts_.RunAll();
+  handled += timers_.ExpireUntil(now_);
+  handled += pollers_.PollAll();
+  handled += hooks_.RunAll();
+  in_turn_ = false;
+  if (handled > 0) last_active_ = now_;
+  return handled;
+}
+
+int EpollReactorImpl::Dispatch(int count) {
+  int handled = 0;
+  for (int i = 0; i < count; ++i) {
+    const epoll_event event = events_[i];
+    if (event.data.u64 == kWakeToken) continue;
+    const auto fd = static_cast<uint32_t>(event.data.u64);
+    const Watch watch = watches_[fd];
+    if (watch.handler == nullptr ||
+        watch.generation != static_cast<uint32_t>(event.data.u64 >> 32)) {
+      continue;
+    }
+    watch.handler->OnFdReady(event.events);
+    ++handled;
+  }
+  return handled;
+}
+
+}  // namespace
+
+absl::Time EpollReactor::MonotonicNow() {
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return absl::TimeFromTimespec(ts);
+}
+
+absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
+    const EpollReactorOptions& options) {
+  if (options.max_events_per_turn < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_events_per_turn must be at least 1, not ",
+                     options.max_events_per_turn));
+  }
+  if (options.spin < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("spin must not be negative, but is ",
+                     absl::FormatDuration(options.spin)));
+  }
+  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd < 0) {
+    return absl::ErrnoToStatus(
+        errno,
+        "cannot create an epoll descriptor; raise the limit on open "
+        "files (ulimit -n) if it was reached");
+  }
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = kWakeToken;
+  if (wake_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0) {
+    absl::Status status = absl::ErrnoToStatus(
+        errno,
+        "cannot create a reactor's wakeup descriptor; raise the limit "
+        "on open files (ulimit -n) if it was reached");
+    if (wake_fd >= 0) close(wake_fd);
+    close(epoll_fd);
+    return status;
+  }
+  return std::make_unique<EpollReactorImpl>(options, epoll_fd, wake_fd);
+}
+
+}  // namespace skiff::transport
