@@ -1,0 +1,114 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_INITIATOR_H_
+#define SKIFF_PROTOCOL_DRIVER_INITIATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protocol/negotiation/auth.h"
+#include "protocol/negotiation/parameters.h"
+#include "protocol/negotiation/send_targets.h"
+#include "scsi/initiator/command.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+#include "transport/registry.h"
+
+namespace skiff::protocol {
+
+struct InitiatorOptions {
+  transport::Address portal;
+  std::string target_name;  // Empty: a discovery session.
+  std::string initiator_name = "iqn.2026-11.org.skiff:initiator";
+  std::string initiator_alias;
+  Isid isid = {};  // All zero: a random one (RFC 7143 section 11.12.5, type 2).
+  Offer offer;
+  transport::ConnectOptions connect;
+  uint32_t max_commands =
+      128;  // Outstanding at once; more wait in Submit's queue.
+  size_t max_send_queue_bytes = 4u << 20;
+  absl::Duration login_timeout = absl::Seconds(15);
+  absl::Duration logout_timeout = absl::Seconds(5);
+  // NOP-Out pings after this much silence; no answer in `nop_timeout` drops the
+  // connection. Zero turns pings off.
+  absl::Duration nop_interval = absl::Seconds(5);
+  absl::Duration nop_timeout = absl::Seconds(5);
+  // How long a lost session is tried to be restored before its commands fail
+  // with kConnectionLost. Zero: they fail at once. Restored sessions retry
+  // them.
+  absl::Duration replacement_timeout = absl::Seconds(120);
+  // Between attempts: doubled from the first to the second.
+  absl::Duration reconnect_delay = absl::Milliseconds(100);
+  absl::Duration max_reconnect_delay = absl::Seconds(5);
+  // A command without an answer for this long is aborted (ABORT TASK, then
+  // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
+  absl::Duration command_timeout = absl::Seconds(60);
+  uint32_t max_redirects = 4;
+  std::vector<std::string> auth_methods = {"None"};
+  std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
+      start_auth;
+  // One line for people per event: connected, lost and why, restored, gave up.
+  std::function<void(absl::string_view message)> log;
+};
+
+struct InitiatorStats {
+  uint64_t commands = 0;
+  uint64_t retries = 0;
+  uint64_t reconnects = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+
+// An initiator's session with one target: one connection, restored when it is
+// lost. Lives on one reactor. Not thread-safe.
+class Initiator : public scsi::CommandPort {
+ public:
+  // `on_ready` runs once, on the reactor's turn: OK in full feature phase,
+  // otherwise why the first login failed (which is not retried, so that
+  // mistakes are told at once). Commands may be submitted before; they wait.
+  static absl::StatusOr<std::unique_ptr<Initiator>> Create(
+      const transport::Registry* registry, transport::Reactor* reactor,
+      const InitiatorOptions& options,
+      absl::AnyInvocable<void(absl::Status)> on_ready);
+
+  // Pending commands complete with kConnectionLost from inside the destructor.
+  ~Initiator() override = default;
+
+  // Task management (RFC 7143 section 11.5). `referenced` for kAbortTask. The
+  // status is OK for "function complete", otherwise says what the target
+  // answered.
+  virtual void Manage(TaskManagementFunction function, uint64_t lun,
+                      scsi::Command* referenced,
+                      absl::AnyInvocable<void(absl::Status)> done) = 0;
+  // A NOP-Out ping; the round trip ends in `done`.
+  virtual void Ping(absl::AnyInvocable<void(absl::Status)> done) = 0;
+  // SendTargets in this session; `what` is "All" (discovery), "" or a name.
+  virtual void SendTargets(
+      const std::string& what,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
+          done) = 0;
+  // Ends the session in order; commands still pending fail. Then `done` runs.
+  virtual void Logout(absl::AnyInvocable<void(absl::Status)> done) = 0;
+
+  // Unit attentions and the target's asynchronous SCSI events.
+  virtual void SetAsyncEventHandler(
+      std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
+          handler) = 0;
+
+  virtual bool connected() const = 0;
+  virtual const Parameters& parameters() const = 0;  // Of the current session.
+  virtual const LoginIdentity& identity() const = 0;
+  virtual std::string transport_name() const = 0;  // "tcp"
+  virtual std::string data_model() const = 0;      // "iSCSI"
+  virtual std::string peer_address() const = 0;
+  virtual const InitiatorStats& stats() const = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_INITIATOR_H_

@@ -1,0 +1,106 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_TARGET_SERVER_H_
+#define SKIFF_PROTOCOL_DRIVER_TARGET_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/negotiation/parameters.h"
+#include "scsi/target/target.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+#include "transport/registry.h"
+
+namespace skiff::protocol {
+
+enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
+// Called from any reactor's thread; must be thread-safe. Messages have no
+// newline.
+using LogSink = std::function<void(LogLevel level, absl::string_view message)>;
+
+// The limits of one server. Every one has a reason to be changed somewhere.
+struct TargetServerLimits {
+  uint32_t max_connections =
+      4096;  // Over all portals; more are closed at once.
+  uint32_t max_connections_in_login = 256;
+  uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
+  size_t max_send_queue_bytes = 4u << 20;  // Per connection.
+  absl::Duration login_timeout = absl::Seconds(15);
+  // A NOP-In ping is sent after this much silence in full feature phase, and
+  // the session dropped when no answer comes in time. Zero turns pings off.
+  absl::Duration nop_interval = absl::Seconds(30);
+  absl::Duration nop_timeout = absl::Seconds(15);
+  // A connection that accepts no byte for this long is dropped.
+  absl::Duration send_timeout = absl::Seconds(60);
+};
+
+struct TargetServerOptions {
+  Offer offer;  // What this server offers and accepts in login.
+  TargetServerLimits limits;
+  scsi::WorkerOptions worker;
+  transport::ListenOptions listen;
+  transport::AcceptOptions accept;
+  LogSink log;  // Null: silent.
+};
+
+// What one session looks like, for operators.
+struct SessionInfo {
+  std::string initiator_name;
+  std::string initiator_alias;
+  std::string target_name;  // Empty: discovery.
+  std::string portal;       // Ours.
+  std::string peer;
+  std::string transport;   // "tcp"
+  std::string data_model;  // "iSCSI"
+  uint16_t tsih = 0;
+  Isid isid = {};
+  Parameters parameters;
+  uint64_t commands = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+
+// An iSCSI target node: portals, targets, sessions, on one or more reactors.
+//
+// Threads: construct, AddTarget and Listen from any one thread; the server
+// posts to the reactors what belongs to them. The reactors are the caller's:
+// run by threads of his (ReactorThreads below) or from his own loop. They must
+// outlive the server, and must turn until Shutdown has called back.
+class TargetServer {
+ public:
+  static absl::StatusOr<std::unique_ptr<TargetServer>> Create(
+      const transport::Registry* registry,
+      std::vector<transport::Reactor*> reactors,
+      const TargetServerOptions& options);
+  virtual ~TargetServer() = default;  // Only after Shutdown called back.
+
+  // Serves `target` under its name (a valid iSCSI name). `alias` is for people.
+  virtual absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
+                                 absl::string_view alias = "") = 0;
+
+  // Opens a portal. All targets are reachable through all portals. Returns the
+  // address with the port really bound. Errors name address and reason.
+  virtual absl::StatusOr<transport::Address> Listen(
+      const transport::Address& address) = 0;
+
+  // Ends gracefully: no new connections or commands; commands in flight finish;
+  // initiators are told (Async Message: logout request) and have until `grace`
+  // to log out; what is left is dropped. Then `done` runs on one of the
+  // reactors.
+  virtual void Shutdown(absl::Duration grace,
+                        absl::AnyInvocable<void()> done) = 0;
+
+  // Gathers from all reactors, then runs `done` on one of them.
+  virtual void ListSessions(
+      absl::AnyInvocable<void(std::vector<SessionInfo>)> done) = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_TARGET_SERVER_H_
