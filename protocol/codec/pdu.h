@@ -51,7 +51,7 @@ enum class Opcode : uint8_t {
   kReject = 0x3f,
 };
 
-// "SCSI Command", "0x1c (reserved)", ...: for logs.
+// "SCSI Command", "0x1c (vendor-specific)", ...: for logs.
 std::string OpcodeName(uint8_t opcode);
 
 // Framing: what precedes any knowledge of the opcode (RFC 7143 section 11.2.1).
