@@ -63,7 +63,7 @@ struct IoRequest {
 
   // Filled by the backend before it completes the request.
   IoStatus status = IoStatus::kOk;
-  uint64_t error_offset = 0;
+  uint64_t error_offset = 0;  // In bytes from the start of the medium.
 
   // Runs on the channel's reactor, never from inside Submit().
   void (*done)(IoRequest* request) = nullptr;

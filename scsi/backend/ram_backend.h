@@ -13,6 +13,10 @@ struct RamBackendOptions {
   uint64_t size_bytes = 0;
   uint32_t block_size = 512;
   bool read_only = false;
+  // Unmap gives memory back to the system: the pages are replaced. Set false
+  // where devices register the memory (and so pin pages): Unmap then writes
+  // zeroes.
+  bool thin = true;
 };
 
 // A medium in anonymous memory: sparse (pages appear when written), contiguous
