@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over C++ sources in parallel, and remembers which ones were clean.
+
+clang-tidy takes seconds a file. A file is not checked again as long as the file itself, the headers of this
+repository that it includes (also indirectly), the configuration and clang-tidy's version stay the same.
+
+Usage: clang_tidy.py --cache DIRECTORY --generated DIRECTORY FILE.cc...
+Prints what clang-tidy finds, and exits with 1 if it finds anything.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+CLANG_TIDY = "clang-tidy-14"
+CONFIG = pathlib.Path(".clang-tidy")
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def compiler_flags(generated):
+    return [
+        "-std=c++20", "-Wall", "-Wextra", "-D_GLIBCXX_ASSERTIONS",
+        "-iquote", ".", "-isystem", generated,
+    ]  # yapf: disable
+
+
+class Sources:
+    """Contents and includes of the repository's files, each read once."""
+
+    def __init__(self):
+        self._contents = {}
+        self._includes = {}
+
+    def contents(self, path):
+        if path not in self._contents:
+            self._contents[path] = path.read_bytes()
+        return self._contents[path]
+
+    def includes(self, path):
+        """The files of this repository that `path` names; generated headers stand for their .proto file."""
+        if path not in self._includes:
+            found = []
+            for name in INCLUDE.findall(self.contents(path)):
+                included = pathlib.Path(os.fsdecode(name))
+                if included.name.endswith(".pb.h"):
+                    included = included.with_name(included.name[:-len(".pb.h")] + ".proto")
+                if included.is_file():
+                    found.append(included)
+            self._includes[path] = found
+        return self._includes[path]
+
+    def closure(self, path):
+        reached = {path}
+        pending = [path]
+        while pending:
+            for included in self.includes(pending.pop()):
+                if included not in reached:
+                    reached.add(included)
+                    pending.append(included)
+        return sorted(reached)
+
+
+def fingerprint(sources, path, common):
+    digest = hashlib.sha256(common)
+    for member in sources.closure(path):
+        contents = sources.contents(member)
+        digest.update(f"{member} {len(contents)}\n".encode())
+        digest.update(contents)
+    return digest.hexdigest()
+
+
+def check(path, flags):
+    """What clang-tidy says about `path`: the empty string if it is clean."""
+    command = [CLANG_TIDY, "--quiet", str(path), "--", *flags]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    # Without findings on stdout, what went wrong is on stderr.
+    return done.stdout.strip() or done.stderr.strip() or f"{path}: {CLANG_TIDY} exited with {done.returncode}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs clang-tidy, and remembers which files were clean.")
+    parser.add_argument("--cache", type=pathlib.Path, required=True, help="where to remember clean files")
+    parser.add_argument("--generated", required=True, help="where Bazel puts generated headers")
+    parser.add_argument("files", type=pathlib.Path, nargs="+")
+    arguments = parser.parse_args()
+
+    version = subprocess.run([CLANG_TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    # Not the directory of the generated headers: it differs between checkouts, and what is in it follows from the
+    # .proto files.
+    common = version + CONFIG.read_bytes() + " ".join(compiler_flags("")).encode()
+    sources = Sources()
+    stamps = {path: arguments.cache / fingerprint(sources, path, common) for path in arguments.files}
+    pending = [path for path in arguments.files if not stamps[path].exists()]
+    print(f"{len(pending)} of {len(stamps)} files to check", flush=True)
+
+    arguments.cache.mkdir(parents=True, exist_ok=True)
+    dirty = 0
+    flags = compiler_flags(arguments.generated)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
+        futures = {executor.submit(check, path, flags): path for path in pending}
+        for future in concurrent.futures.as_completed(futures):
+            findings = future.result()
+            if findings:
+                dirty += 1
+                print(findings, flush=True)
+            else:
+                stamps[futures[future]].touch()
+    if dirty:
+        print(f"clang-tidy has findings in {dirty} files")
+    return 1 if dirty else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
