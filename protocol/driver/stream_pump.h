@@ -1,0 +1,127 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_STREAM_PUMP_H_
+#define SKIFF_PROTOCOL_DRIVER_STREAM_PUMP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "protocol/datamover/stream_datamover.h"
+#include "transport/byte_stream.h"
+#include "transport/reactor.h"
+
+namespace skiff::protocol {
+
+struct StreamPumpOptions {
+  // Most bytes moved in one turn of the reactor before other connections have
+  // theirs.
+  size_t receive_bytes_per_turn = 1u << 20;
+  size_t send_bytes_per_turn = 4u << 20;
+};
+
+// Told by a StreamPump, while neither the datamover nor the stream is on the
+// call stack: both calls may destroy pump, datamover and session, in this
+// order.
+class StreamPumpClient {
+ public:
+  virtual ~StreamPumpClient() = default;
+  // Bytes were received and handed to the datamover, or it is not congested any
+  // more.
+  virtual void OnProgress() = 0;
+  // The stream ended: OK after CloseWhenSent() and the peer's end of stream,
+  // otherwise why. Comes once, last. The datamover is not told.
+  virtual void OnClosed(absl::Status why) = 0;
+};
+
+// Moves bytes between a ByteStream and a StreamDatamover, both roles. All
+// input and output happens at the end of the reactor's turn: first everything
+// that can be received (within the budget), then one send for all that this and
+// the rest of the turn queued.
+//
+// Not thread-safe; lives on its reactor.
+//
+// Lifetime: destroy it at any time except from inside a call of the datamover
+// to its DatamoverClient. There, note what is to be done and do it in
+// OnProgress(), which follows.
+class StreamPump final : private transport::StreamObserver,
+                         private transport::TurnHook,
+                         private transport::Poller {
+ public:
+  // `datamover` and `client` are not owned and outlive the pump.
+  StreamPump(transport::Reactor* reactor,
+             std::unique_ptr<transport::ByteStream> stream,
+             StreamDatamover* datamover, const StreamPumpOptions& options,
+             StreamPumpClient* client);
+  // Closes the stream at once; the client is not told.
+  ~StreamPump() override;
+
+  // There may be something to send: sends at the end of this turn. Cheap, and
+  // allowed from anywhere on the reactor's thread.
+  void Kick();
+
+  // Sends what is queued, ends our direction, then discards what still comes
+  // until the peer ends his (so that what was sent is not lost to a reset).
+  // The datamover receives nothing any more. Bound the wait with a timer.
+  void CloseWhenSent();
+
+  bool closed() const { return closed_; }
+  // When bytes last arrived (at first: when the pump was made).
+  absl::Time last_receive() const { return last_receive_; }
+  // True while the stream takes no more bytes although some wait.
+  bool send_blocked() const { return send_blocked_; }
+  // When the stream last took bytes, or began to take none.
+  absl::Time last_send_progress() const { return last_send_progress_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  const transport::ByteStream& stream() const { return *stream_; }
+
+ private:
+  enum class Closing : uint8_t { kNo, kSending, kDiscarding };
+
+  void OnReadable() override;
+  void OnWritable() override;
+  void OnTurnEnd() override;
+  int Poll() override;
+
+  // Returns true if anything was received.
+  bool Receive();
+  void Send();
+  void Discard();
+  void ReadFailed(transport::IoStatus status);
+  void WriteFailed();
+  void ContinueNextTurn();
+  void SetPolling(bool polling);
+  void ReportClosed();
+
+  transport::Reactor* const reactor_;
+  std::unique_ptr<transport::ByteStream> stream_;
+  StreamDatamover* const datamover_;
+  StreamPumpClient* const client_;
+  const StreamPumpOptions options_;
+
+  bool readable_ = false;      // Not known to be empty.
+  bool send_blocked_ = false;  // Waiting for OnWritable.
+  bool send_idle_ = true;      // Nothing waited to be sent.
+  bool more_next_turn_ = false;
+  bool polling_ = false;  // Registered as a poller.
+  bool in_pass_ = false;
+  bool failed_ = false;  // `failure_` waits to be reported.
+  bool closed_ = false;
+  Closing closing_ = Closing::kNo;
+  absl::Status failure_;
+  bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
+
+  size_t receive_budget_;
+  size_t send_budget_;
+  absl::Time turn_ = absl::InfinitePast();  // Whose budgets these are.
+
+  absl::Time last_receive_;
+  absl::Time last_send_progress_;
+  uint64_t bytes_received_ = 0;
+  uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_STREAM_PUMP_H_
