@@ -1,0 +1,37 @@
+#ifndef SKIFF_TRANSPORT_TCP_SCOPED_FD_H_
+#define SKIFF_TRANSPORT_TCP_SCOPED_FD_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace skiff::transport {
+
+// Owns a descriptor and closes it.
+class ScopedFd {
+ public:
+  ScopedFd() = default;
+  explicit ScopedFd(int fd) : fd_(fd) {}
+  ScopedFd(ScopedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ScopedFd& operator=(ScopedFd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~ScopedFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_TCP_SCOPED_FD_H_

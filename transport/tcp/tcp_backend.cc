@@ -1,0 +1,38 @@
+#include "transport/tcp/tcp_backend.h"
+
+#include <utility>
+
+#include "transport/tcp/tcp_connector.h"
+#include "transport/tcp/tcp_devices.h"
+#include "transport/tcp/tcp_listener.h"
+
+namespace skiff::transport {
+namespace {
+
+class TcpBackend final : public Backend {
+ public:
+  absl::string_view scheme() const override { return "tcp"; }
+  Capabilities capabilities() const override { return TcpCapabilities(); }
+  std::vector<DeviceReport> Devices() const override { return TcpDevices(); }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      Reactor* reactor, const Address& address, const ListenOptions& options,
+      AcceptCallback on_request) override {
+    return TcpListener::Create(reactor, address, options,
+                               std::move(on_request));
+  }
+
+  absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
+      Reactor* reactor, const Address& address, const ConnectOptions& options,
+      ConnectCallback done) override {
+    return TcpConnector::Create(reactor, address, options, std::move(done));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeTcpBackend() {
+  return std::make_unique<TcpBackend>();
+}
+
+}  // namespace skiff::transport

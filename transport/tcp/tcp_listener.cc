@@ -1,0 +1,225 @@
+#include "transport/tcp/tcp_listener.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/tcp/socket_address.h"
+#include "transport/tcp/socket_options.h"
+#include "transport/tcp/tcp_stream.h"
+
+namespace skiff::transport {
+namespace {
+
+// Connections taken in one turn, so that a flood of them leaves the connected
+// ones their share. The descriptor is watched level-triggered: the rest comes
+// next turn.
+constexpr int kAcceptsPerTurn = 32;
+// How long to leave the backlog alone when the process or system is out of
+// descriptors or memory. Peers wait in the backlog meanwhile.
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr absl::Duration kComplainEvery = absl::Minutes(1);
+
+class TcpConnectionRequest final : public ConnectionRequest {
+ public:
+  explicit TcpConnectionRequest(ScopedFd socket) : socket_(std::move(socket)) {}
+  ~TcpConnectionRequest() override { Reject({}); }
+
+  std::string local_address() const override {
+    return LocalAddress(socket_.get()).ToString();
+  }
+  std::string peer_address() const override {
+    return PeerAddress(socket_.get()).ToString();
+  }
+  absl::Span<const uint8_t> private_data() const override { return {}; }
+
+  void Accept(
+      Reactor* home, const AcceptOptions& options,
+      absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) override {
+    home->Post([home, options, socket = std::move(socket_),
+                done = std::move(done)]() mutable {
+      absl::Status status = SetConnectionOptions(socket.get(), options);
+      if (!status.ok()) {
+        done(std::move(status));
+        return;
+      }
+      auto stream = TcpStream::Create(home, std::move(socket));
+      if (stream.ok()) {
+        done(Endpoint(*std::move(stream)));
+      } else {
+        done(stream.status());
+      }
+    });
+  }
+
+  void Reject(absl::Span<const uint8_t> /*private_data*/) override {
+    if (!socket_.valid()) return;
+    SetAbortiveClose(socket_.get());
+    socket_.reset();
+  }
+
+ private:
+  ScopedFd socket_;
+};
+
+absl::Status ListenError(const Address& address, int error_number) {
+  std::string hint;
+  if (error_number == EADDRINUSE) {
+    hint = " - is another target running on this port?";
+  } else if (error_number == EADDRNOTAVAIL) {
+    hint = " - no interface of this machine has this address";
+  } else if (error_number == EACCES) {
+    hint = " - ports below 1024 need privileges";
+  }
+  return absl::ErrnoToStatus(
+      error_number,
+      absl::StrCat("cannot listen on ", address.ToString(), hint));
+}
+
+// A listening socket, or the errno of what failed.
+absl::StatusOr<ScopedFd> Bind(const Address& address,
+                              const SocketAddress& socket_address,
+                              const TcpAddressOptions& tcp_options,
+                              int backlog) {
+  const int family = socket_address.family();
+  ScopedFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ListenError(address, errno);
+  // A restarted server need not wait for its old connections' TIME_WAIT.
+  const int reuse = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+  if (family == AF_INET6) {
+    const int v6only = !socket_address.any_ipv6() || tcp_options.v6only ? 1 : 0;
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+  }
+  absl::Status status = SetBuffers(fd.get(), tcp_options);
+  if (!status.ok()) return status;
+  if (bind(fd.get(), socket_address.get(), socket_address.length) != 0 ||
+      listen(fd.get(), backlog) != 0) {
+    return ListenError(address, errno);
+  }
+  return fd;
+}
+
+absl::StatusOr<ScopedFd> BindFirst(const Address& address,
+                                   const TcpAddressOptions& tcp_options,
+                                   int backlog) {
+  std::vector<SocketAddress> candidates;
+  if (auto literal = ParseLiteral(address.host, address.port)) {
+    candidates.push_back(*literal);
+  } else {
+    auto resolved = Resolve(address.host, address.port);
+    if (!resolved.ok()) return resolved.status();
+    candidates = *std::move(resolved);
+  }
+  absl::StatusOr<ScopedFd> socket =
+      absl::NotFoundError(absl::StrCat(address.host, " has no address"));
+  for (const SocketAddress& candidate : candidates) {
+    socket = Bind(address, candidate, tcp_options, backlog);
+    if (socket.ok()) break;
+  }
+  return socket;
+}
+
+// Errors of a connection that died in the backlog, or that a firewall forbids;
+// the listener itself is well (accept(2), "Error handling").
+bool ConcernsOneConnection(int error_number) {
+  switch (error_number) {
+    case ECONNABORTED:
+    case EINTR:
+    case EPERM:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
+    Reactor* reactor, const Address& address, const ListenOptions& options,
+    AcceptCallback on_request) {
+  auto tcp_options = ParseTcpOptions(address);
+  if (!tcp_options.ok()) return tcp_options.status();
+  if (options.backlog < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address.ToString(), ": backlog ",
+                     options.backlog, " is less than 1"));
+  }
+  auto socket = BindFirst(address, *tcp_options, options.backlog);
+  if (!socket.ok()) return socket.status();
+  const int fd = socket->get();
+  std::unique_ptr<TcpListener> listener(new TcpListener(
+      reactor, address, *std::move(socket), std::move(on_request)));
+  absl::Status status = reactor->WatchFd(fd, EPOLLIN, listener.get());
+  if (!status.ok()) return status;
+  return listener;
+}
+
+TcpListener::TcpListener(Reactor* reactor, Address address, ScopedFd socket,
+                         AcceptCallback on_request)
+    : reactor_(reactor),
+      address_(std::move(address)),
+      socket_(std::move(socket)),
+      on_request_(std::move(on_request)),
+      resume_(reactor, [this] {
+        // Cannot fail for a descriptor that is watched.
+        reactor_->ModifyFd(socket_.get(), EPOLLIN).IgnoreError();
+      }) {
+  address_.port = LocalAddress(socket_.get()).port();
+}
+
+TcpListener::~TcpListener() {
+  *destroyed_ = true;
+  // The kernel resets what is in the backlog.
+  reactor_->UnwatchFd(socket_.get());
+}
+
+void TcpListener::OnFdReady(uint32_t /*events*/) {
+  const std::shared_ptr<bool> destroyed = destroyed_;
+  for (int i = 0; i < kAcceptsPerTurn && !*destroyed; ++i) {
+    ScopedFd connection(
+        accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (connection.valid()) {
+      on_request_(
+          std::make_unique<TcpConnectionRequest>(std::move(connection)));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+    if (ConcernsOneConnection(errno)) continue;
+    PauseAfter(errno);
+    break;
+  }
+}
+
+void TcpListener::PauseAfter(int error_number) {
+  // The descriptor stays readable, and would keep the reactor from sleeping.
+  reactor_->ModifyFd(socket_.get(), 0).IgnoreError();
+  resume_.ScheduleAfter(kPause);
+  const absl::Time now = reactor_->Now();
+  if (now < next_complaint_) return;
+  next_complaint_ = now + kComplainEvery;
+  std::fprintf(stderr,
+               "skiff: %s: cannot accept connections for now: %s; raise the "
+               "limit on open files (ulimit -n) if it was reached\n",
+               address_.ToString().c_str(), std::strerror(error_number));
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,45 @@
+#ifndef SKIFF_TRANSPORT_TCP_TCP_LISTENER_H_
+#define SKIFF_TRANSPORT_TCP_TCP_LISTENER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+#include "transport/tcp/scoped_fd.h"
+
+namespace skiff::transport {
+
+// Listens on one address. A host name stands for its first address that can be
+// bound; looking it up may block, so that servers had better use numeric
+// addresses.
+// `[::]` takes IPv4 too unless the option v6only=1 is given.
+class TcpListener final : public Listener, private FdHandler {
+ public:
+  static absl::StatusOr<std::unique_ptr<TcpListener>> Create(
+      Reactor* reactor, const Address& address, const ListenOptions& options,
+      AcceptCallback on_request);
+  ~TcpListener() override;
+
+  Address address() const override { return address_; }
+
+ private:
+  TcpListener(Reactor* reactor, Address address, ScopedFd socket,
+              AcceptCallback on_request);
+
+  void OnFdReady(uint32_t events) override;
+  void PauseAfter(int error_number);
+
+  Reactor* const reactor_;
+  Address address_;
+  ScopedFd socket_;
+  AcceptCallback on_request_;
+  Timer resume_;
+  absl::Time next_complaint_ = absl::InfinitePast();
+  // The callback may destroy the listener.
+  std::shared_ptr<bool> destroyed_ = std::make_shared<bool>(false);
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_TCP_TCP_LISTENER_H_

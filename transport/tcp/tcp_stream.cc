@@ -1,0 +1,180 @@
+#include "transport/tcp/tcp_stream.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/tcp/socket_address.h"
+#include "transport/tcp/socket_options.h"
+
+namespace skiff::transport {
+namespace {
+
+constexpr uint32_t kPeerEndedEvents = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+constexpr uint32_t kReadEvents = EPOLLIN | kPeerEndedEvents;
+constexpr uint32_t kWriteEvents = EPOLLOUT | EPOLLHUP | EPOLLERR;
+
+struct Message {
+  msghdr header = {};
+  size_t bytes = 0;
+};
+
+Message MakeMessage(absl::Span<const iovec> pieces) {
+  Message message;
+  message.header.msg_iov = const_cast<iovec*>(pieces.data());
+  message.header.msg_iovlen = std::min(pieces.size(), ByteStream::kMaxIov);
+  for (size_t i = 0; i < message.header.msg_iovlen; ++i) {
+    message.bytes += pieces[i].iov_len;
+  }
+  return message;
+}
+
+bool WouldBlockError(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(Reactor* reactor,
+                                                             ScopedFd socket) {
+  std::unique_ptr<TcpStream> stream(new TcpStream(reactor, std::move(socket)));
+  absl::Status status =
+      reactor->WatchFd(stream->socket_.get(),
+                       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, stream.get());
+  if (!status.ok()) return status;
+  return stream;
+}
+
+TcpStream::TcpStream(Reactor* reactor, ScopedFd socket)
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      local_(LocalAddress(socket_.get()).ToString()),
+      peer_(PeerAddress(socket_.get()).ToString()) {}
+
+TcpStream::~TcpStream() { CloseSocket(); }
+
+void TcpStream::CloseSocket() {
+  if (!socket_.valid()) return;
+  reactor_->UnwatchFd(socket_.get());
+  socket_.reset();
+}
+
+void TcpStream::SetObserver(StreamObserver* observer) {
+  observer_ = observer;
+  Notify(observer != nullptr, observer != nullptr);
+}
+
+void TcpStream::OnFdReady(uint32_t events) {
+  const bool readable = (events & kReadEvents) != 0;
+  const bool writable = (events & kWriteEvents) != 0;
+  if ((events & kPeerEndedEvents) != 0) peer_ended_ = true;
+  if (readable) read_.drained = false;
+  if (writable) write_.drained = false;
+  if (observer_ == nullptr) return;  // A new observer is told anyway.
+  const bool tell_writable = writable && write_.waiting;
+  if (readable && read_.waiting) {
+    // The call may destroy the stream, so it comes last.
+    if (tell_writable) Notify(/*readable=*/false, /*writable=*/true);
+    read_.waiting = false;
+    observer_->OnReadable();
+  } else if (tell_writable) {
+    write_.waiting = false;
+    observer_->OnWritable();
+  }
+}
+
+void TcpStream::Notify(bool readable, bool writable) {
+  read_.notify = readable;
+  write_.notify = writable;
+  if (readable || writable) reactor_->ScheduleTurnEnd(this);
+}
+
+void TcpStream::OnTurnEnd() {
+  if (observer_ == nullptr) return;
+  // One call at a time, since each may destroy the stream.
+  if (read_.notify) {
+    read_.notify = false;
+    read_.waiting = false;
+    if (write_.notify) reactor_->ScheduleTurnEnd(this);
+    observer_->OnReadable();
+  } else if (write_.notify) {
+    write_.notify = false;
+    write_.waiting = false;
+    observer_->OnWritable();
+  }
+}
+
+IoResult TcpStream::WouldBlock(Direction* direction) {
+  direction->drained = false;
+  direction->waiting = true;
+  return {IoStatus::kWouldBlock, 0};
+}
+
+IoResult TcpStream::Readv(absl::Span<const iovec> to) {
+  if (!error_.ok()) return {IoStatus::kError, 0};
+  Message message = MakeMessage(to);
+  if (message.bytes == 0) return {IoStatus::kOk, 0};
+  if (read_.drained && !peer_ended_) return WouldBlock(&read_);
+  ssize_t got;
+  do {
+    got = recvmsg(socket_.get(), &message.header, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got > 0) {
+    read_.drained = static_cast<size_t>(got) < message.bytes;
+    return {IoStatus::kOk, static_cast<size_t>(got)};
+  }
+  if (got == 0) return {IoStatus::kClosed, 0};
+  if (WouldBlockError(errno)) return WouldBlock(&read_);
+  return Fail("read from", errno);
+}
+
+IoResult TcpStream::Writev(absl::Span<const iovec> from) {
+  if (!error_.ok()) return {IoStatus::kError, 0};
+  if (write_ended_) return {IoStatus::kClosed, 0};
+  Message message = MakeMessage(from);
+  if (message.bytes == 0) return {IoStatus::kOk, 0};
+  if (write_.drained) return WouldBlock(&write_);
+  ssize_t sent;
+  do {
+    sent = sendmsg(socket_.get(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) {
+    write_.drained = static_cast<size_t>(sent) < message.bytes;
+    return {IoStatus::kOk, static_cast<size_t>(sent)};
+  }
+  if (WouldBlockError(errno)) return WouldBlock(&write_);
+  return Fail("write to", errno);
+}
+
+IoResult TcpStream::Fail(const char* doing, int error_number) {
+  const std::string what =
+      absl::StrCat(doing, " tcp://", peer_, ": ", std::strerror(error_number));
+  error_ = error_number == ETIMEDOUT ? absl::DeadlineExceededError(what)
+                                     : absl::UnavailableError(what);
+  CloseSocket();
+  return {IoStatus::kError, 0};
+}
+
+void TcpStream::ShutdownWrite() {
+  if (write_ended_ || !socket_.valid()) return;
+  write_ended_ = true;
+  // Fails only if the connection is gone, which the next read reports.
+  shutdown(socket_.get(), SHUT_WR);
+}
+
+void TcpStream::Abort() {
+  if (!socket_.valid()) return;
+  error_ = absl::AbortedError(
+      absl::StrCat("connection to tcp://", peer_, " was aborted by this side"));
+  SetAbortiveClose(socket_.get());
+  CloseSocket();
+  observer_ = nullptr;
+}
+
+}  // namespace skiff::transport

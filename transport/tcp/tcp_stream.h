@@ -1,0 +1,69 @@
+#ifndef SKIFF_TRANSPORT_TCP_TCP_STREAM_H_
+#define SKIFF_TRANSPORT_TCP_TCP_STREAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "transport/byte_stream.h"
+#include "transport/reactor.h"
+#include "transport/tcp/scoped_fd.h"
+
+namespace skiff::transport {
+
+// A connected TCP socket as a ByteStream.
+//
+// The socket is watched edge-triggered for everything from the start, so that
+// moving bytes costs recvmsg() and sendmsg() and nothing else. A transfer that
+// comes out short has met the end of the kernel's buffer: the following call
+// answers kWouldBlock without asking the kernel (epoll(7), question 9), except
+// when the peer has ended its side, because then no further edge would come.
+class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
+ public:
+  // `socket` must be connected and non-blocking.
+  static absl::StatusOr<std::unique_ptr<TcpStream>> Create(Reactor* reactor,
+                                                           ScopedFd socket);
+  ~TcpStream() override;
+
+  void SetObserver(StreamObserver* observer) override;
+  IoResult Readv(absl::Span<const iovec> to) override;
+  IoResult Writev(absl::Span<const iovec> from) override;
+  void ShutdownWrite() override;
+  void Abort() override;
+  absl::Status error() const override { return error_; }
+  std::string local_address() const override { return local_; }
+  std::string peer_address() const override { return peer_; }
+
+ private:
+  // One direction's relation to the kernel's buffer.
+  struct Direction {
+    bool waiting = false;  // The user saw kWouldBlock and expects to be told.
+    bool drained = false;  // The last transfer came out short.
+    bool notify = false;   // To be told at the end of the turn.
+  };
+
+  TcpStream(Reactor* reactor, ScopedFd socket);
+
+  void OnFdReady(uint32_t events) override;
+  void OnTurnEnd() override;
+  void Notify(bool readable, bool writable);
+  IoResult WouldBlock(Direction* direction);
+  IoResult Fail(const char* doing, int error_number);
+  void CloseSocket();
+
+  Reactor* const reactor_;
+  ScopedFd socket_;
+  const std::string local_;
+  const std::string peer_;
+  StreamObserver* observer_ = nullptr;
+  Direction read_;
+  Direction write_;
+  bool peer_ended_ = false;  // The kernel reported FIN, RST or an error.
+  bool write_ended_ = false;
+  absl::Status error_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_TCP_TCP_STREAM_H_

@@ -1,0 +1,341 @@
+// Moving bytes.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "transport/tcp/scoped_fd.h"
+#include "transport/tcp/socket_address.h"
+#include "transport/tcp/socket_options.h"
+#include "transport/tcp/tcp_test_util.h"
+
+namespace skiff::transport {
+namespace {
+
+class CountingObserver : public StreamObserver {
+ public:
+  void OnReadable() override {
+    EXPECT_FALSE(inside_call);
+    ++readable;
+    if (on_readable) on_readable();
+  }
+  void OnWritable() override {
+    EXPECT_FALSE(inside_call);
+    ++writable;
+    if (on_writable) on_writable();
+  }
+  int readable = 0;
+  int writable = 0;
+  bool inside_call = false;
+  std::function<void()> on_readable;
+  std::function<void()> on_writable;
+};
+
+class TcpStreamTest : public TcpTest {
+ protected:
+  void ConnectPair(const std::string& options = "") {
+    auto listener = Listen(absl::StrCat("tcp://127.0.0.1:0", options));
+    ASSERT_NE(listener, nullptr);
+    auto client = Connect(listener->address());
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    server_ = Accept();
+    ASSERT_NE(server_, nullptr);
+  }
+
+  // `server_` with a plain blocking socket as its peer.
+  void ConnectRaw() {
+    auto listener = Listen("tcp://127.0.0.1:0");
+    ASSERT_NE(listener, nullptr);
+    raw_ = ScopedFd(socket(AF_INET, SOCK_STREAM, 0));
+    auto address = ParseLiteral("127.0.0.1", listener->address().port);
+    ASSERT_EQ(connect(raw_.get(), address->get(), address->length), 0);
+    server_ = Accept();
+    ASSERT_NE(server_, nullptr);
+  }
+
+  // Reads until the stream says to wait.
+  void Drain(ByteStream* stream) {
+    char buffer[4096];
+    while (Read(stream, buffer, sizeof(buffer)).status == IoStatus::kOk) {
+    }
+  }
+
+  std::unique_ptr<ByteStream> client_;
+  std::unique_ptr<ByteStream> server_;
+  ScopedFd raw_;
+};
+
+TEST_F(TcpStreamTest, EmptyTransfersMoveNothing) {
+  ConnectPair();
+  EXPECT_EQ(client_->Readv({}).status, IoStatus::kOk);
+  EXPECT_EQ(client_->Writev({}).status, IoStatus::kOk);
+  const iovec empty = {nullptr, 0};
+  EXPECT_EQ(client_->Readv({&empty, 1}).status, IoStatus::kOk);
+  char byte;
+  EXPECT_EQ(Read(client_.get(), &byte, 1).status, IoStatus::kWouldBlock);
+}
+
+TEST_F(TcpStreamTest, NewObserverIsToldOnceSoonAndNotAtOnce) {
+  ConnectPair();
+  CountingObserver observer;
+  observer.inside_call = true;
+  client_->SetObserver(&observer);
+  observer.inside_call = false;
+  EXPECT_EQ(observer.readable, 0);
+  reactor_->Poll();
+  EXPECT_EQ(observer.readable, 1);
+  EXPECT_EQ(observer.writable, 1);
+  reactor_->Poll();
+  EXPECT_EQ(observer.readable, 1);
+  EXPECT_EQ(observer.writable, 1);
+  CountingObserver second;
+  client_->SetObserver(&second);
+  reactor_->Poll();
+  EXPECT_EQ(second.readable, 1);
+  EXPECT_EQ(observer.readable, 1);
+  client_->SetObserver(nullptr);
+}
+
+TEST_F(TcpStreamTest, OneCallPerWouldBlock) {
+  ConnectPair();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  ASSERT_TRUE(RunUntil([&] { return observer.readable == 1; }));
+  // Nobody has read to the end yet, so that news are not told.
+  ASSERT_EQ(Write(client_.get(), "one").status, IoStatus::kOk);
+  EXPECT_FALSE(
+      RunUntil([&] { return observer.readable > 1; }, absl::Milliseconds(50)));
+  Drain(server_.get());
+  ASSERT_EQ(Write(client_.get(), "two").status, IoStatus::kOk);
+  ASSERT_TRUE(RunUntil([&] { return observer.readable == 2; }));
+  ASSERT_EQ(Write(client_.get(), "three").status, IoStatus::kOk);
+  EXPECT_FALSE(
+      RunUntil([&] { return observer.readable > 2; }, absl::Milliseconds(50)));
+  IoStatus last;
+  EXPECT_EQ(ReadSome(server_.get(), 8, &last), "twothree");
+}
+
+TEST_F(TcpStreamTest, ObserverMayDestroyTheStream) {
+  for (const bool in_fd_event : {false, true}) {
+    ConnectPair("?send_buffer=4096&receive_buffer=4096");
+    CountingObserver observer;
+    if (in_fd_event) {
+      // Both directions wait, and the peer's end makes both ready at once.
+      const std::string data(1 << 20, 'x');
+      while (Write(server_.get(), data).status == IoStatus::kOk) {
+      }
+      Drain(server_.get());
+      server_->SetObserver(&observer);
+      observer.on_readable = observer.on_writable = [&] {
+        while (Write(server_.get(), data).status == IoStatus::kOk) {
+        }
+        Drain(server_.get());
+      };
+      ASSERT_TRUE(RunUntil([&] { return observer.writable == 1; }));
+      observer.on_readable = observer.on_writable = [&] { server_.reset(); };
+      client_->Abort();
+    } else {
+      observer.on_readable = [&] { server_.reset(); };
+      server_->SetObserver(&observer);
+    }
+    ASSERT_TRUE(RunUntil([&] { return server_ == nullptr; }));
+    const int calls = observer.readable + observer.writable;
+    reactor_->Poll();
+    EXPECT_EQ(observer.readable + observer.writable, calls);
+  }
+}
+
+TEST_F(TcpStreamTest, WritableAgainAfterAFullBuffer) {
+  ConnectPair("?send_buffer=8192&receive_buffer=8192");
+  CountingObserver observer;
+  client_->SetObserver(&observer);
+  reactor_->Poll();
+  const std::string data(1 << 16, 'x');
+  size_t sent = 0;
+  IoResult result;
+  while ((result = Write(client_.get(), data)).status == IoStatus::kOk) {
+    sent += result.bytes;
+  }
+  EXPECT_EQ(result.status, IoStatus::kWouldBlock);
+  EXPECT_FALSE(
+      RunUntil([&] { return observer.writable > 1; }, absl::Milliseconds(30)));
+  IoStatus last;
+  EXPECT_EQ(ReadSome(server_.get(), sent, &last).size(), sent);
+  EXPECT_TRUE(RunUntil([&] { return observer.writable == 2; }));
+  EXPECT_EQ(Write(client_.get(), data).status, IoStatus::kOk);
+}
+
+// The end of the data and the FIN in one event: a short read must not be taken
+// for "more will be announced", because nothing is announced after a FIN.
+TEST_F(TcpStreamTest, ShortReadFollowedByFin) {
+  ConnectRaw();
+  ASSERT_EQ(send(raw_.get(), "tail", 4, 0), 4);
+  ASSERT_EQ(shutdown(raw_.get(), SHUT_WR), 0);
+  CountingObserver observer;
+  std::string got;
+  IoStatus status = IoStatus::kOk;
+  observer.on_readable = [&] {
+    char buffer[100];
+    IoResult result;
+    while ((result = Read(server_.get(), buffer, sizeof(buffer))).status ==
+           IoStatus::kOk) {
+      got.append(buffer, result.bytes);
+    }
+    status = result.status;
+  };
+  server_->SetObserver(&observer);
+  EXPECT_TRUE(RunUntil([&] { return status == IoStatus::kClosed; }));
+  EXPECT_EQ(got, "tail");
+  EXPECT_TRUE(server_->error().ok());
+}
+
+TEST_F(TcpStreamTest, HalfCloseLetsTheOtherDirectionGoOn) {
+  ConnectPair();
+  ASSERT_EQ(Write(client_.get(), "request").status, IoStatus::kOk);
+  client_->ShutdownWrite();
+  EXPECT_EQ(Write(client_.get(), "more").status, IoStatus::kClosed);
+  IoStatus last = IoStatus::kOk;
+  EXPECT_EQ(ReadSome(server_.get(), 100, &last), "request");
+  EXPECT_EQ(last, IoStatus::kClosed);
+  ASSERT_EQ(Write(server_.get(), "answer").status, IoStatus::kOk);
+  EXPECT_EQ(ReadSome(client_.get(), 6, &last), "answer");
+  server_.reset();
+  EXPECT_EQ(ReadSome(client_.get(), 1, &last), "");
+  EXPECT_EQ(last, IoStatus::kClosed);
+}
+
+TEST_F(TcpStreamTest, PeerResetIsAnErrorThatNamesThePeer) {
+  ConnectRaw();
+  const std::string peer = LocalAddress(raw_.get()).ToString();
+  SetAbortiveClose(raw_.get());
+  raw_.reset();
+  IoStatus last = IoStatus::kOk;
+  ReadSome(server_.get(), 1, &last);
+  EXPECT_EQ(last, IoStatus::kError);
+  EXPECT_EQ(server_->error().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      server_->error().message(),
+      absl::StrCat("read from tcp://", peer, ": Connection reset by peer"));
+  EXPECT_EQ(Write(server_.get(), "x").status, IoStatus::kError);
+  EXPECT_EQ(server_->peer_address(), peer);
+}
+
+TEST_F(TcpStreamTest, WriteToAPeerThatIsGoneIsAnErrorWithoutASignal) {
+  ConnectRaw();
+  raw_.reset();
+  IoResult result;
+  EXPECT_TRUE(RunUntil([&] {
+    result = Write(server_.get(), "x");
+    return result.status == IoStatus::kError;
+  }));
+  EXPECT_TRUE(absl::StrContains(server_->error().message(), "write to tcp://"))
+      << server_->error();
+}
+
+TEST_F(TcpStreamTest, AbortResetsThePeer) {
+  ConnectRaw();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  server_->Abort();
+  server_->Abort();
+  char byte;
+  EXPECT_EQ(recv(raw_.get(), &byte, 1, 0), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_EQ(server_->error().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Read(server_.get(), &byte, 1).status, IoStatus::kError);
+  server_->ShutdownWrite();
+  reactor_->Poll();
+  EXPECT_EQ(observer.readable, 0);
+}
+
+TEST_F(TcpStreamTest, DestroyingClosesAfterWhatWasWritten) {
+  ConnectRaw();
+  ASSERT_EQ(Write(server_.get(), "bye").status, IoStatus::kOk);
+  server_.reset();
+  char buffer[8];
+  EXPECT_EQ(recv(raw_.get(), buffer, sizeof(buffer), MSG_WAITALL), 3);
+}
+
+// Cuts `total` bytes of `data`, from `offset` on, into random pieces.
+std::vector<iovec> RandomPieces(std::string* data, size_t offset, size_t most,
+                                std::mt19937* random) {
+  std::vector<iovec> pieces;
+  const size_t end = std::min(data->size(), offset + most);
+  while (offset < end) {
+    const size_t size = std::min<size_t>(end - offset, (*random)() % 5000);
+    pieces.push_back({data->data() + offset, size});
+    offset += size;
+  }
+  return pieces;
+}
+
+// Both ways at once, in random vectored pieces, through small buffers.
+TEST_F(TcpStreamTest, LargeVectoredTransfersArriveUnharmed) {
+  for (const char* options : {"", "?send_buffer=5000&receive_buffer=3000"}) {
+    ConnectPair(options);
+    constexpr size_t kSize = 8 << 20;
+    std::mt19937 random(7);
+    std::string sent[2], got[2];
+    size_t sent_bytes[2] = {0, 0}, got_bytes[2] = {0, 0};
+    for (int i = 0; i < 2; ++i) {
+      sent[i].resize(kSize);
+      for (char& c : sent[i]) c = static_cast<char>(random());
+      got[i].resize(kSize);
+    }
+    ByteStream* ends[2] = {client_.get(), server_.get()};
+    CountingObserver observers[2];
+    for (int i = 0; i < 2; ++i) {
+      observers[i].on_writable = [&, i] {
+        while (sent_bytes[i] < kSize) {
+          auto pieces = RandomPieces(&sent[i], sent_bytes[i], 200000, &random);
+          const IoResult result = ends[i]->Writev(pieces);
+          if (result.status == IoStatus::kWouldBlock) return;
+          ASSERT_EQ(result.status, IoStatus::kOk);
+          sent_bytes[i] += result.bytes;
+        }
+      };
+      observers[i].on_readable = [&, i] {
+        while (got_bytes[i] < kSize) {
+          auto pieces = RandomPieces(&got[i], got_bytes[i], 200000, &random);
+          const IoResult result = ends[i]->Readv(pieces);
+          if (result.status == IoStatus::kWouldBlock) return;
+          ASSERT_EQ(result.status, IoStatus::kOk);
+          got_bytes[i] += result.bytes;
+        }
+      };
+      ends[i]->SetObserver(&observers[i]);
+    }
+    EXPECT_TRUE(
+        RunUntil([&] { return got_bytes[0] == kSize && got_bytes[1] == kSize; },
+                 absl::Seconds(60)));
+    EXPECT_TRUE(got[0] == sent[1]);
+    EXPECT_TRUE(got[1] == sent[0]);
+    client_.reset();
+    server_.reset();
+  }
+}
+
+TEST_F(TcpStreamTest, LongListsAreUsedUpToTheLimit) {
+  ConnectPair();
+  std::string data(ByteStream::kMaxIov + 500, 'a');
+  std::vector<iovec> pieces;
+  for (char& c : data) pieces.push_back({&c, 1});
+  EXPECT_EQ(client_->Writev(pieces).bytes, ByteStream::kMaxIov);
+  std::string got(data.size(), '\0');
+  std::vector<iovec> to;
+  for (char& c : got) to.push_back({&c, 1});
+  ASSERT_TRUE(RunUntil(
+      [&] { return server_->Readv(to).bytes == ByteStream::kMaxIov; }));
+}
+
+}  // namespace
+}  // namespace skiff::transport
