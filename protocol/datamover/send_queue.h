@@ -1,0 +1,116 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_SEND_QUEUE_H_
+#define SKIFF_PROTOCOL_DATAMOVER_SEND_QUEUE_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/negotiation/parameters.h"
+
+namespace skiff::protocol {
+
+// Encoded PDUs on their way into a byte stream: headers inside, payload by
+// reference. Turns many PDUs into one list of iovecs. No allocation once it has
+// grown to what the connection needs.
+class SendQueue {
+ public:
+  // What to tell when the last byte of a PDU has left, or will never leave.
+  enum class Notice : uint8_t { kNone, kPut, kTask };
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // From inside BytesSent (sent = true), Cancel or Clear (sent = false).
+    virtual void OnSent(TaskSlot task, Notice notice, uint32_t bytes,
+                        bool sent) = 0;
+  };
+
+  explicit SendQueue(Listener* listener) : listener_(listener) {}
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+
+  // Digests of everything appended from now on.
+  void SetDigests(Digest header, Digest data) {
+    header_digest_ = header == Digest::kCrc32c;
+    data_digest_ = data == Digest::kCrc32c;
+  }
+
+  // Appends a PDU whose data segment is copied. `bhs` gets its lengths here.
+  void AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
+                  absl::Span<const uint8_t> data, TaskSlot task, Notice notice);
+
+  // Appends a PDU whose data segment stays where it is until the notice. With
+  // data digests on it is copied nevertheless: memory that changes between
+  // digest and send would make the digest wrong. Returns where the BHS is to be
+  // encoded: 48 bytes, valid until the next call; finish with Commit().
+  uint8_t* Begin();
+  void Commit(absl::Span<const uint8_t> data, TaskSlot task, Notice notice);
+  // As Commit, for a data segment in pieces: `length` bytes from `offset` of
+  // the list. `ahs` goes between header and data.
+  void CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
+                    int iov_count, size_t offset, uint32_t length,
+                    TaskSlot task, Notice notice);
+
+  // The front of the queue as a gather list; valid until the next call of
+  // anything.
+  absl::Span<const iovec> Spans();
+  void BytesSent(size_t n);
+
+  // Forgets the task's PDUs that have not begun to leave, and takes a copy of
+  // what is left of one that has: the task's memory is free on return. Notices
+  // are given.
+  void Cancel(TaskSlot task);
+  // Forgets everything, with notices.
+  void Clear();
+
+  bool empty() const { return count_ == 0; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr size_t kMaxSpans = 256;
+  // A PDU, or, when its data are in several pieces, one of the consecutive
+  // items that make it up; the first has the header, the last the tail and the
+  // notice.
+  struct Item {
+    uint8_t header[kBhsSize + 4];
+    uint8_t tail[8];  // Padding and data digest.
+    uint8_t header_size;
+    uint8_t tail_size;
+    Notice notice;
+    bool continuation;
+    TaskSlot task;
+    uint32_t data_size;
+    uint32_t pdu_data_size;  // Of the whole PDU, for the notice.
+    const uint8_t* data;
+    std::unique_ptr<uint8_t[]> owned;
+
+    size_t size() const { return size_t{header_size} + data_size + tail_size; }
+  };
+
+  Item& Push();
+  Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  void PopFront(bool sent);
+  void FillHeaderDigest(Item* item);
+  void FillTail(Item* item, uint32_t data_size, uint32_t digest);
+  static void TakeOver(Item* item);
+
+  Listener* const listener_;
+  bool header_digest_ = false;
+  bool data_digest_ = false;
+  std::vector<Item> ring_;  // A power of two.
+  size_t head_ = 0;
+  size_t count_ = 0;
+  size_t head_sent_ = 0;  // Bytes of the front item that have left.
+  size_t bytes_ = 0;
+  std::array<iovec, kMaxSpans> spans_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_SEND_QUEUE_H_
