@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Counts the test cases of a `bazel test`, from the file that --build_event_json_file wrote.
+
+Usage: count_tests.py EVENTS
+Prints one line for each failure and for the slowest test targets, and in the end "N passed, N failed, N skipped".
+A GoogleTest binary counts with its test cases, every other test target as one.
+"""
+
+import collections
+import json
+import pathlib
+import sys
+import urllib.parse
+import xml.etree.ElementTree
+
+SLOWEST = 5
+SLOW_SECONDS = 1.0
+
+
+class Target:
+    """What the attempts (runs, shards) of one test target came to."""
+
+    def __init__(self):
+        self.status = "NO_STATUS"
+        self.reports = []
+        self.seconds = 0.0
+
+
+def read_events(path):
+    with open(path, encoding="utf-8") as events:
+        for line in events:
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                # Bazel was stopped in the middle of a line.
+                return
+
+
+def read_targets(path):
+    targets = collections.defaultdict(Target)
+    for event in read_events(path):
+        kind, name = next(iter(event["id"].items()))
+        if kind == "testResult":
+            target = targets[name["label"]]
+            result = event.get("testResult", {})
+            target.seconds += int(result.get("testAttemptDurationMillis", "0")) / 1000
+            if target.status != "FAILED":
+                target.status = result.get("status", "NO_STATUS")
+            for output in result.get("testActionOutput", []):
+                if output["name"] == "test.xml":
+                    target.reports.append(pathlib.Path(urllib.parse.unquote(urllib.parse.urlparse(output["uri"]).path)))
+        elif kind == "testSummary":
+            targets[name["label"]].status = event.get("testSummary", {}).get("overallStatus", "NO_STATUS")
+        elif kind == "targetCompleted" and not event.get("completed", {}).get("success"):
+            targets[name["label"]].status = "FAILED_TO_BUILD"
+    return targets
+
+
+def read_cases(report):
+    """(name, verdict) of each test case in a test.xml."""
+    try:
+        root = xml.etree.ElementTree.parse(report).getroot()
+    except (OSError, xml.etree.ElementTree.ParseError):
+        # A test that is killed leaves none, or half of one.
+        return
+    for case in root.iter("testcase"):
+        name = f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield name, "failed"
+        elif case.get("status") == "notrun" or case.get("result") == "skipped" or case.find("skipped") is not None:
+            yield name, "skipped"
+        else:
+            yield name, "passed"
+
+
+def count(label, target, totals):
+    cases = [case for report in target.reports for case in read_cases(report)]
+    counts = collections.Counter(verdict for _, verdict in cases)
+    passed = target.status in ("PASSED", "FLAKY")
+    for name, verdict in cases:
+        if verdict == "failed":
+            print(f"FAILED: {label} {name}")
+    if passed and not cases:
+        counts["passed"] = 1
+    if not passed and counts["failed"] == 0:
+        # It crashed, hung or was never built: the report, if any, does not say so.
+        print(f"FAILED: {label} ({target.status})")
+        counts["failed"] = 1
+    totals.update(counts)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    targets = read_targets(sys.argv[1])
+    totals = collections.Counter()
+    for label, target in sorted(targets.items()):
+        count(label, target, totals)
+    slowest = sorted(targets.items(), key=lambda item: -item[1].seconds)[:SLOWEST]
+    for label, target in slowest:
+        if target.seconds >= SLOW_SECONDS:
+            print(f"slow: {target.seconds:.1f} s {label}")
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+
+
+if __name__ == "__main__":
+    main()
