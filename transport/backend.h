@@ -62,6 +62,12 @@ class ConnectionRequest {
   virtual void Reject(absl::Span<const uint8_t> private_data) = 0;
 };
 
+// The status of a Connect that the peer rejected carries the peer's private
+// data as a payload under this name (absl::Status::GetPayload), where the
+// fabric has any.
+inline constexpr char kRejectPrivateData[] =
+    "skiff.transport/reject-private-data";
+
 // Listens until destroyed. Connections that nobody accepted are then rejected.
 class Listener {
  public:

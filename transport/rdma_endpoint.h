@@ -121,6 +121,10 @@ class RdmaEndpoint {
   // Why the connection ended; OK while it lives.
   virtual absl::Status error() const = 0;
 
+  // What the peer gave to its Connect or Accept. Valid while the endpoint
+  // lives. Fabrics may pad it with zeros (rdma_accept(3)).
+  virtual absl::Span<const uint8_t> peer_private_data() const { return {}; }
+
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
 };
