@@ -2,13 +2,22 @@
 #define SKIFF_SCSI_BACKEND_FILE_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 
 namespace skiff::scsi {
+
+// Who makes the system calls.
+enum class FileIo : uint8_t {
+  kAuto,          // io_uring; the helper thread where the kernel refuses that.
+  kIoUring,       // Fails to open where the kernel refuses it.
+  kHelperThread,  // One blocking thread per reactor: slow, works everywhere.
+};
 
 struct FileBackendOptions {
   std::string path;  // A regular file or a block device.
@@ -18,11 +27,26 @@ struct FileBackendOptions {
   uint32_t block_size = 512;
   bool read_only = false;
   bool direct = false;         // O_DIRECT.
-  uint32_t queue_depth = 128;  // io_uring entries per reactor.
+  uint32_t queue_depth = 128;  // System calls in flight per reactor; 1 .. 4096.
+  FileIo io = FileIo::kAuto;
+  // One line for people about an I/O error: path, offset and the system's
+  // reason, of which IoStatus is only a summary. The first eight errors, then
+  // ever fewer. Called on the reactors' threads. May be null.
+  std::function<void(absl::string_view message)> log;
 };
 
 // A medium in a file, through io_uring. Acknowledged FUA writes and flushes are
 // on stable storage (fdatasync). Errors name the path and what to do.
+//
+// - Served read-write, the file is locked (flock; block devices also O_EXCL),
+//   so that no second process serves it.
+// - info().description tells when the helper thread stands in for io_uring, and
+//   why.
+// - info().thin tells whether the file system can punch holes; where it cannot,
+//   kUnmap completes with kNotSupported.
+// - Once a flush failed, data that was acknowledged may be lost although the
+//   kernel reports that only once. Every later flush and FUA write fails, too,
+//   until the file is opened anew.
 absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(
     const FileBackendOptions& options);
 

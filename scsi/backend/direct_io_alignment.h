@@ -1,0 +1,22 @@
+#ifndef SKIFF_SCSI_BACKEND_DIRECT_IO_ALIGNMENT_H_
+#define SKIFF_SCSI_BACKEND_DIRECT_IO_ALIGNMENT_H_
+
+#include <cstdint>
+
+#include "absl/types/optional.h"
+
+namespace skiff::scsi {
+
+// What O_DIRECT asks of a file's users, in bytes. Zero: it is not supported.
+struct DirectIoAlignment {
+  uint32_t memory = 0;
+  uint32_t offset = 0;
+};
+
+// Asks the kernel (statx STATX_DIOALIGN, since Linux 6.1). Nothing when the
+// kernel or the file system does not say.
+absl::optional<DirectIoAlignment> QueryDirectIoAlignment(int fd);
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_BACKEND_DIRECT_IO_ALIGNMENT_H_

@@ -1,0 +1,392 @@
+#include "scsi/backend/file_channel.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include "scsi/backend/iovec_cursor.h"
+
+namespace skiff::scsi {
+namespace {
+
+using Op = IoRequest::Op;
+
+constexpr int kMaxRetries = 100;
+constexpr size_t kZeroBytes = 64u << 10;
+alignas(4096) constexpr uint8_t kZeroes[kZeroBytes] = {};
+
+bool Writes(Op op) { return op != Op::kRead && op != Op::kFlush; }
+
+// How many bytes the caller's memory must hold.
+uint64_t BufferLengthOf(const IoRequest& request) {
+  switch (request.op) {
+    case Op::kRead:
+    case Op::kWrite:
+      return request.length;
+    case Op::kCompareAndWrite:
+      return 2 * request.length;
+    default:
+      return 0;
+  }
+}
+
+// fallocate's ways to say that the file system or the device cannot.
+bool IsUnsupported(int error) {
+  return error == EOPNOTSUPP || error == ENOSYS || error == ENODEV;
+}
+
+IoStatus StatusOfErrno(int error, bool write) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return IoStatus::kNoSpace;
+    case ENXIO:
+    case ENODEV:
+    case ENOMEDIUM:
+    case ESHUTDOWN:
+    case ESTALE:
+      return IoStatus::kGone;
+    case EOPNOTSUPP:
+      return IoStatus::kNotSupported;
+    default:
+      return write ? IoStatus::kWriteError : IoStatus::kReadError;
+  }
+}
+
+const char* NameOf(Op op) {
+  switch (op) {
+    case Op::kRead:
+      return "read";
+    case Op::kWrite:
+      return "write";
+    case Op::kFlush:
+      return "flush (acknowledged data may be lost)";
+    case Op::kUnmap:
+      return "unmap";
+    case Op::kWriteZeroes:
+      return "write of zeroes";
+    case Op::kCompareAndWrite:
+      return "compare-and-write";
+  }
+  return "request";
+}
+
+}  // namespace
+
+FileChannel::FileChannel(std::shared_ptr<FileMedium> medium,
+                         uint32_t max_requests)
+    : medium_(std::move(medium)), operations_(max_requests) {
+  for (Operation& operation : operations_) {
+    operation.next_free = free_;
+    free_ = &operation;
+  }
+}
+
+FileChannel::~FileChannel() {
+  assert(in_flight_ == 0 && waiting_head_ == nullptr);
+}
+
+bool FileChannel::Submit(IoRequest* request) {
+  if (FinishEarly(request)) return true;
+  if (free_ == nullptr) {
+    request->backend_next = nullptr;
+    (waiting_tail_ != nullptr ? waiting_tail_->backend_next : waiting_head_) =
+        request;
+    waiting_tail_ = request;
+    return false;
+  }
+  Operation* operation = free_;
+  free_ = operation->next_free;
+  ++in_flight_;
+  Begin(request, operation);
+  return false;
+}
+
+bool FileChannel::FinishEarly(IoRequest* request) {
+  const BackendInfo& info = medium_->info();
+  const bool writes = Writes(request->op);
+  request->status = IoStatus::kOk;
+  request->error_offset = request->offset;
+  if (request->offset > info.size_bytes ||
+      request->length > info.size_bytes - request->offset) {
+    request->status = writes ? IoStatus::kWriteError : IoStatus::kReadError;
+    return true;
+  }
+  const uint64_t buffer = BufferLengthOf(*request);
+  if (buffer > 0 && TotalLength(request->iov, request->iov_count) < buffer) {
+    request->status = writes ? IoStatus::kWriteError : IoStatus::kReadError;
+    return true;
+  }
+  if (writes && info.read_only) {
+    request->status = IoStatus::kNotSupported;
+    return true;
+  }
+  if (request->op == Op::kUnmap && !info.thin) {
+    request->status = IoStatus::kNotSupported;
+    return true;
+  }
+  const bool stable = request->op == Op::kFlush || (writes && request->fua);
+  if (stable && medium_->data_lost()) {
+    request->status = IoStatus::kWriteError;
+    return true;
+  }
+  if (request->op == Op::kFlush) return info.read_only;
+  return request->length == 0;
+}
+
+// The kernel checks the address and the length of every element.
+bool FileChannel::NeedsBounce(const IoRequest& request) const {
+  if (!medium_->direct()) return false;
+  if (request.op == Op::kCompareAndWrite) return true;
+  const uintptr_t mask = medium_->info().buffer_alignment - 1;
+  uintptr_t bits = 0;
+  for (int i = 0; i < request.iov_count; ++i) {
+    bits |= reinterpret_cast<uintptr_t>(request.iov[i].iov_base) |
+            request.iov[i].iov_len;
+  }
+  return (bits & mask) != 0;
+}
+
+void FileChannel::Begin(IoRequest* request, Operation* operation) {
+  operation->request = request;
+  operation->retries = 0;
+  operation->bounced = false;
+  switch (request->op) {
+    case Op::kRead:
+    case Op::kWrite:
+      operation->bounced = NeedsBounce(*request);
+      return Enter(operation, Step::kTransfer);
+    case Op::kFlush:
+      return Enter(operation, Step::kSync);
+    case Op::kUnmap:
+      return Enter(operation, Step::kPunch);
+    case Op::kWriteZeroes:
+      if (request->may_unmap && medium_->info().thin) {
+        return Enter(operation, Step::kPunch);
+      }
+      return Enter(operation, medium_->can_zero_range() ? Step::kZeroRange
+                                                        : Step::kWriteBuffer);
+    case Op::kCompareAndWrite:
+      operation->bounced = NeedsBounce(*request);
+      return Enter(operation, Step::kCompare);
+  }
+}
+
+void FileChannel::Enter(Operation* operation, Step step) {
+  operation->step = step;
+  operation->done = 0;
+  Continue(operation);
+}
+
+// Starts the next system call of the current step.
+void FileChannel::Continue(Operation* operation) {
+  const IoRequest& request = *operation->request;
+  operation->offset = request.offset + operation->done;
+  operation->dsync = request.fua;
+  switch (operation->step) {
+    case Step::kTransfer:
+      operation->kind = request.op == Op::kRead ? FileCall::Kind::kRead
+                                                : FileCall::Kind::kWrite;
+      PrepareTransfer(operation);
+      break;
+    case Step::kCompare:
+      operation->kind = FileCall::Kind::kRead;
+      PrepareBounced(operation, request.length - operation->done);
+      break;
+    case Step::kPunch:
+    case Step::kZeroRange:
+      operation->kind = FileCall::Kind::kAllocate;
+      operation->mode = FALLOC_FL_KEEP_SIZE | (operation->step == Step::kPunch
+                                                   ? FALLOC_FL_PUNCH_HOLE
+                                                   : FALLOC_FL_ZERO_RANGE);
+      operation->length = request.length;
+      break;
+    case Step::kWriteBuffer:
+      operation->kind = FileCall::Kind::kWrite;
+      PrepareZeroes(operation);
+      break;
+    case Step::kSync:
+      operation->kind = FileCall::Kind::kSync;
+      break;
+  }
+  engine_->Start(operation);
+}
+
+void FileChannel::PrepareTransfer(Operation* operation) {
+  const IoRequest& request = *operation->request;
+  const uint64_t left = request.length - operation->done;
+  // The write data of a compare-and-write follow the compare data.
+  const uint64_t skip =
+      operation->done +
+      (request.op == Op::kCompareAndWrite ? request.length : 0);
+  if (operation->bounced) {
+    PrepareBounced(operation, left);
+    if (operation->kind == FileCall::Kind::kWrite) {
+      IovecCursor cursor(request.iov, request.iov_count);
+      cursor.Skip(skip);
+      cursor.CopyTo(operation->bounce.get(), operation->iov->iov_len);
+    }
+    return;
+  }
+  if (skip == 0 && request.iov_count <= IOV_MAX &&
+      TotalLength(request.iov, request.iov_count) == request.length) {
+    operation->iov = request.iov;
+    operation->iov_count = request.iov_count;
+    return;
+  }
+  IovecCursor cursor(request.iov, request.iov_count);
+  cursor.Skip(skip);
+  uint64_t covered = 0;
+  operation->iov = operation->iov_storage.data();
+  operation->iov_count =
+      cursor.Describe(left, operation->iov_storage.data(), kMaxIov, &covered);
+}
+
+void FileChannel::PrepareBounced(Operation* operation, uint64_t length) {
+  if (operation->bounce == nullptr) {
+    operation->bounce.reset(
+        static_cast<uint8_t*>(::operator new(kBounceBytes, kBounceAlignment)));
+  }
+  operation->iov_storage[0] = {operation->bounce.get(),
+                               std::min(length, kBounceBytes)};
+  operation->iov = operation->iov_storage.data();
+  operation->iov_count = 1;
+}
+
+void FileChannel::PrepareZeroes(Operation* operation) {
+  uint64_t left = operation->request->length - operation->done;
+  operation->iov = operation->iov_storage.data();
+  operation->iov_count = 0;
+  while (left > 0 && operation->iov_count < kMaxIov) {
+    const uint64_t step = std::min<uint64_t>(left, kZeroBytes);
+    // Only read from.
+    operation->iov_storage[operation->iov_count++] = {
+        const_cast<uint8_t*>(kZeroes), step};
+    left -= step;
+  }
+}
+
+void FileChannel::OnCallDone(FileCall* call, int64_t result) {
+  auto* operation = static_cast<Operation*>(call);
+  if (result < 0) {
+    const int error = static_cast<int>(-result);
+    if (!Retry(operation, error)) Fail(operation, error);
+    return;
+  }
+  switch (operation->step) {
+    case Step::kTransfer:
+    case Step::kCompare:
+    case Step::kWriteBuffer:
+      return OnTransferred(operation, static_cast<uint64_t>(result));
+    case Step::kPunch:
+    case Step::kZeroRange:
+      return OnAllocated(operation);
+    case Step::kSync:
+      return Finish(operation, IoStatus::kOk, 0);
+  }
+}
+
+void FileChannel::OnAllocated(Operation* operation) {
+  const IoRequest& request = *operation->request;
+  if (request.op == Op::kWriteZeroes && request.fua) {
+    return Enter(operation, Step::kSync);
+  }
+  Finish(operation, IoStatus::kOk, 0);
+}
+
+void FileChannel::OnTransferred(Operation* operation, uint64_t bytes) {
+  const IoRequest& request = *operation->request;
+  // O_DIRECT cannot continue in the middle of a block.
+  if (medium_->direct()) bytes -= bytes % medium_->info().block_size;
+  // The file ends early: somebody truncated it.
+  if (bytes == 0) return Fail(operation, EIO);
+  operation->retries = 0;
+  const bool from_bounce = operation->kind == FileCall::Kind::kRead &&
+                           operation->step == Step::kTransfer &&
+                           operation->bounced;
+  if (from_bounce || operation->step == Step::kCompare) {
+    IovecCursor cursor(request.iov, request.iov_count);
+    cursor.Skip(operation->done);
+    if (from_bounce) {
+      cursor.CopyFrom(operation->bounce.get(), bytes);
+    } else {
+      const uint64_t equal = cursor.Match(operation->bounce.get(), bytes);
+      if (equal < bytes) {
+        return Finish(operation, IoStatus::kMiscompare,
+                      request.offset + operation->done + equal);
+      }
+    }
+  }
+  operation->done += bytes;
+  if (operation->done < request.length) return Continue(operation);
+  if (operation->step == Step::kCompare) {
+    return Enter(operation, Step::kTransfer);
+  }
+  Finish(operation, IoStatus::kOk, 0);
+}
+
+// Tries again, or in another way. Returns false when the request failed.
+bool FileChannel::Retry(Operation* operation, int error) {
+  if ((error == EINTR || error == EAGAIN) &&
+      operation->retries++ < kMaxRetries) {
+    Continue(operation);
+    return true;
+  }
+  if (operation->request->op != Op::kWriteZeroes || !IsUnsupported(error)) {
+    return false;
+  }
+  if (operation->step == Step::kZeroRange) medium_->ForgetZeroRange();
+  if (operation->step == Step::kPunch && medium_->can_zero_range()) {
+    Enter(operation, Step::kZeroRange);
+    return true;
+  }
+  if (operation->step == Step::kPunch || operation->step == Step::kZeroRange) {
+    Enter(operation, Step::kWriteBuffer);
+    return true;
+  }
+  return false;
+}
+
+void FileChannel::Fail(Operation* operation, int error) {
+  const IoRequest& request = *operation->request;
+  const bool reading = operation->kind == FileCall::Kind::kRead;
+  IoStatus status = StatusOfErrno(error, !reading);
+  uint64_t at = request.offset + operation->done;
+  if (operation->step == Step::kSync) {
+    at = request.offset;
+    medium_->NoteDataLost();
+  } else if (!reading && operation->dsync && error == EIO) {
+    // The write itself or its fdatasync: there is no telling which.
+    medium_->NoteDataLost();
+  }
+  if (operation->step == Step::kPunch && IsUnsupported(error)) {
+    status = IoStatus::kNotSupported;
+  }
+  medium_->LogError(NameOf(request.op), at, error);
+  Finish(operation, status, at);
+}
+
+void FileChannel::Finish(Operation* operation, IoStatus status,
+                         uint64_t error_offset) {
+  IoRequest* request = operation->request;
+  request->status = status;
+  request->error_offset = error_offset;
+  IoRequest* next = waiting_head_;
+  if (next != nullptr) {
+    waiting_head_ = next->backend_next;
+    if (waiting_head_ == nullptr) waiting_tail_ = nullptr;
+    Begin(next, operation);
+  } else {
+    operation->next_free = free_;
+    free_ = operation;
+    --in_flight_;
+  }
+  request->done(request);
+}
+
+}  // namespace skiff::scsi

@@ -1,0 +1,95 @@
+#ifndef SKIFF_SCSI_BACKEND_FILE_CHANNEL_H_
+#define SKIFF_SCSI_BACKEND_FILE_CHANNEL_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "scsi/backend/backend.h"
+#include "scsi/backend/file_engine.h"
+#include "scsi/backend/file_medium.h"
+
+namespace skiff::scsi {
+
+// Carries out requests as sequences of system calls: continues short ones,
+// retries interrupted ones, goes through aligned memory where O_DIRECT needs
+// it. Requests beyond `max_requests` wait in order.
+class FileChannel : public BackendChannel, public FileEngine::Sink {
+ public:
+  FileChannel(std::shared_ptr<FileMedium> medium, uint32_t max_requests);
+  ~FileChannel() override;
+  // Before the first Submit().
+  void SetEngine(std::unique_ptr<FileEngine> engine) {
+    engine_ = std::move(engine);
+  }
+
+  bool Submit(IoRequest* request) override;
+  void OnCallDone(FileCall* call, int64_t result) override;
+
+ private:
+  static constexpr int kMaxIov = 64;
+  static constexpr uint64_t kBounceBytes = 256u << 10;
+
+  static constexpr std::align_val_t kBounceAlignment{4096};
+
+  struct AlignedDelete {
+    void operator()(uint8_t* memory) const {
+      ::operator delete(memory, kBounceAlignment);
+    }
+  };
+  using AlignedMemory = std::unique_ptr<uint8_t, AlignedDelete>;
+
+  // What the current call of a request is for.
+  enum class Step : uint8_t {
+    kTransfer,     // kRead, kWrite; the write of kCompareAndWrite.
+    kCompare,      // Read into the bounce buffer, then compared.
+    kPunch,        // kUnmap; kWriteZeroes that may unmap.
+    kZeroRange,    // kWriteZeroes.
+    kWriteBuffer,  // kWriteZeroes without the file system's help.
+    kSync,         // kFlush; the FUA of kWriteZeroes.
+  };
+
+  // A request in progress. One call at a time.
+  struct Operation : FileCall {
+    IoRequest* request = nullptr;
+    Step step = Step::kTransfer;
+    bool bounced = false;
+    int retries = 0;       // In a row without progress.
+    uint64_t done = 0;     // Bytes of the step that are finished.
+    AlignedMemory bounce;  // Allocated when first needed, then kept.
+    std::array<iovec, kMaxIov> iov_storage;
+    Operation* next_free = nullptr;
+  };
+
+  // Settles what needs no system call. Returns true when finished.
+  bool FinishEarly(IoRequest* request);
+  void Begin(IoRequest* request, Operation* operation);
+  void Enter(Operation* operation, Step step);
+  void Continue(Operation* operation);
+  void PrepareTransfer(Operation* operation);
+  void PrepareBounced(Operation* operation, uint64_t length);
+  void PrepareZeroes(Operation* operation);
+  void OnAllocated(Operation* operation);
+  void OnTransferred(Operation* operation, uint64_t bytes);
+  bool Retry(Operation* operation, int error);
+  void Fail(Operation* operation, int error);
+  void Finish(Operation* operation, IoStatus status, uint64_t error_offset);
+  bool NeedsBounce(const IoRequest& request) const;
+
+  std::shared_ptr<FileMedium> medium_;
+  std::unique_ptr<FileEngine> engine_;
+  std::vector<Operation> operations_;
+  Operation* free_ = nullptr;
+  uint32_t in_flight_ = 0;
+  IoRequest* waiting_head_ = nullptr;
+  IoRequest* waiting_tail_ = nullptr;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_BACKEND_FILE_CHANNEL_H_

@@ -1,0 +1,79 @@
+#include "scsi/backend/file_medium.h"
+
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scsi/backend/file_probe.h"
+
+namespace skiff::scsi {
+namespace {
+
+constexpr uint64_t kErrorsLoggedAll = 8;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FileMedium>> FileMedium::Open(
+    const FileBackendOptions& options) {
+  std::shared_ptr<FileMedium> medium(new FileMedium);
+  medium->path_ = options.path;
+  medium->direct_ = options.direct;
+  medium->log_ = options.log;
+  const absl::StatusOr<int> fd = OpenMediumFile(options);
+  if (!fd.ok()) return fd.status();
+  medium->fd_ = *fd;
+  if (auto status = LockMediumFile(*fd, options); !status.ok()) return status;
+  absl::StatusOr<BackendInfo> info = ProbeMediumFile(*fd, options);
+  if (!info.ok()) return info.status();
+  medium->info_ = *std::move(info);
+  return medium;
+}
+
+FileMedium::~FileMedium() {
+  if (fd_ < 0) return;
+  // Closing alone would leave the lock for as long as the kernel still takes
+  // down a ring that referred to the file.
+  flock(fd_, LOCK_UN);
+  close(fd_);
+}
+
+ProvisioningExtent FileMedium::ProvisioningAt(uint64_t offset) const {
+  if (offset >= info_.size_bytes) return {0, false};
+  const uint64_t rest = info_.size_bytes - offset;
+  const auto at = static_cast<off_t>(offset);
+  // Neither position is kept: all I/O names its offset.
+  off_t data = lseek(fd_, at, SEEK_DATA);
+  if (data < 0) {
+    // ENXIO: a hole up to the end. Else the file system cannot tell.
+    return {rest, errno != ENXIO};
+  }
+  // Other positions than multiples of the block size cannot be reported.
+  data = data / info_.block_size * info_.block_size;
+  if (data > at) return {std::min<uint64_t>(rest, data - at), false};
+  const off_t hole = lseek(fd_, at, SEEK_HOLE);
+  if (hole < 0) return {rest, true};
+  const auto end = (static_cast<uint64_t>(hole) + info_.block_size - 1) /
+                   info_.block_size * info_.block_size;
+  // A hole punched in between makes both answers meet.
+  return {
+      std::clamp<uint64_t>(end - std::min(end, offset),
+                           std::min<uint64_t>(rest, info_.block_size), rest),
+      true};
+}
+
+void FileMedium::LogError(absl::string_view operation, uint64_t offset,
+                          int error) {
+  const uint64_t count = errors_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (!log_) return;
+  if (count > kErrorsLoggedAll && !std::has_single_bit(count)) return;
+  log_(absl::StrCat(path_, ": ", operation, " at byte ", offset, " failed: ",
+                    std::strerror(error), " (error ", count, " of this file)"));
+}
+
+}  // namespace skiff::scsi

@@ -1,0 +1,64 @@
+#ifndef SKIFF_SCSI_BACKEND_FILE_MEDIUM_H_
+#define SKIFF_SCSI_BACKEND_FILE_MEDIUM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scsi/backend/backend.h"
+#include "scsi/backend/file_backend.h"
+
+namespace skiff::scsi {
+
+// An open and locked file, what is known about it, and what its channels learn
+// about it together. Thread-safe once opened.
+class FileMedium {
+ public:
+  static absl::StatusOr<std::shared_ptr<FileMedium>> Open(
+      const FileBackendOptions& options);
+  FileMedium(const FileMedium&) = delete;
+  FileMedium& operator=(const FileMedium&) = delete;
+  ~FileMedium();
+
+  int fd() const { return fd_; }
+  const BackendInfo& info() const { return info_; }
+  bool direct() const { return direct_; }
+
+  // The extent of holes, or of data, that starts at `offset`.
+  ProvisioningExtent ProvisioningAt(uint64_t offset) const;
+
+  // Whether fallocate(FALLOC_FL_ZERO_RANGE) is worth trying.
+  bool can_zero_range() const {
+    return can_zero_range_.load(std::memory_order_relaxed);
+  }
+  void ForgetZeroRange() {
+    can_zero_range_.store(false, std::memory_order_relaxed);
+  }
+
+  // After a failed fdatasync the kernel forgets what it could not write.
+  bool data_lost() const { return data_lost_.load(std::memory_order_relaxed); }
+  void NoteDataLost() { data_lost_.store(true, std::memory_order_relaxed); }
+
+  // Reports one I/O error to the options' log, at a falling rate.
+  void LogError(absl::string_view operation, uint64_t offset, int error);
+
+ private:
+  FileMedium() = default;
+
+  std::string path_;
+  int fd_ = -1;
+  bool direct_ = false;
+  BackendInfo info_;
+  std::function<void(absl::string_view)> log_;
+  std::atomic<bool> can_zero_range_{true};
+  std::atomic<bool> data_lost_{false};
+  std::atomic<uint64_t> errors_{0};
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_BACKEND_FILE_MEDIUM_H_
