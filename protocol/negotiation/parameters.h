@@ -30,6 +30,8 @@ struct Parameters {
   bool data_sequence_in_order = true;
   uint32_t error_recovery_level = 0;
   uint32_t iscsi_protocol_level = 1;  // RFC 7144: 1 is RFC 7143 alone.
+
+  bool operator==(const Parameters&) const = default;
 };
 
 // What one side offers and accepts. Used by both roles; bounds are checked by
@@ -49,6 +51,8 @@ struct Offer {
   uint32_t max_outstanding_r2t = 8;
   bool data_pdu_in_order = true;
   bool data_sequence_in_order = true;
+  uint32_t error_recovery_level = 0;
+  uint32_t iscsi_protocol_level = 1;
 };
 
 // Who is at the other end and which session this is; from the first Login

@@ -1,0 +1,340 @@
+#include "protocol/negotiation/keys.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/codec/pdu.h"
+
+namespace skiff::protocol {
+namespace {
+
+constexpr uint32_t kMinDataLength = 512;
+constexpr uint32_t kMaxDataLength = kMaxDataSegmentLength;
+
+// Without unsolicited data, its limit has no meaning (RFC 7143 section 13.14).
+bool NoUnsolicitedData(const Parameters& parameters) {
+  return parameters.initial_r2t && !parameters.immediate_data;
+}
+
+bool MayHaveUnsolicitedData(const Offer& offer) {
+  return !offer.initial_r2t || offer.immediate_data;
+}
+
+// Level 1 is what a peer assumes anyway (RFC 7144 section 7.1.1).
+bool HasProtocolLevel(const Offer& offer) {
+  return offer.iscsi_protocol_level != 1;
+}
+
+const KeySpec kKeys[] = {
+    // Who is who: sections 13.4 to 13.9 and 13.21.
+    {.name = "InitiatorName",
+     .type = KeyType::kName,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kInLogin,
+     .from_target = kNever},
+    {.name = "InitiatorAlias",
+     .type = KeyType::kLocalName,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kInAnyStage,
+     .from_target = kNever},
+    // A target names itself only in the answer to SendTargets.
+    {.name = "TargetName",
+     .type = KeyType::kName,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kInLogin,
+     .from_target = kInFullFeature},
+    {.name = "TargetAlias",
+     .type = KeyType::kLocalName,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kNever,
+     .from_target = kInAnyStage},
+    {.name = "TargetAddress",
+     .type = KeyType::kText,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kNever,
+     .from_target = kInAnyStage,
+     .repeatable = true},
+    {.name = "TargetPortalGroupTag",
+     .type = KeyType::kNumber,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kNever,
+     .from_target = kInLogin,
+     .maximum = 65535},
+    {.name = "SessionType",
+     .type = KeyType::kText,
+     .use = KeyUse::kIdentity,
+     .from_initiator = kInLogin,
+     .from_target = kNever,
+     .leading_only = true},
+
+    // Section 12.1.
+    {.name = "AuthMethod",
+     .type = KeyType::kList,
+     .result = KeyResult::kChoice,
+     .use = KeyUse::kSecurity,
+     .scope = KeyScope::kConnection,
+     .from_initiator = kInSecurity,
+     .from_target = kInSecurity},
+
+    // Section 13.3.
+    {.name = "SendTargets",
+     .type = KeyType::kText,
+     .use = KeyUse::kDiscovery,
+     .from_initiator = kInFullFeature,
+     .from_target = kNever},
+
+    // Operational keys: sections 13.1 and 13.10 to 13.20.
+    {.name = "HeaderDigest",
+     .type = KeyType::kList,
+     .result = KeyResult::kChoice,
+     .scope = KeyScope::kConnection,
+     .digest_offer = &Offer::header_digest,
+     .digest = &Parameters::header_digest},
+    {.name = "DataDigest",
+     .type = KeyType::kList,
+     .result = KeyResult::kChoice,
+     .scope = KeyScope::kConnection,
+     .digest_offer = &Offer::data_digest,
+     .digest = &Parameters::data_digest},
+    {.name = "MaxConnections",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .minimum = 1,
+     .maximum = 65535,
+     .number_offer = &Offer::max_connections,
+     .number_of_initiator = &Parameters::max_connections,
+     .number_of_target = &Parameters::max_connections},
+    {.name = "InitialR2T",
+     .type = KeyType::kBoolean,
+     .result = KeyResult::kOr,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .flag_offer = &Offer::initial_r2t,
+     .flag = &Parameters::initial_r2t},
+    {.name = "ImmediateData",
+     .type = KeyType::kBoolean,
+     .result = KeyResult::kAnd,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .flag_offer = &Offer::immediate_data,
+     .flag = &Parameters::immediate_data},
+    {.name = "MaxRecvDataSegmentLength",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kDeclaration,
+     .scope = KeyScope::kConnection,
+     .from_initiator = kInOperational | kInFullFeature,
+     .from_target = kInOperational | kInFullFeature,
+     .minimum = kMinDataLength,
+     .maximum = kMaxDataLength,
+     .number_offer = &Offer::max_recv_data_segment_length,
+     .number_of_initiator = &Parameters::initiator_max_recv_data_segment_length,
+     .number_of_target = &Parameters::target_max_recv_data_segment_length},
+    {.name = "MaxBurstLength",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .minimum = kMinDataLength,
+     .maximum = kMaxDataLength,
+     .number_offer = &Offer::max_burst_length,
+     .number_of_initiator = &Parameters::max_burst_length,
+     .number_of_target = &Parameters::max_burst_length},
+    {.name = "FirstBurstLength",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .irrelevant_when = NoUnsolicitedData,
+     .proposed_when = MayHaveUnsolicitedData,
+     .minimum = kMinDataLength,
+     .maximum = kMaxDataLength,
+     .not_above = &Parameters::max_burst_length,
+     .number_offer = &Offer::first_burst_length,
+     .number_of_initiator = &Parameters::first_burst_length,
+     .number_of_target = &Parameters::first_burst_length},
+    {.name = "DefaultTime2Wait",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMaximum,
+     .leading_only = true,
+     .maximum = 3600,
+     .number_offer = &Offer::default_time2wait,
+     .number_of_initiator = &Parameters::default_time2wait,
+     .number_of_target = &Parameters::default_time2wait},
+    {.name = "DefaultTime2Retain",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .maximum = 3600,
+     .number_offer = &Offer::default_time2retain,
+     .number_of_initiator = &Parameters::default_time2retain,
+     .number_of_target = &Parameters::default_time2retain},
+    {.name = "MaxOutstandingR2T",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .minimum = 1,
+     .maximum = 65535,
+     .number_offer = &Offer::max_outstanding_r2t,
+     .number_of_initiator = &Parameters::max_outstanding_r2t,
+     .number_of_target = &Parameters::max_outstanding_r2t},
+    {.name = "DataPDUInOrder",
+     .type = KeyType::kBoolean,
+     .result = KeyResult::kOr,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .flag_offer = &Offer::data_pdu_in_order,
+     .flag = &Parameters::data_pdu_in_order},
+    {.name = "DataSequenceInOrder",
+     .type = KeyType::kBoolean,
+     .result = KeyResult::kOr,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .flag_offer = &Offer::data_sequence_in_order,
+     .flag = &Parameters::data_sequence_in_order},
+    {.name = "ErrorRecoveryLevel",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .maximum = 2,
+     .number_offer = &Offer::error_recovery_level,
+     .number_of_initiator = &Parameters::error_recovery_level,
+     .number_of_target = &Parameters::error_recovery_level},
+
+    // Section 13.23. Response fences and fast aborts are not claimed.
+    {.name = "TaskReporting",
+     .type = KeyType::kList,
+     .result = KeyResult::kChoice,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .only_choice = "RFC3720"},
+    // Section 13.24 and RFC 7144 section 7.1.1.
+    {.name = "iSCSIProtocolLevel",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .proposed_when = HasProtocolLevel,
+     .maximum = 31,
+     .number_offer = &Offer::iscsi_protocol_level,
+     .number_of_initiator = &Parameters::iscsi_protocol_level,
+     .number_of_target = &Parameters::iscsi_protocol_level},
+
+    // Section 13.25.
+    {.name = "OFMarker", .result = KeyResult::kRejected},
+    {.name = "IFMarker", .result = KeyResult::kRejected},
+    {.name = "OFMarkInt", .result = KeyResult::kRejected},
+    {.name = "IFMarkInt", .result = KeyResult::kRejected},
+
+    // Section 13.26. Behaviour must not depend on it, so nothing keeps it.
+    {.name = "X#NodeArchitecture",
+     .type = KeyType::kLocalName,
+     .leading_only = true,
+     .later = true},
+};
+
+absl::string_view StageName(uint8_t stage) {
+  if (stage == kInSecurity) return "security negotiation";
+  if (stage == kInOperational) return "operational negotiation";
+  return "the full feature phase";
+}
+
+absl::Status ValidateDigests(const KeySpec& key,
+                             const std::vector<Digest>& digests) {
+  if (digests.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.name, ": no digest is offered; offer None for none"));
+  }
+  if (std::set<Digest>(digests.begin(), digests.end()).size() !=
+      digests.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.name, ": a digest is offered twice"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateKey(const KeySpec& key, const Offer& offer) {
+  if (key.digest_offer != nullptr) {
+    return ValidateDigests(key, offer.*key.digest_offer);
+  }
+  if (key.number_offer == nullptr) return absl::OkStatus();
+  const uint32_t value = offer.*key.number_offer;
+  if (value < key.minimum || value > key.maximum) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.name, "=", value, " is not in the range ", key.minimum,
+                     " to ", key.maximum));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Span<const KeySpec> AllKeys() { return kKeys; }
+
+const KeySpec* FindKey(absl::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kKeys), std::end(kKeys),
+                   [name](const KeySpec& key) { return key.name == name; });
+  return found == std::end(kKeys) ? nullptr : found;
+}
+
+absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage) {
+  const bool from_target = sender == Role::kTarget;
+  const uint8_t stages = from_target ? key.from_target : key.from_initiator;
+  if (stages == kNever) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.name, " is not for ",
+                     from_target ? "a target" : "an initiator", " to send"));
+  }
+  if ((stages & stage) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.name, " is not allowed in ", StageName(stage)));
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view DigestName(Digest digest) {
+  return digest == Digest::kCrc32c ? "CRC32C" : "None";
+}
+
+absl::Status Validate(const Offer& offer) {
+  for (const KeySpec& key : kKeys) {
+    absl::Status status = ValidateKey(key, offer);
+    if (!status.ok()) return status;
+  }
+  Parameters parameters;
+  parameters.initial_r2t = offer.initial_r2t;
+  parameters.immediate_data = offer.immediate_data;
+  parameters.max_burst_length = offer.max_burst_length;
+  parameters.first_burst_length = offer.first_burst_length;
+  parameters.error_recovery_level = offer.error_recovery_level;
+  parameters.data_sequence_in_order = offer.data_sequence_in_order;
+  parameters.max_outstanding_r2t = offer.max_outstanding_r2t;
+  return CheckIntegrity(parameters);
+}
+
+absl::Status CheckIntegrity(const Parameters& parameters) {
+  if (!NoUnsolicitedData(parameters) &&
+      parameters.first_burst_length > parameters.max_burst_length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("FirstBurstLength=", parameters.first_burst_length,
+                     " exceeds MaxBurstLength=", parameters.max_burst_length));
+  }
+  if (parameters.error_recovery_level != 0 &&
+      parameters.data_sequence_in_order &&
+      parameters.max_outstanding_r2t != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MaxOutstandingR2T=", parameters.max_outstanding_r2t,
+        " must be 1 with ErrorRecoveryLevel=", parameters.error_recovery_level,
+        " and DataSequenceInOrder=Yes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace skiff::protocol
