@@ -75,16 +75,16 @@ enum class AdditionalSense : uint16_t {
 struct FieldPointer {
   bool in_cdb = true;  // Else in the parameter list.
   uint16_t byte = 0;
-  std::optional<uint8_t> bit;  // The most significant bit in error.
+  std::optional<uint8_t> bit = {};  // The most significant bit in error.
 };
 
 struct SenseData {
   SenseKey key = SenseKey::kNoSense;
   AdditionalSense code = AdditionalSense::kNone;
   bool deferred = false;
-  std::optional<uint64_t> information;
-  std::optional<uint64_t> command_specific;
-  std::optional<FieldPointer> field_pointer;
+  std::optional<uint64_t> information = {};
+  std::optional<uint64_t> command_specific = {};
+  std::optional<FieldPointer> field_pointer = {};
 };
 
 enum class SenseFormat : uint8_t { kFixed, kDescriptor };

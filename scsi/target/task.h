@@ -66,6 +66,7 @@ struct Task {
     kDormant,
     kEnabled,
     kWaitingForBuffer,
+    kWaitingForGuard,
     kCompleted,
     kAborted
   };
@@ -82,7 +83,14 @@ struct Task {
   uint32_t in_flight = 0;  // Transfers and I/O that still refer to the task.
   uint8_t step = 0;
   bool guarded = false;    // Counted by the LU's write guard.
+  bool exclusive = false;  // Holds the write guard alone.
   bool terminate = false;  // Abort when the last of `in_flight` returns.
+  bool respond = false;    // What Aborted() then says.
+  bool held = false;       // Complete but for an ACA condition (see TaskSet).
+  uint8_t transfers = 0;   // How many of `in_flight` are the port's.
+  uint32_t chunk = 0;      // Bytes of the step under way.
+  Task* wait_next = nullptr;        // In the one queue it waits in.
+  void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
 };
 
 enum class TransferResult : uint8_t {

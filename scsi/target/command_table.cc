@@ -1,0 +1,175 @@
+#include "scsi/target/command_table.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+#include "scsi/endian.h"
+
+namespace skiff::scsi {
+namespace {
+
+using I = CommandInfo;
+
+constexpr int kNoSa = I::kNoServiceAction;
+constexpr uint8_t kEverywhere = I::kWellKnown | I::kAnyLun;
+constexpr uint8_t kNaca = 0x04;   // The one bit of CONTROL.
+constexpr uint8_t kGroup = 0x3f;  // GROUP NUMBER: no statistics are kept.
+constexpr uint8_t kFuaNv = 0x02;
+constexpr uint8_t kSyncNv = 0x04;
+constexpr uint8_t kPmi = 0x01;
+constexpr uint8_t kX = 0xff;
+
+// Operation code, service action, CDB length, flags, usage, ignored, function.
+// RDPROTECT, WRPROTECT and VRPROTECT are in no usage map: there is no
+// protection information, so that only zero is valid (SBC-3 section 4.22).
+// clang-format off
+constexpr CommandInfo kCommands[] = {
+    // TEST UNIT READY
+    {0x00, kNoSa, 6, I::kWellKnown, {0x00, 0, 0, 0, 0, kNaca}, {},
+     &TestUnitReady},
+    // REQUEST SENSE
+    {0x03, kNoSa, 6, kEverywhere | I::kIgnoresUnitAttention,
+     {0x03, 0x01, 0, 0, kX, kNaca}, {}, &RequestSense},
+    // READ (6)
+    {0x08, kNoSa, 6, I::kNone, {0x08, 0x1f, kX, kX, kX, kNaca}, {}, &Read},
+    // WRITE (6)
+    {0x0a, kNoSa, 6, I::kWrites, {0x0a, 0x1f, kX, kX, kX, kNaca}, {}, &Write},
+    // INQUIRY
+    {0x12, kNoSa, 6, kEverywhere | I::kIgnoresUnitAttention,
+     {0x12, 0x01, kX, kX, kX, kNaca}, {}, &Inquiry},
+    // START STOP UNIT
+    {0x1b, kNoSa, 6, I::kNone, {0x1b, 0x01, 0, 0x0f, 0xf7, kNaca}, {},
+     &StartStopUnit},
+    // PREVENT ALLOW MEDIUM REMOVAL
+    {0x1e, kNoSa, 6, I::kNone, {0x1e, 0, 0, 0, 0x03, kNaca}, {},
+     &PreventAllowMediumRemoval},
+    // READ CAPACITY (10). SBC-3 retired LOGICAL BLOCK ADDRESS and PMI.
+    {0x25, kNoSa, 10, I::kNone, {0x25, 0, 0, 0, 0, 0, 0, 0, 0, kNaca},
+     {0, 0x01, kX, kX, kX, kX, 0, 0, kPmi}, &ReadCapacity10},
+    // READ (10)
+    {0x28, kNoSa, 10, I::kNone,
+     {0x28, 0x18, kX, kX, kX, kX, 0, kX, kX, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, kGroup}, &Read},
+    // WRITE (10)
+    {0x2a, kNoSa, 10, I::kWrites,
+     {0x2a, 0x18, kX, kX, kX, kX, 0, kX, kX, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, kGroup}, &Write},
+    // PRE-FETCH (10)
+    {0x34, kNoSa, 10, I::kNone,
+     {0x34, 0x02, kX, kX, kX, kX, 0, kX, kX, kNaca},
+     {0, 0, 0, 0, 0, 0, kGroup}, &PreFetch},
+    // SYNCHRONIZE CACHE (10)
+    {0x35, kNoSa, 10, I::kNone,
+     {0x35, 0x02, kX, kX, kX, kX, 0, kX, kX, kNaca},
+     {0, kSyncNv, 0, 0, 0, 0, kGroup}, &SynchronizeCache},
+    // READ (16)
+    {0x88, kNoSa, 16, I::kNone,
+     {0x88, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Read},
+    // WRITE (16)
+    {0x8a, kNoSa, 16, I::kWrites,
+     {0x8a, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Write},
+    // PRE-FETCH (16)
+    {0x90, kNoSa, 16, I::kNone,
+     {0x90, 0x02, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &PreFetch},
+    // SYNCHRONIZE CACHE (16)
+    {0x91, kNoSa, 16, I::kNone,
+     {0x91, 0x02, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, kSyncNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup},
+     &SynchronizeCache},
+    // SERVICE ACTION IN (16): READ CAPACITY (16)
+    {0x9e, 0x10, 16, I::kNone,
+     {0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, kX, kX, kX, kX, 0, kNaca},
+     {0, 0, kX, kX, kX, kX, kX, kX, kX, kX, 0, 0, 0, 0, kPmi}, &ReadCapacity16},
+    // SERVICE ACTION IN (16): GET LBA STATUS
+    {0x9e, 0x12, 16, I::kNone,
+     {0x9e, 0x12, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {}, &GetLbaStatus},
+    // REPORT LUNS
+    {0xa0, kNoSa, 12, kEverywhere | I::kIgnoresUnitAttention,
+     {0xa0, 0, kX, 0, 0, 0, kX, kX, kX, kX, 0, kNaca}, {}, &ReportLuns},
+    // READ (12)
+    {0xa8, kNoSa, 12, I::kNone,
+     {0xa8, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Read},
+    // WRITE (12)
+    {0xaa, kNoSa, 12, I::kWrites,
+     {0xaa, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
+     {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Write},
+};
+// clang-format on
+constexpr size_t kCount = sizeof(kCommands) / sizeof(kCommands[0]);
+
+// What dispatch and validation read for each command: the index of its first
+// table entry, and the bits that must not be set, as two machine words.
+struct Index {
+  uint8_t first[256] = {};  // Plus one.
+  uint64_t invalid[kCount][2] = {};
+};
+
+constexpr Index MakeIndex() {
+  static_assert(std::endian::native == std::endian::little);
+  Index index;
+  for (size_t i = 0; i < kCount; ++i) {
+    const CommandInfo& c = kCommands[i];
+    if (index.first[c.opcode] == 0) {
+      index.first[c.opcode] = static_cast<uint8_t>(i + 1);
+    }
+    for (size_t byte = 0; byte < c.length; ++byte) {
+      const uint8_t invalid =
+          static_cast<uint8_t>(~(c.usage[byte] | c.ignored[byte]));
+      index.invalid[i][byte / 8] |= uint64_t{invalid} << (byte % 8 * 8);
+    }
+  }
+  return index;
+}
+constexpr Index kIndex = MakeIndex();
+
+}  // namespace
+
+absl::Span<const CommandInfo> AllCommands() { return kCommands; }
+
+const CommandInfo* FindCommand(const uint8_t* cdb, bool* opcode_known) {
+  const uint8_t first = kIndex.first[cdb[0]];
+  *opcode_known = first != 0;
+  if (first == 0) return nullptr;
+  const CommandInfo* info = &kCommands[first - 1];
+  if (info->service_action == kNoSa) return info;
+  for (; info != kCommands + kCount && info->opcode == cdb[0]; ++info) {
+    if (info->service_action == (cdb[1] & 0x1f)) return info;
+  }
+  return nullptr;
+}
+
+bool Implements(const LuNexus& lu, const CommandInfo& info) {
+  switch (lu.kind()) {
+    case LuNexus::Kind::kBlockDevice:
+      return (info.flags & I::kThin) == 0 || lu.lu().info().thin;
+    case LuNexus::Kind::kReportLuns:
+      return (info.flags & I::kWellKnown) != 0;
+    case LuNexus::Kind::kNone:
+      return (info.flags & I::kAnyLun) != 0;
+  }
+  return false;
+}
+
+int FirstInvalidBit(const CommandInfo& info, const uint8_t* cdb) {
+  const uint64_t(&invalid)[2] = kIndex.invalid[&info - kCommands];
+  uint64_t words[2];
+  std::memcpy(words, cdb, sizeof words);
+  if (((words[0] & invalid[0]) | (words[1] & invalid[1])) == 0) [[likely]] {
+    return -1;
+  }
+  // The first byte in error, and the most significant bit in it (SPC-4 section
+  // 4.5.2.4.2).
+  for (int byte = 0;; ++byte) {
+    const uint8_t wrong =
+        static_cast<uint8_t>(cdb[byte] & (invalid[byte / 8] >> (byte % 8 * 8)));
+    if (wrong != 0) return byte * 8 + std::bit_width(wrong) - 1;
+  }
+}
+
+}  // namespace skiff::scsi

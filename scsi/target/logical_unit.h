@@ -1,0 +1,77 @@
+#ifndef SKIFF_SCSI_TARGET_LOGICAL_UNIT_H_
+#define SKIFF_SCSI_TARGET_LOGICAL_UNIT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scsi/backend/backend.h"
+#include "scsi/target/mode_pages.h"
+#include "scsi/target/target.h"
+#include "scsi/target/write_guard.h"
+
+namespace skiff::scsi {
+
+// What all nexuses share of a logical unit. Constant after creation, or atomic,
+// or locked: used from every reactor.
+class LogicalUnit {
+ public:
+  // Limits reported in the Block Limits VPD page. UNMAP's parameter list fits
+  // a small buffer; COMPARE AND WRITE's two halves fit a large one.
+  static constexpr uint32_t kMaxUnmapDescriptors = 256;
+  static constexpr uint32_t kMaxUnmapBlocks = 1u << 20;
+  static constexpr uint32_t kMaxCompareAndWriteBytes = 64u << 10;
+
+  static absl::StatusOr<std::shared_ptr<LogicalUnit>> Create(
+      absl::string_view target_name, std::shared_ptr<Backend> backend,
+      const LogicalUnitOptions& options);
+
+  uint64_t lun() const { return options_.lun; }
+  const LogicalUnitOptions& options() const { return options_; }
+  const std::string& serial() const { return serial_; }
+  absl::string_view target_name() const { return target_name_; }
+  // NAA format 3 (locally assigned), see VPD page 83h.
+  uint64_t naa() const { return naa_; }
+  Backend& backend() const { return *backend_; }
+  uint8_t* memory() const { return memory_; }
+  const BackendInfo& info() const { return info_; }
+  uint32_t block_size() const { return info_.block_size; }
+  uint32_t block_shift() const { return block_shift_; }
+  uint32_t max_transfer_blocks() const { return max_transfer_blocks_; }
+  uint32_t max_compare_and_write_blocks() const;
+  // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
+  uint8_t physical_block_exponent() const;
+
+  uint64_t block_count() const {
+    return block_count_.load(std::memory_order_relaxed);
+  }
+  void RefreshCapacity();
+
+  ModePages& mode_pages() { return mode_pages_; }
+  const ModePages& mode_pages() const { return mode_pages_; }
+  const std::shared_ptr<WriteGuard>& write_guard() const { return guard_; }
+
+ private:
+  LogicalUnit(absl::string_view target_name, std::shared_ptr<Backend> backend,
+              const LogicalUnitOptions& options);
+
+  const std::string target_name_;
+  const std::shared_ptr<Backend> backend_;
+  const LogicalUnitOptions options_;
+  const BackendInfo info_;  // Without the size, which may change.
+  uint8_t* const memory_;
+  uint32_t block_shift_ = 0;
+  uint32_t max_transfer_blocks_ = 0;
+  std::string serial_;
+  uint64_t naa_ = 0;
+  std::atomic<uint64_t> block_count_{0};
+  ModePages mode_pages_;
+  const std::shared_ptr<WriteGuard> guard_ = std::make_shared<WriteGuard>();
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_LOGICAL_UNIT_H_

@@ -1,0 +1,414 @@
+#include "scsi/target/lu_nexus.h"
+
+#include <cassert>
+#include <utility>
+
+#include "scsi/target/command_table.h"
+#include "scsi/target/nexus_impl.h"
+
+namespace skiff::scsi {
+namespace {
+
+constexpr uint8_t kNaca = 0x04;  // In the CONTROL byte, SAM-5 section 5.2.
+
+// Whether the CDB asks for an ACA condition should it fail. The CDB may be an
+// unknown one: its GROUP CODE tells where its CONTROL byte is.
+bool IsNacaSet(const Task& task) {
+  static constexpr uint8_t kControlByte[8] = {5, 9, 9, 1, 15, 11, 0, 0};
+  const uint8_t at = kControlByte[task.cdb[0] >> 5];
+  return at > 0 && at < task.cdb_length && (task.cdb[at] & kNaca) != 0;
+}
+
+}  // namespace
+
+LuNexus::LuNexus(NexusImpl* nexus, Kind kind,
+                 std::shared_ptr<LuWorker> lu_worker, uint32_t max_tasks)
+    : nexus_(nexus),
+      port_(nexus->port()),
+      kind_(kind),
+      lu_worker_(std::move(lu_worker)),
+      lu_(lu_worker_ != nullptr ? &lu_worker_->lu() : nullptr),
+      buffers_(&nexus->worker()->buffers()),
+      task_set_(max_tasks) {
+  // What deployed targets do: an initiator that (re)connects is told to forget
+  // what it knew.
+  if (kind_ != Kind::kNone) {
+    Establish(AdditionalSense::kPowerOnResetOrBusDeviceReset);
+  }
+}
+
+LuNexus::~LuNexus() { assert(unreleased_ == 0 && task_set_.empty()); }
+
+SenseFormat LuNexus::sense_format() const {
+  return lu_ != nullptr && lu_->mode_pages().descriptor_sense()
+             ? SenseFormat::kDescriptor
+             : SenseFormat::kFixed;
+}
+
+// --- Life of a task.
+
+void LuNexus::Submit(Task* task) {
+  task->status = ScsiStatus::kGood;
+  task->data_out_wanted = 0;
+  task->data_in_wanted = 0;
+  task->sense_length = 0;
+  task->lu_nexus = this;
+  task->buffer = nullptr;
+  task->progress = 0;
+  task->in_flight = 0;
+  task->step = 0;
+  task->guarded = false;
+  task->exclusive = false;
+  task->terminate = false;
+  task->held = false;
+  task->transfers = 0;
+  ++unreleased_;
+  if (shut_) [[unlikely]] {
+    return Reject(task, ScsiStatus::kBusy);
+  }
+  const TaskSet::Admission admission = task_set_.Accept(task);
+  if (admission == TaskSet::Admission::kEnabled) [[likely]] {
+    return Execute(task);
+  }
+  AdmitSlowly(task, admission);
+}
+
+void LuNexus::AdmitSlowly(Task* task, TaskSet::Admission admission) {
+  switch (admission) {
+    case TaskSet::Admission::kEnabled:
+      return Execute(task);
+    case TaskSet::Admission::kDormant:
+      return;
+    case TaskSet::Admission::kFull:
+      return Reject(task, ScsiStatus::kTaskSetFull);
+    case TaskSet::Admission::kAcaActive:
+      return Reject(task, ScsiStatus::kAcaActive);
+    case TaskSet::Admission::kInvalidAca:
+      SetSense(task, {.key = SenseKey::kIllegalRequest,
+                      .code = AdditionalSense::kInvalidMessageError});
+      return Reject(task, ScsiStatus::kCheckCondition);
+  }
+}
+
+// Completes a task that is not in the task set.
+void LuNexus::Reject(Task* task, ScsiStatus status) {
+  task->status = status;
+  task->phase = Task::Phase::kCompleted;
+  port_->Complete(task, 0, nullptr, 0);
+}
+
+void LuNexus::Execute(Task* task) {
+  bool opcode_known = false;
+  const CommandInfo* info = FindCommand(task->cdb.data(), &opcode_known);
+  if (unit_attentions_.pending()) [[unlikely]] {
+    const bool exempt = info != nullptr &&
+                        (info->flags & CommandInfo::kIgnoresUnitAttention) != 0;
+    if (!exempt) {
+      return CheckCondition(task, SenseKey::kUnitAttention,
+                            unit_attentions_.Take());
+    }
+  }
+  if (info == nullptr || !Implements(*this, *info)) [[unlikely]] {
+    return RejectCommand(task, opcode_known && info == nullptr);
+  }
+  if (task->cdb_length < info->length) [[unlikely]] {
+    return InvalidCdbField(task, task->cdb_length);
+  }
+  if (const int bit = FirstInvalidBit(*info, task->cdb.data()); bit >= 0)
+      [[unlikely]] {
+    return InvalidCdbField(task, static_cast<uint16_t>(bit / 8), bit % 8);
+  }
+  if ((info->flags & CommandInfo::kWrites) != 0) {
+    if (lu_->info().read_only) [[unlikely]] {
+      return CheckCondition(task, SenseKey::kDataProtect,
+                            AdditionalSense::kWriteProtected);
+    }
+    if (lu_->mode_pages().software_write_protect()) [[unlikely]] {
+      return CheckCondition(
+          task, SenseKey::kDataProtect,
+          AdditionalSense::kLogicalUnitSoftwareWriteProtected);
+    }
+  }
+  info->start(*this, task);
+}
+
+void LuNexus::RejectCommand(Task* task, bool unknown_service_action) {
+  if (kind_ == Kind::kNone) {
+    return CheckCondition(task, SenseKey::kIllegalRequest,
+                          AdditionalSense::kLogicalUnitNotSupported);
+  }
+  if (unknown_service_action) return InvalidCdbField(task, 1, 4);
+  CheckCondition(task, SenseKey::kIllegalRequest,
+                 AdditionalSense::kInvalidCommandOperationCode);
+}
+
+void LuNexus::Finish(Task* task, const uint8_t* data, uint32_t length) {
+  if (task->guarded) LeaveGuard(task);
+  if (task->exclusive) ReleaseExclusive(task);
+  if (task->status == ScsiStatus::kCheckCondition || task_set_.aca())
+      [[unlikely]] {
+    return FinishWithAca(task, data, length);
+  }
+  Deliver(task, data, length);
+}
+
+// SAM-5 section 5.9.
+void LuNexus::FinishWithAca(Task* task, const uint8_t* data, uint32_t length) {
+  if (task_set_.aca() && task->attribute != Attribute::kAca) {
+    task->held = true;
+    task->iov[0] = {const_cast<uint8_t*>(data), length};
+    return;
+  }
+  const bool was_aca = task_set_.aca();
+  if (task->status == ScsiStatus::kCheckCondition) {
+    task_set_.set_aca(IsNacaSet(*task));
+  }
+  Deliver(task, data, length);
+  // An ACA task failed and asked for no new condition.
+  if (was_aca && !task_set_.aca()) DeliverHeld();
+}
+
+void LuNexus::Deliver(Task* task, const uint8_t* data, uint32_t length) {
+  task_set_.Remove(task);
+  task->phase = Task::Phase::kCompleted;
+  port_->Complete(task, static_cast<uint32_t>(task->progress), data, length);
+  if (task_set_.has_dormant()) EnableDormant();
+}
+
+void LuNexus::DeliverHeld() {
+  for (Task* task = task_set_.first_enabled();
+       task != nullptr && !task_set_.aca();) {
+    if (!task->held) {
+      task = task->next;
+      continue;
+    }
+    task->held = false;
+    Finish(task, static_cast<const uint8_t*>(task->iov[0].iov_base),
+           static_cast<uint32_t>(task->iov[0].iov_len));
+    task = task_set_.first_enabled();  // The port may have done anything.
+  }
+  EnableDormant();
+}
+
+// A loop, not a recursion: a task that is enabled may complete at once.
+void LuNexus::EnableDormant() {
+  if (enabling_) return;
+  enabling_ = true;
+  while (Task* task = task_set_.NextToEnable()) Execute(task);
+  enabling_ = false;
+}
+
+void LuNexus::Release(Task* task) {
+  assert(task->phase == Task::Phase::kCompleted ||
+         task->phase == Task::Phase::kAborted);
+  task->phase = Task::Phase::kIdle;
+  --unreleased_;
+  if (task->buffer != nullptr) buffers_->Release(task);
+}
+
+// --- Sense.
+
+void LuNexus::SetSense(Task* task, const SenseData& sense) {
+  static_assert(Task::kMaxSense >= kMaxEncodedSense);
+  task->status = ScsiStatus::kCheckCondition;
+  task->sense_length = static_cast<uint16_t>(
+      EncodeSense(sense, sense_format(), task->sense.data()));
+}
+
+void LuNexus::CheckCondition(Task* task, const SenseData& sense) {
+  SetSense(task, sense);
+  Finish(task, nullptr, 0);
+}
+
+void LuNexus::CheckCondition(Task* task, SenseKey key, AdditionalSense code) {
+  CheckCondition(task, SenseData{.key = key, .code = code});
+}
+
+void LuNexus::InvalidField(Task* task, AdditionalSense code, bool in_cdb,
+                           uint16_t byte, int bit) {
+  SenseData sense{.key = SenseKey::kIllegalRequest, .code = code};
+  sense.field_pointer = FieldPointer{.in_cdb = in_cdb, .byte = byte, .bit = {}};
+  if (bit >= 0) sense.field_pointer->bit = static_cast<uint8_t>(bit);
+  CheckCondition(task, sense);
+}
+
+void LuNexus::InvalidCdbField(Task* task, uint16_t byte, int bit) {
+  InvalidField(task, AdditionalSense::kInvalidFieldInCdb, true, byte, bit);
+}
+
+void LuNexus::InvalidParameter(Task* task, uint16_t byte, int bit) {
+  InvalidField(task, AdditionalSense::kInvalidFieldInParameterList, false, byte,
+               bit);
+}
+
+// --- Waiting.
+
+bool LuNexus::AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*)) {
+  if (task->buffer != nullptr) return true;
+  task->resume = resume;
+  return buffers_->Acquire(task, bytes);
+}
+
+bool LuNexus::ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to,
+                             uint32_t length, void (*resume)(Task*)) {
+  task->resume = resume;
+  if (port_->ReceiveDataOut(task, offset, to, length) ==
+      TransferResult::kDone) {
+    return true;
+  }
+  ++task->in_flight;
+  ++task->transfers;
+  return false;
+}
+
+void LuNexus::SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
+                         uint32_t length, void (*resume)(Task*)) {
+  task->resume = resume;
+  ++task->in_flight;
+  ++task->transfers;
+  port_->SendDataIn(task, offset, from, length);
+}
+
+bool LuNexus::SubmitIo(Task* task, void (*resume)(Task*)) {
+  task->io.status = IoStatus::kOk;
+  task->io.done = &OnIoDone;
+  task->io.context = task;
+  task->resume = resume;
+  if (lu_worker_->channel()->Submit(&task->io)) return true;
+  ++task->in_flight;
+  return false;
+}
+
+bool LuNexus::EnterGuard(Task* task, void (*resume)(Task*)) {
+  task->resume = resume;
+  return lu_worker_->guard().Enter(task);
+}
+
+bool LuNexus::AcquireExclusive(Task* task, void (*resume)(Task*)) {
+  task->resume = resume;
+  return lu_worker_->guard().Acquire(task);
+}
+
+bool LuNexus::CheckReady(Task* task) {
+  if (lu_worker_->channel() != nullptr) [[likely]] {
+    return true;
+  }
+  CheckCondition(task, SenseKey::kNotReady,
+                 AdditionalSense::kNotReadyCauseNotReportable);
+  return false;
+}
+
+void LuNexus::OnIoDone(IoRequest* request) {
+  Task* task = static_cast<Task*>(request->context);
+  task->lu_nexus->Resume(task);
+}
+
+void LuNexus::OnTransferDone(Task* task, bool ok) {
+  --task->transfers;
+  if (ok || task->terminate) return Resume(task);
+  --task->in_flight;
+  CheckCondition(task, SenseKey::kAbortedCommand,
+                 AdditionalSense::kDataPhaseError);
+}
+
+void LuNexus::Resume(Task* task) {
+  --task->in_flight;
+  if (!task->terminate) [[likely]] {
+    return task->resume(task);
+  }
+  if (task->in_flight > 0) return;
+  --aborting_;
+  FinishAbort(task);
+  DropTokens();
+}
+
+// --- Aborting.
+
+void LuNexus::Abort(Task* task, bool respond) {
+  if (task->terminate) return;
+  task->respond = respond;
+  if (task->phase == Task::Phase::kWaitingForBuffer) buffers_->Cancel(task);
+  if (task->phase == Task::Phase::kWaitingForGuard) {
+    lu_worker_->guard().Cancel(task);
+  }
+  if (task->in_flight == 0) return FinishAbort(task);
+  task->terminate = true;
+  ++aborting_;
+  if (task->transfers > 0) port_->CancelTransfers(task);
+}
+
+void LuNexus::FinishAbort(Task* task) {
+  if (task->guarded) LeaveGuard(task);
+  if (task->exclusive) ReleaseExclusive(task);
+  task_set_.Remove(task);
+  task->phase = Task::Phase::kAborted;
+  task->status = ScsiStatus::kTaskAborted;
+  port_->Aborted(task, task->respond);
+  if (task_set_.has_dormant()) EnableDormant();
+}
+
+bool LuNexus::AbortTask(Task* task) {
+  if (task->phase == Task::Phase::kIdle ||
+      task->phase == Task::Phase::kCompleted ||
+      task->phase == Task::Phase::kAborted) {
+    return false;
+  }
+  Abort(task, /*respond=*/false);
+  return true;
+}
+
+void LuNexus::AbortAll(bool respond) {
+  // Nothing that is dormant may start when what it waits for goes.
+  const bool was_enabling = enabling_;
+  enabling_ = true;
+  while (Task* task = task_set_.first_dormant()) Abort(task, respond);
+  // Tasks that something outside still refers to stay in the list. Each abort
+  // calls the port, after which the list may be another.
+  for (Task* task = task_set_.first_enabled(); task != nullptr;) {
+    if (task->terminate) {
+      task = task->next;
+      continue;
+    }
+    Abort(task, respond);
+    task = task_set_.first_enabled();
+  }
+  enabling_ = was_enabling;
+  EnableDormant();
+}
+
+void LuNexus::ClearAca() {
+  if (!task_set_.aca()) return;
+  for (Task* task = task_set_.first_enabled(); task != nullptr;
+       task = task->next) {
+    if (task->attribute == Attribute::kAca) {
+      Abort(task, /*respond=*/false);
+      break;
+    }
+  }
+  task_set_.set_aca(false);
+  DeliverHeld();
+}
+
+void LuNexus::Reset(bool respond) {
+  task_set_.set_aca(false);
+  AbortAll(respond);
+  Establish(AdditionalSense::kBusDeviceResetFunctionOccurred);
+}
+
+void LuNexus::Shut(bool respond) {
+  shut_ = true;
+  task_set_.set_aca(false);
+  AbortAll(respond);
+}
+
+void LuNexus::HoldUntilAborted(std::shared_ptr<void> token) {
+  if (aborting_ > 0) tokens_.push_back(std::move(token));
+}
+
+void LuNexus::DropTokens() {
+  if (aborting_ > 0) return;
+  std::vector<std::shared_ptr<void>> tokens;
+  tokens.swap(tokens_);
+}
+
+}  // namespace skiff::scsi

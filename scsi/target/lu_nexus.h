@@ -1,0 +1,147 @@
+#ifndef SKIFF_SCSI_TARGET_LU_NEXUS_H_
+#define SKIFF_SCSI_TARGET_LU_NEXUS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "scsi/sense.h"
+#include "scsi/target/task.h"
+#include "scsi/target/task_set.h"
+#include "scsi/target/unit_attention.h"
+#include "scsi/target/worker_impl.h"
+
+namespace skiff::scsi {
+
+class NexusImpl;
+
+// One I_T_L nexus: the device server, task set and unit attentions that one
+// initiator port meets in one logical unit. Lives on the nexus's reactor.
+//
+// A command is a chain of functions. The first is CommandInfo::start; each ends
+// by completing the task, or by starting something and naming in Task::resume
+// what follows. Whatever is awaited (a transfer, I/O, a buffer, the write
+// guard), an abort finds the task in one of these states and ends it as soon as
+// nothing outside refers to it any more.
+class LuNexus {
+ public:
+  enum class Kind : uint8_t {
+    kBlockDevice,
+    kReportLuns,  // The REPORT LUNS well-known logical unit.
+    kNone,        // Stands for every LUN that has no logical unit.
+  };
+  // `lu_worker` is null but for kBlockDevice.
+  LuNexus(NexusImpl* nexus, Kind kind, std::shared_ptr<LuWorker> lu_worker,
+          uint32_t max_tasks);
+  LuNexus(const LuNexus&) = delete;
+  LuNexus& operator=(const LuNexus&) = delete;
+  ~LuNexus();
+
+  // --- For NexusImpl.
+  void Submit(Task* task);
+  void OnTransferDone(Task* task, bool ok);
+  void Release(Task* task);
+  // False: the task is not in the task set any more.
+  bool AbortTask(Task* task);
+  void AbortAll(bool respond);
+  // Aborts the ACA task; what the condition blocked goes on.
+  void ClearAca();
+  // The effects of a logical unit reset on this nexus.
+  void Reset(bool respond);
+  // The I_T nexus is lost, or the logical unit was removed: no command is
+  // accepted any more.
+  void Shut(bool respond);
+  // Keeps `token` until no aborted task is waited for.
+  void HoldUntilAborted(std::shared_ptr<void> token);
+  void Establish(AdditionalSense unit_attention) {
+    unit_attentions_.Establish(unit_attention);
+  }
+  // Tasks that the port still refers to.
+  bool idle() const { return unreleased_ == 0; }
+  bool shut() const { return shut_; }
+
+  // --- For the commands.
+  Kind kind() const { return kind_; }
+  NexusImpl& nexus() const { return *nexus_; }
+  LogicalUnit& lu() const { return *lu_; }
+  const std::shared_ptr<LogicalUnit>& shared_lu() const {
+    return lu_worker_->shared_lu();
+  }
+  TargetPort& port() const { return *port_; }
+  UnitAttentions& unit_attentions() { return unit_attentions_; }
+  SenseFormat sense_format() const;
+
+  // Command completion. The last thing a command does with its task.
+  void Good(Task* task) { Finish(task, nullptr, 0); }
+  // With data that stay where they are until the task is released: `wanted`
+  // bytes by the CDB, of which the initiator gets what it has room for.
+  void GoodWithData(Task* task, const uint8_t* data, uint64_t wanted) {
+    task->data_in_wanted = wanted;
+    Finish(task, data,
+           static_cast<uint32_t>(
+               wanted < task->data_in_length ? wanted : task->data_in_length));
+  }
+  // With status, sense and wanted lengths as they are in the task, and the last
+  // `length` data bytes, which go to Task::progress.
+  void Finish(Task* task, const uint8_t* data, uint32_t length);
+  void CheckCondition(Task* task, const SenseData& sense);
+  void CheckCondition(Task* task, SenseKey key, AdditionalSense code);
+  // ILLEGAL REQUEST, INVALID FIELD IN CDB. `bit` < 0: the byte as a whole.
+  void InvalidCdbField(Task* task, uint16_t byte, int bit = -1);
+  void InvalidParameter(Task* task, uint16_t byte, int bit = -1);
+
+  // Each returns true when the caller goes on at once; else `resume` runs later
+  // (with the buffer, the data, or the result in Task::io), unless the task
+  // was aborted.
+  bool AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*));
+  bool ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to, uint32_t length,
+                      void (*resume)(Task*));
+  // `resume` runs when the memory may change again.
+  void SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
+                  uint32_t length, void (*resume)(Task*));
+  // Submits Task::io, whose op, offset, length, iov and flags are set.
+  bool SubmitIo(Task* task, void (*resume)(Task*));
+  bool EnterGuard(Task* task, void (*resume)(Task*));
+  void LeaveGuard(Task* task) { lu_worker_->guard().Leave(task); }
+  bool AcquireExclusive(Task* task, void (*resume)(Task*));
+  void ReleaseExclusive(Task* task) { lu_worker_->guard().Release(task); }
+  // The logical unit's medium can be reached; else completes the task.
+  bool CheckReady(Task* task);
+
+ private:
+  static void OnIoDone(IoRequest* request);
+
+  void Execute(Task* task);
+  void AdmitSlowly(Task* task, TaskSet::Admission admission);
+  void Reject(Task* task, ScsiStatus status);
+  void RejectCommand(Task* task, bool unknown_service_action);
+  void SetSense(Task* task, const SenseData& sense);
+  void InvalidField(Task* task, AdditionalSense code, bool in_cdb,
+                    uint16_t byte, int bit);
+  void FinishWithAca(Task* task, const uint8_t* data, uint32_t length);
+  void Deliver(Task* task, const uint8_t* data, uint32_t length);
+  void DeliverHeld();
+  void EnableDormant();
+  void Resume(Task* task);
+  void Abort(Task* task, bool respond);
+  void FinishAbort(Task* task);
+  void DropTokens();
+
+  NexusImpl* const nexus_;
+  TargetPort* const port_;
+  const Kind kind_;
+  const std::shared_ptr<LuWorker> lu_worker_;
+  LogicalUnit* const lu_;
+  BufferPool* const buffers_;
+  TaskSet task_set_;
+  UnitAttentions unit_attentions_;
+  uint32_t unreleased_ = 0;
+  uint32_t aborting_ = 0;  // Aborted tasks that something outside refers to.
+  bool shut_ = false;
+  bool enabling_ = false;
+  std::vector<std::shared_ptr<void>> tokens_;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_LU_NEXUS_H_

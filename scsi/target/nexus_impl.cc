@@ -1,0 +1,272 @@
+#include "scsi/target/nexus_impl.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "scsi/target/lun.h"
+#include "scsi/target/target_impl.h"
+
+namespace skiff::scsi {
+namespace {
+
+// For the logical units that carry no data.
+constexpr uint32_t kMaxControlTasks = 256;
+
+}  // namespace
+
+// Tells the port that a task management function is done, on the nexus's
+// reactor, when nobody holds the token any more. Wherever tasks are aborted for
+// the function, somebody holds it until they are.
+class NexusImpl::ManagementToken {
+ public:
+  ManagementToken(NexusImpl* nexus,
+                  absl::AnyInvocable<void(TaskManagementResult)> done)
+      : anchor_(nexus->anchor()),
+        reactor_(nexus->worker()->reactor()),
+        done_(std::move(done)) {
+    ++nexus->managing_;
+  }
+  ~ManagementToken() {
+    // The nexus is not closed before this ran, so that the reactor is there.
+    reactor_->Post([anchor = anchor_, done = std::move(done_),
+                    result = result_]() mutable {
+      if (anchor->nexus != nullptr) anchor->nexus->OnManaged();
+      done(result);
+    });
+  }
+  void set_result(TaskManagementResult result) { result_ = result; }
+
+ private:
+  const std::shared_ptr<Anchor> anchor_;
+  transport::Reactor* const reactor_;
+  absl::AnyInvocable<void(TaskManagementResult)> done_;
+  TaskManagementResult result_ = TaskManagementResult::kFunctionComplete;
+};
+
+class NexusImpl::CloseToken {
+ public:
+  explicit CloseToken(NexusImpl* nexus)
+      : anchor_(nexus->anchor()), reactor_(nexus->worker()->reactor()) {}
+  ~CloseToken() {
+    reactor_->Post([anchor = anchor_] {
+      NexusImpl* nexus = anchor->nexus;
+      if (nexus == nullptr) return;
+      nexus->tasks_aborted_ = true;
+      nexus->FinishCloseIfDone();
+    });
+  }
+
+ private:
+  const std::shared_ptr<Anchor> anchor_;
+  transport::Reactor* const reactor_;
+};
+
+NexusImpl::NexusImpl(TargetImpl* target, WorkerImpl* worker, TargetPort* port,
+                     absl::string_view target_port,
+                     uint16_t relative_target_port_id)
+    : target_(target),
+      worker_(worker),
+      port_(port),
+      target_port_(target_port),
+      relative_target_port_id_(relative_target_port_id),
+      last_lun_(kReportLunsWellKnownLun),
+      report_luns_(std::make_unique<LuNexus>(this, LuNexus::Kind::kReportLuns,
+                                             nullptr, kMaxControlTasks)),
+      missing_(std::make_unique<LuNexus>(this, LuNexus::Kind::kNone, nullptr,
+                                         kMaxControlTasks)) {
+  last_lu_nexus_ = report_luns_.get();
+  anchor_->nexus = this;
+}
+
+NexusImpl::~NexusImpl() { anchor_->nexus = nullptr; }
+
+LuNexus* NexusImpl::Route(uint64_t lun) {
+  LuNexus* lu_nexus = missing_.get();
+  if (lun == kReportLunsWellKnownLun) {
+    lu_nexus = report_luns_.get();
+  } else if (const auto number = DecodeLun(lun); number.has_value()) {
+    const auto it = lu_nexuses_.find(*number);
+    if (it != lu_nexuses_.end()) lu_nexus = it->second.get();
+  }
+  last_lun_ = lun;
+  last_lu_nexus_ = lu_nexus;
+  return lu_nexus;
+}
+
+void NexusImpl::OnDataOut(Task* task, bool ok) {
+  task->lu_nexus->OnTransferDone(task, ok);
+}
+
+void NexusImpl::OnDataInSent(Task* task, bool ok) {
+  task->lu_nexus->OnTransferDone(task, ok);
+}
+
+void NexusImpl::Release(Task* task) {
+  LuNexus* lu_nexus = task->lu_nexus;
+  lu_nexus->Release(task);
+  if (lu_nexus->shut() && lu_nexus->idle()) Retire(lu_nexus);
+}
+
+// Destroys a LuNexus of a removed logical unit when no task refers to it any
+// more; not from inside its own functions.
+void NexusImpl::Retire(const LuNexus* lu_nexus) {
+  worker_->reactor()->Post([anchor = anchor_, lu_nexus] {
+    if (anchor->nexus == nullptr) return;
+    auto& retired = anchor->nexus->retired_;
+    const auto it =
+        std::find_if(retired.begin(), retired.end(),
+                     [&](const auto& r) { return r.get() == lu_nexus; });
+    if (it != retired.end() && (*it)->idle()) retired.erase(it);
+  });
+}
+
+std::vector<uint64_t> NexusImpl::ReportedLuns() const {
+  std::vector<uint64_t> luns;
+  luns.reserve(lu_nexuses_.size());
+  for (const auto& [number, lu_nexus] : lu_nexuses_) {
+    luns.push_back(EncodeLun(number));
+  }
+  std::sort(luns.begin(), luns.end());
+  return luns;
+}
+
+void NexusImpl::ClearAnnouncedLuns() {
+  constexpr auto kCode = AdditionalSense::kReportedLunsDataHasChanged;
+  report_luns_->unit_attentions().Clear(kCode);
+  for (const auto& [number, lu_nexus] : lu_nexuses_) {
+    lu_nexus->unit_attentions().Clear(kCode);
+  }
+}
+
+void NexusImpl::AttachLu(const std::shared_ptr<LogicalUnit>& lu,
+                         bool announce) {
+  if (on_closed_ != nullptr) return;
+  if (announce) AnnounceLuns();
+  lu_nexuses_[lu->lun()] =
+      std::make_unique<LuNexus>(this, LuNexus::Kind::kBlockDevice,
+                                worker_->Attach(lu), lu->options().max_tasks);
+  Route(last_lun_);  // What it found may have changed.
+}
+
+void NexusImpl::DetachLu(const std::shared_ptr<LogicalUnit>& lu) {
+  LuNexus* lu_nexus = FindLu(*lu);
+  if (lu_nexus == nullptr) return;
+  const auto it = lu_nexuses_.find(lu->lun());
+  retired_.push_back(std::move(it->second));
+  lu_nexuses_.erase(it);
+  Route(last_lun_);
+  AnnounceLuns();
+  // With a response, whatever TAS says: initiators that were told nothing would
+  // only time out.
+  lu_nexus->Shut(/*respond=*/true);
+  if (lu_nexus->idle()) Retire(lu_nexus);
+}
+
+void NexusImpl::AnnounceLuns() {
+  report_luns_->Establish(AdditionalSense::kReportedLunsDataHasChanged);
+  for (const auto& [number, lu_nexus] : lu_nexuses_) {
+    lu_nexus->Establish(AdditionalSense::kReportedLunsDataHasChanged);
+  }
+  ReportAsync(*report_luns_, AdditionalSense::kReportedLunsDataHasChanged);
+}
+
+void NexusImpl::ReportAsync(const LuNexus& lu_nexus, AdditionalSense code) {
+  const SenseData sense{.key = SenseKey::kUnitAttention, .code = code};
+  std::array<uint8_t, kMaxEncodedSense> bytes;
+  const size_t length =
+      EncodeSense(sense, lu_nexus.sense_format(), bytes.data());
+  const uint64_t lun = lu_nexus.kind() == LuNexus::Kind::kBlockDevice
+                           ? EncodeLun(lu_nexus.lu().lun())
+                           : kReportLunsWellKnownLun;
+  port_->AsyncEvent(lun, bytes.data(), length);
+}
+
+LuNexus* NexusImpl::FindLu(const LogicalUnit& lu) {
+  const auto it = lu_nexuses_.find(lu.lun());
+  if (it == lu_nexuses_.end() || &it->second->lu() != &lu) return nullptr;
+  return it->second.get();
+}
+
+void NexusImpl::Establish(const LogicalUnit& lu, AdditionalSense code) {
+  LuNexus* lu_nexus = FindLu(lu);
+  if (lu_nexus == nullptr) return;
+  lu_nexus->Establish(code);
+  if (code == AdditionalSense::kCapacityDataHasChanged) {
+    ReportAsync(*lu_nexus, code);
+  }
+}
+
+void NexusImpl::Manage(TaskManagement function, uint64_t lun, Task* task,
+                       absl::AnyInvocable<void(TaskManagementResult)> done) {
+  const auto token = std::make_shared<ManagementToken>(this, std::move(done));
+  if (function == TaskManagement::kTargetReset) {
+    for (const auto& lu : target_->LogicalUnits()) {
+      target_->Reset(lu, this, token);
+      if (LuNexus* here = FindLu(*lu)) {
+        here->Reset(/*respond=*/false);
+        here->HoldUntilAborted(token);
+      }
+    }
+    return;
+  }
+  LuNexus* lu_nexus = Route(lun);
+  if (lu_nexus == missing_.get()) {
+    return token->set_result(TaskManagementResult::kIncorrectLun);
+  }
+  switch (function) {
+    case TaskManagement::kAbortTask:
+      if (task == nullptr || task->lu_nexus != lu_nexus ||
+          !lu_nexus->AbortTask(task)) {
+        token->set_result(TaskManagementResult::kTaskDoesNotExist);
+      }
+      break;
+    case TaskManagement::kAbortTaskSet:
+    case TaskManagement::kClearTaskSet:
+      // The same, with a task set for each I_T nexus (SAM-5 section 7.5).
+      lu_nexus->AbortAll(/*respond=*/false);
+      break;
+    case TaskManagement::kClearAca:
+      lu_nexus->ClearAca();
+      break;
+    case TaskManagement::kLogicalUnitReset:
+      if (lu_nexus->kind() == LuNexus::Kind::kBlockDevice) {
+        target_->Reset(lu_nexus->shared_lu(), this, token);
+      }
+      lu_nexus->Reset(/*respond=*/false);
+      break;
+    case TaskManagement::kTargetReset:
+      break;
+  }
+  lu_nexus->HoldUntilAborted(token);
+}
+
+void NexusImpl::OnManaged() {
+  --managing_;
+  FinishCloseIfDone();
+}
+
+void NexusImpl::Close(absl::AnyInvocable<void()> done) {
+  assert(on_closed_ == nullptr);
+  on_closed_ = std::move(done);
+  target_->Unregister(this);
+  const auto token = std::make_shared<CloseToken>(this);
+  const auto shut = [&token](LuNexus* lu_nexus) {
+    lu_nexus->Shut(/*respond=*/false);
+    lu_nexus->HoldUntilAborted(token);
+  };
+  for (const auto& [number, lu_nexus] : lu_nexuses_) shut(lu_nexus.get());
+  shut(report_luns_.get());
+  shut(missing_.get());
+  for (const auto& lu_nexus : retired_) lu_nexus->HoldUntilAborted(token);
+}
+
+void NexusImpl::FinishCloseIfDone() {
+  if (!tasks_aborted_ || managing_ > 0) return;
+  tasks_aborted_ = false;
+  // The nexus may be destroyed in there.
+  std::exchange(on_closed_, nullptr)();
+}
+
+}  // namespace skiff::scsi

@@ -1,0 +1,93 @@
+#ifndef SKIFF_SCSI_TARGET_NEXUS_IMPL_H_
+#define SKIFF_SCSI_TARGET_NEXUS_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "scsi/target/lu_nexus.h"
+#include "scsi/target/target.h"
+#include "scsi/target/worker_impl.h"
+
+namespace skiff::scsi {
+
+class TargetImpl;
+
+class NexusImpl : public Nexus {
+ public:
+  // What posted functions hold instead of the nexus, which may be gone when
+  // they run. Read and written on the nexus's reactor only.
+  struct Anchor {
+    NexusImpl* nexus = nullptr;
+  };
+
+  NexusImpl(TargetImpl* target, WorkerImpl* worker, TargetPort* port,
+            absl::string_view target_port, uint16_t relative_target_port_id);
+  ~NexusImpl() override;
+
+  void Submit(Task* task) override {
+    LuNexus* lu = task->lun == last_lun_ ? last_lu_nexus_ : Route(task->lun);
+    lu->Submit(task);
+  }
+  void OnDataOut(Task* task, bool ok) override;
+  void OnDataInSent(Task* task, bool ok) override;
+  void Release(Task* task) override;
+  void Manage(TaskManagement function, uint64_t lun, Task* task,
+              absl::AnyInvocable<void(TaskManagementResult)> done) override;
+  void Close(absl::AnyInvocable<void()> done) override;
+
+  TargetImpl& target() const { return *target_; }
+  WorkerImpl* worker() const { return worker_; }
+  TargetPort* port() const { return port_; }
+  const std::string& target_port() const { return target_port_; }
+  uint16_t relative_target_port_id() const { return relative_target_port_id_; }
+  const std::shared_ptr<Anchor>& anchor() const { return anchor_; }
+  // In SAM-5's encoding, ascending.
+  std::vector<uint64_t> ReportedLuns() const;
+  // REPORT LUNS has told what REPORTED LUNS DATA HAS CHANGED announces.
+  void ClearAnnouncedLuns();
+
+  // --- Consequences of what happens elsewhere, on this reactor.
+  void AttachLu(const std::shared_ptr<LogicalUnit>& lu, bool announce);
+  void DetachLu(const std::shared_ptr<LogicalUnit>& lu);
+  // Null unless the nexus has exactly this logical unit.
+  LuNexus* FindLu(const LogicalUnit& lu);
+  void Establish(const LogicalUnit& lu, AdditionalSense code);
+
+ private:
+  class ManagementToken;
+  class CloseToken;
+
+  // The LuNexus in charge of a LUN, which may be the one for missing LUNs.
+  LuNexus* Route(uint64_t lun);
+  void AnnounceLuns();
+  void ReportAsync(const LuNexus& lu_nexus, AdditionalSense code);
+  void ResetEverywhere(LuNexus* lu_nexus, const std::shared_ptr<void>& token);
+  void Retire(const LuNexus* lu_nexus);
+  void OnManaged();
+  void FinishCloseIfDone();
+
+  TargetImpl* const target_;
+  WorkerImpl* const worker_;
+  TargetPort* const port_;
+  const std::string target_port_;
+  const uint16_t relative_target_port_id_;
+  const std::shared_ptr<Anchor> anchor_ = std::make_shared<Anchor>();
+
+  uint64_t last_lun_;
+  LuNexus* last_lu_nexus_ = nullptr;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<LuNexus>> lu_nexuses_;
+  std::unique_ptr<LuNexus> report_luns_;
+  std::unique_ptr<LuNexus> missing_;
+  // Of logical units that were removed; until the port let go of their tasks.
+  std::vector<std::unique_ptr<LuNexus>> retired_;
+  uint32_t managing_ = 0;
+  bool tasks_aborted_ = false;  // Close() waits for `managing_` alone.
+  absl::AnyInvocable<void()> on_closed_;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_NEXUS_IMPL_H_

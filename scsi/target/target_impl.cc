@@ -1,0 +1,133 @@
+#include "scsi/target/target_impl.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace skiff::scsi {
+
+std::unique_ptr<Target> Target::Create(absl::string_view name) {
+  return std::make_unique<TargetImpl>(name);
+}
+
+TargetImpl::~TargetImpl() { assert(nexuses_.empty()); }
+
+void TargetImpl::PostToNexuses(const NexusImpl* origin,
+                               const std::function<void(NexusImpl&)>& fn) {
+  for (const Registration& r : nexuses_) {
+    if (r.nexus == origin) continue;
+    r.reactor->Post([anchor = r.anchor, fn] {
+      if (anchor->nexus != nullptr) fn(*anchor->nexus);
+    });
+  }
+}
+
+absl::Status TargetImpl::AddLogicalUnit(std::shared_ptr<Backend> backend,
+                                        const LogicalUnitOptions& options) {
+  if (backend == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("LUN ", options.lun, " needs a backend"));
+  }
+  auto created = LogicalUnit::Create(name_, std::move(backend), options);
+  if (!created.ok()) return created.status();
+  const std::shared_ptr<LogicalUnit> lu = *std::move(created);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!luns_.emplace(lu->lun(), lu).second) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "LUN ", lu->lun(), " of ", name_,
+        " is in use; remove its logical unit first or choose another LUN"));
+  }
+  PostToNexuses(nullptr, [lu](NexusImpl& nexus) {
+    nexus.AttachLu(lu, /*announce=*/true);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = luns_.find(lun);
+  if (it == luns_.end()) {
+    return absl::NotFoundError(absl::StrCat(name_, " has no LUN ", lun));
+  }
+  PostToNexuses(nullptr,
+                [lu = it->second](NexusImpl& nexus) { nexus.DetachLu(lu); });
+  luns_.erase(it);
+  return absl::OkStatus();
+}
+
+void TargetImpl::NotifyCapacityChanged(uint64_t lun) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = luns_.find(lun);
+  if (it == luns_.end()) return;
+  it->second->RefreshCapacity();
+  PostToNexuses(nullptr, [lu = it->second](NexusImpl& nexus) {
+    nexus.Establish(*lu, AdditionalSense::kCapacityDataHasChanged);
+  });
+}
+
+std::vector<uint64_t> TargetImpl::Luns() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<uint64_t> luns;
+  for (const auto& [lun, lu] : luns_) luns.push_back(lun);
+  return luns;
+}
+
+std::vector<std::shared_ptr<LogicalUnit>> TargetImpl::LogicalUnits() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<LogicalUnit>> lus;
+  for (const auto& [lun, lu] : luns_) lus.push_back(lu);
+  return lus;
+}
+
+absl::StatusOr<std::unique_ptr<Nexus>> TargetImpl::OpenNexus(
+    Worker* worker, TargetPort* port, absl::string_view initiator_port,
+    absl::string_view target_port, uint16_t relative_target_port_id) {
+  if (worker == nullptr || port == nullptr || initiator_port.empty()) {
+    return absl::InvalidArgumentError(
+        "a nexus needs a worker, a target port and an initiator port name");
+  }
+  auto nexus =
+      std::make_unique<NexusImpl>(this, static_cast<WorkerImpl*>(worker), port,
+                                  target_port, relative_target_port_id);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [lun, lu] : luns_) {
+    nexus->AttachLu(lu, /*announce=*/false);
+  }
+  nexuses_.push_back({nexus.get(), nexus->anchor(), worker->reactor()});
+  return nexus;
+}
+
+void TargetImpl::Unregister(const NexusImpl* nexus) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  nexuses_.erase(
+      std::remove_if(nexuses_.begin(), nexuses_.end(),
+                     [nexus](const auto& r) { return r.nexus == nexus; }),
+      nexuses_.end());
+}
+
+void TargetImpl::Reset(const std::shared_ptr<LogicalUnit>& lu,
+                       const NexusImpl* origin,
+                       const std::shared_ptr<void>& token) {
+  const bool respond = lu->mode_pages().task_aborted_status();
+  lu->mode_pages().Reset();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PostToNexuses(origin, [lu, token, respond](NexusImpl& nexus) {
+    LuNexus* lu_nexus = nexus.FindLu(*lu);
+    if (lu_nexus == nullptr) return;
+    lu_nexus->Reset(respond);
+    lu_nexus->HoldUntilAborted(token);
+  });
+}
+
+void TargetImpl::EstablishForOthers(const std::shared_ptr<LogicalUnit>& lu,
+                                    AdditionalSense code,
+                                    const NexusImpl* origin) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PostToNexuses(origin,
+                [lu, code](NexusImpl& nexus) { nexus.Establish(*lu, code); });
+}
+
+}  // namespace skiff::scsi

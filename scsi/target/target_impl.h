@@ -1,0 +1,66 @@
+#ifndef SKIFF_SCSI_TARGET_TARGET_IMPL_H_
+#define SKIFF_SCSI_TARGET_TARGET_IMPL_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "scsi/target/logical_unit.h"
+#include "scsi/target/nexus_impl.h"
+#include "scsi/target/target.h"
+
+namespace skiff::scsi {
+
+// The mutex guards the lists of logical units and nexuses, which change rarely;
+// commands never take it. Functions for other reactors are posted while it is
+// held: a registered nexus is not closed, so that its reactor exists, and all
+// nexuses see the changes in the same order.
+class TargetImpl : public Target {
+ public:
+  explicit TargetImpl(absl::string_view name) : name_(name) {}
+  ~TargetImpl() override;
+
+  absl::string_view name() const override { return name_; }
+  absl::Status AddLogicalUnit(std::shared_ptr<Backend> backend,
+                              const LogicalUnitOptions& options) override;
+  absl::Status RemoveLogicalUnit(uint64_t lun) override;
+  void NotifyCapacityChanged(uint64_t lun) override;
+  std::vector<uint64_t> Luns() const override;
+  absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
+      Worker* worker, TargetPort* port, absl::string_view initiator_port,
+      absl::string_view target_port, uint16_t relative_target_port_id) override;
+
+  // --- For nexuses, on their reactors.
+  void Unregister(const NexusImpl* nexus);
+  std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const;
+  // A logical unit reset's effects on all nexuses but `origin`. `token` is held
+  // until all tasks there are aborted.
+  void Reset(const std::shared_ptr<LogicalUnit>& lu, const NexusImpl* origin,
+             const std::shared_ptr<void>& token);
+  // A unit attention for all nexuses but `origin`.
+  void EstablishForOthers(const std::shared_ptr<LogicalUnit>& lu,
+                          AdditionalSense code, const NexusImpl* origin);
+
+ private:
+  struct Registration {
+    const NexusImpl* nexus;  // To recognize it; others must not touch it.
+    std::shared_ptr<NexusImpl::Anchor> anchor;
+    transport::Reactor* reactor;
+  };
+
+  // With `mutex_` held: runs `fn` on the reactor of each nexus but `origin`.
+  void PostToNexuses(const NexusImpl* origin,
+                     const std::function<void(NexusImpl&)>& fn);
+
+  const std::string name_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<LogicalUnit>> luns_;
+  std::vector<Registration> nexuses_;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_TARGET_IMPL_H_

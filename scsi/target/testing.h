@@ -1,0 +1,143 @@
+#ifndef SKIFF_SCSI_TARGET_TESTING_H_
+#define SKIFF_SCSI_TARGET_TESTING_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scsi/sense.h"
+#include "scsi/target/target.h"
+#include "transport/epoll_reactor.h"
+
+namespace skiff::scsi::testing {
+
+using Bytes = std::vector<uint8_t>;
+
+// A command and what came of it. Keep it until it was released.
+struct TestCommand {
+  TestCommand() = default;
+  // Data-in room and data-out are as long as given.
+  TestCommand(const Bytes& cdb, const Bytes& data_out, uint32_t data_in_room,
+              uint64_t lun = 0);
+  TestCommand(const TestCommand&) = delete;
+  TestCommand& operator=(const TestCommand&) = delete;
+
+  Task task;
+  Bytes data_out;
+  Bytes data_in;
+
+  bool completed = false;
+  bool aborted = false;
+  bool responded = false;  // Aborted with a response.
+  bool released = false;
+
+  ScsiStatus status() const { return task.status; }
+  std::optional<SenseData> sense() const;
+  AdditionalSense code() const;
+};
+
+// A target port that a test scripts. Transfers finish when the test says so, or
+// at once.
+class FakePort : public TargetPort {
+ public:
+  // When false, tasks stay with the port until ReleaseCompleted().
+  bool auto_release = true;
+  // When false, Data-Out waits for FinishTransfers().
+  bool immediate_data_out = true;
+
+  void set_nexus(Nexus* nexus) { nexus_ = nexus; }
+
+  TransferResult ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to,
+                                uint32_t length) override;
+  void SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
+                  uint32_t length) override;
+  void Complete(Task* task, uint32_t offset, const uint8_t* from,
+                uint32_t length) override;
+  void Aborted(Task* task, bool respond) override;
+  void CancelTransfers(Task* task) override;
+  void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
+
+  // Performs the transfers that wait. Returns how many.
+  int FinishTransfers();
+  size_t waiting_transfers() const { return transfers_.size(); }
+  void ReleaseCompleted();
+
+  struct Event {
+    uint64_t lun;
+    SenseData sense;
+  };
+  std::vector<Event> events;
+  int cancels = 0;
+
+ private:
+  struct Transfer {
+    Task* task;
+    uint8_t* to;          // Data-Out.
+    const uint8_t* from;  // Data-In.
+    uint32_t offset;
+    uint32_t length;
+    bool ok;
+  };
+  static TestCommand& CommandOf(Task* task);
+  void Ended(Task* task);
+
+  Nexus* nexus_ = nullptr;
+  std::deque<Transfer> transfers_;
+  std::vector<Task*> unreleased_;
+};
+
+// A reactor that a test turns by hand, with a worker.
+class TestReactor {
+ public:
+  explicit TestReactor(const WorkerOptions& options = SmallPool());
+  transport::EpollReactor* reactor() { return reactor_.get(); }
+  Worker* worker() { return worker_.get(); }
+  void Turn() { reactor_->Poll(); }
+
+  static WorkerOptions SmallPool() {
+    return {.buffer_pool_bytes = 4u << 20, .buffer_bytes = 256u << 10};
+  }
+
+ private:
+  std::unique_ptr<transport::EpollReactor> reactor_;
+  std::unique_ptr<Worker> worker_;
+};
+
+// A nexus with its port. Closes the nexus when it goes.
+class TestNexus {
+ public:
+  TestNexus(Target* target, TestReactor* reactor,
+            const std::string& initiator = "iqn.2026-01.example:i,i,0x1");
+  ~TestNexus();
+
+  // Submits, turns the reactor and transfers until the command ended.
+  void Run(TestCommand* command);
+  void Submit(TestCommand* command);
+  // Turns the reactor and finishes transfers, until nothing happens any more.
+  void Settle();
+  // TEST UNIT READY until no unit attention is left.
+  void ClearUnitAttentions(uint64_t lun = 0);
+  TaskManagementResult Manage(TaskManagement function, uint64_t lun = 0,
+                              Task* task = nullptr);
+  void Close();
+
+  FakePort port;
+  Nexus* nexus() { return nexus_.get(); }
+  TestReactor* reactor() { return reactor_; }
+
+ private:
+  TestReactor* const reactor_;
+  std::unique_ptr<Nexus> nexus_;
+};
+
+// CDB builders for what many tests need.
+Bytes Cdb10(uint8_t opcode, uint32_t lba, uint16_t blocks, uint8_t flags = 0);
+Bytes Cdb16(uint8_t opcode, uint64_t lba, uint32_t blocks, uint8_t flags = 0);
+Bytes Pattern(size_t length, uint8_t seed);
+
+}  // namespace skiff::scsi::testing
+
+#endif  // SKIFF_SCSI_TARGET_TESTING_H_

@@ -1,0 +1,63 @@
+#ifndef SKIFF_SCSI_TARGET_WORKER_IMPL_H_
+#define SKIFF_SCSI_TARGET_WORKER_IMPL_H_
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "scsi/target/buffer_pool.h"
+#include "scsi/target/logical_unit.h"
+#include "scsi/target/target.h"
+#include "scsi/target/write_guard.h"
+
+namespace skiff::scsi {
+
+class WorkerImpl;
+
+// A logical unit as one worker sees it: shared by the worker's nexuses, used
+// and destroyed on its reactor.
+class LuWorker {
+ public:
+  LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu);
+  LuWorker(const LuWorker&) = delete;
+  LuWorker& operator=(const LuWorker&) = delete;
+  ~LuWorker();
+
+  LogicalUnit& lu() const { return *lu_; }
+  const std::shared_ptr<LogicalUnit>& shared_lu() const { return lu_; }
+  WriteGuard::Member& guard() const { return *guard_; }
+  // Opened at the first use that finds it closed; null while the backend
+  // refuses, and the logical unit is then not ready.
+  BackendChannel* channel() {
+    return channel_ != nullptr ? channel_.get() : OpenChannel();
+  }
+
+ private:
+  BackendChannel* OpenChannel();
+
+  WorkerImpl* const worker_;
+  const std::shared_ptr<LogicalUnit> lu_;
+  const std::shared_ptr<WriteGuard::Member> guard_;
+  std::unique_ptr<BackendChannel> channel_;
+};
+
+class WorkerImpl : public Worker {
+ public:
+  WorkerImpl(transport::Reactor* reactor, std::unique_ptr<BufferPool> buffers);
+
+  transport::Reactor* reactor() const override { return reactor_; }
+  BufferPool& buffers() const { return *buffers_; }
+
+  // The worker's one LuWorker for `lu`.
+  std::shared_ptr<LuWorker> Attach(const std::shared_ptr<LogicalUnit>& lu);
+
+ private:
+  friend class LuWorker;
+
+  transport::Reactor* const reactor_;
+  const std::unique_ptr<BufferPool> buffers_;
+  absl::flat_hash_map<const LogicalUnit*, std::weak_ptr<LuWorker>> lu_workers_;
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_WORKER_IMPL_H_
