@@ -1,0 +1,206 @@
+"""Starts and stops the programs that Skiff is tested and compared with, and Skiff's own.
+
+Everything listens on the loopback interface only, on ports that were free, and ends with the process that started it.
+"""
+
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+TARGET_NAME = "iqn.2026-11.org.example.skiff:test"
+START_SECONDS = 20
+
+
+class PeerError(Exception):
+    """A program that did not do what was asked of it."""
+
+
+def find_program(name):
+    """The path of an installed program, also where only root's PATH leads."""
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if path is None:
+        raise PeerError(f"{name} is not installed: run tools/install-deps test")
+    return path
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def spawn(command, core=None, **options):
+    """A child that ends, by SIGKILL, when this process ends in whatever way."""
+    prefix = [find_program("setpriv"), "--pdeathsig", "KILL", "--"]
+    if core is not None:
+        prefix += [find_program("taskset"), "-c", str(core)]
+    return subprocess.Popen(prefix + [str(part) for part in command], **options)
+
+
+def stop(process, seconds=5):
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def wait_for_port(port, process, what):
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise PeerError(f"{what} ended with status {process.returncode} before it listened")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise PeerError(f"{what} does not listen on port {port} after {START_SECONDS} s")
+
+
+class Target:
+    """What the targets have in common: a portal, a name and the number of the first logical unit."""
+
+    host = "127.0.0.1"
+    name = TARGET_NAME
+    lun = 0
+    port = 0
+    process = None
+
+    @property
+    def portal(self):
+        return f"{self.host}:{self.port}"
+
+    def url(self, lun=None):
+        return f"iscsi://{self.portal}/{self.name}/{self.lun if lun is None else lun}"
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        raise NotImplementedError
+
+    def stop(self):
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+
+
+class Tgtd(Target):
+    """Debian's tgt with one logical unit on a file. Stopped and started again, it keeps its port and its file."""
+
+    lun = 1
+
+    def __init__(self, backing_file, directory, bstype="rdwr", core=None, parameters=None):
+        self.backing_file = pathlib.Path(backing_file)
+        self.directory = pathlib.Path(directory)
+        self.bstype = bstype
+        self.core = core
+        self.parameters = {"MaxRecvDataSegmentLength": 262144, **(parameters or {})}
+        self.port = free_port()
+        # tgtadm finds its daemon by a socket in this place; the number only has to be the same for both.
+        self.environment = {**os.environ, "TGT_IPC_SOCKET": str(self.directory / f"tgtd{self.port}")}
+
+    def start(self):
+        log = open(self.directory / "tgtd.log", "ab")
+        self.process = spawn([find_program("tgtd"), "-f", "-C", 1, "--iscsi", f"portal={self.portal}"], core=self.core,
+                             stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment)
+        log.close()
+        wait_for_port(self.port, self.process, "tgtd")
+        self._admin("--op", "new", "--mode", "target", "-T", self.name)
+        self._admin("--op", "new", "--mode", "logicalunit", "--lun", "1", "-b", self.backing_file,
+                    "--bstype", self.bstype)
+        for key, value in self.parameters.items():
+            self.set(key, value)
+        self._admin("--op", "bind", "--mode", "target", "-I", "ALL")
+
+    def kill(self):
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.stop()
+
+    def connections(self):
+        """What tgtadm says about the connections; nothing when there are none."""
+        return self._admin("--op", "show", "--mode", "conn").strip()
+
+    def set(self, key, value):
+        """A parameter that it negotiates with from the next login on."""
+        self._admin("--op", "update", "--mode", "target", "--name", key, "--value", value)
+
+    def _admin(self, *arguments):
+        command = [find_program("tgtadm"), "-C", "1", "--lld", "iscsi", "--tid", "1", *map(str, arguments)]
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=START_SECONDS)
+        if result.returncode != 0:
+            raise PeerError(f"{' '.join(command)}: {result.stderr.strip()}")
+        return result.stdout
+
+
+class Skiffd(Target):
+    """Skiff's target with the logical units that `luns` says, in the words of its --lun flag."""
+
+    def __init__(self, program, luns, directory, core=None, flags=()):
+        self.program = program
+        self.luns = luns
+        self.directory = pathlib.Path(directory)
+        self.core = core
+        self.flags = flags
+
+    def start(self):
+        command = [self.program, "--listen", f"tcp://127.0.0.1:{self.port}", "--target", self.name]
+        for lun in self.luns:
+            command += ["--lun", lun]
+        log = open(self.directory / "skiffd.log", "ab")
+        self.process = spawn(command + list(self.flags), core=self.core, stdout=subprocess.PIPE, stderr=log,
+                             stdin=subprocess.DEVNULL, text=True)
+        log.close()
+        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline() if ready else ""
+        port = re.search(r"tcp://127\.0\.0\.1:(\d+)", line)
+        if port is None:
+            raise PeerError(f"skiffd is not ready after {START_SECONDS} s; it printed {line!r}")
+        self.port = int(port[1])
+
+
+def cpu_seconds(pid):
+    """Processor time, user and system, of a process and its threads."""
+    nanoseconds = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as stat:
+            nanoseconds += int(stat.read().split()[0])
+    return nanoseconds * 1e-9
+
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def run_limited(command, seconds, **options):
+    """Runs a command; (exit status or None after the limit, its output and errors)."""
+    process = spawn(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                    errors="replace", start_new_session=True, **options)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return None, output
