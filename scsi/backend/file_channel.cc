@@ -9,7 +9,7 @@
 #include <climits>
 #include <utility>
 
-#include "scsi/backend/iovec_cursor.h"
+#include "scsi/iovec_cursor.h"
 
 namespace skiff::scsi {
 namespace {

@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "scsi/backend/file_test_util.h"
-#include "scsi/backend/iovec_cursor.h"
+#include "scsi/iovec_cursor.h"
 
 namespace skiff::scsi {
 namespace {

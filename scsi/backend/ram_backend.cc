@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "scsi/backend/iovec_cursor.h"
 #include "scsi/backend/provisioning_map.h"
+#include "scsi/iovec_cursor.h"
 
 namespace skiff::scsi {
 namespace {

@@ -1,4 +1,4 @@
-#include "scsi/backend/iovec_cursor.h"
+#include "scsi/iovec_cursor.h"
 
 #include <cstring>
 

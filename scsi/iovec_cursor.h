@@ -1,5 +1,5 @@
-#ifndef SKIFF_SCSI_BACKEND_IOVEC_CURSOR_H_
-#define SKIFF_SCSI_BACKEND_IOVEC_CURSOR_H_
+#ifndef SKIFF_SCSI_IOVEC_CURSOR_H_
+#define SKIFF_SCSI_IOVEC_CURSOR_H_
 
 #include <sys/uio.h>
 
@@ -42,4 +42,4 @@ uint64_t TotalLength(const iovec* iov, int count);
 
 }  // namespace skiff::scsi
 
-#endif  // SKIFF_SCSI_BACKEND_IOVEC_CURSOR_H_
+#endif  // SKIFF_SCSI_IOVEC_CURSOR_H_
