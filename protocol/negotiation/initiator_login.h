@@ -21,7 +21,8 @@ struct InitiatorLoginOptions {
   uint16_t tsih = 0;
   uint16_t cid = 0;
   uint32_t max_key_set_bytes = 65536;
-  uint32_t max_exchanges = 64;  // Request/response pairs in one login.
+  uint32_t max_exchanges = 64;     // Request/response pairs in one login.
+  uint32_t max_unknown_keys = 64;  // Answered with NotUnderstood.
   // AuthMethod values to offer, in order of preference; {"None"} skips the
   // security stage. `start_auth` makes the exchange of the method that the
   // target chose.

@@ -47,6 +47,7 @@ class TargetLogin {
   struct Limits {
     uint32_t max_key_set_bytes = 65536;  // Of one C-bit continued key set.
     uint32_t max_requests = 64;          // Login Requests in one login phase.
+    uint32_t max_unknown_keys = 64;      // Answered with NotUnderstood.
   };
   enum class State { kInProgress, kFullFeature, kFailed };
   struct Reply {

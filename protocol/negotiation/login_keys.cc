@@ -1,0 +1,88 @@
+#include "protocol/negotiation/login_keys.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/codec/text_value.h"
+
+namespace skiff::protocol {
+
+uint8_t StageBit(LoginStage stage) {
+  switch (stage) {
+    case LoginStage::kSecurity:
+      return kInSecurity;
+    case LoginStage::kOperational:
+      return kInOperational;
+    case LoginStage::kFullFeature:
+      break;
+  }
+  return kInFullFeature;
+}
+
+bool IsTransition(LoginStage from, LoginStage to) {
+  switch (from) {
+    case LoginStage::kSecurity:
+      return to == LoginStage::kOperational || to == LoginStage::kFullFeature;
+    case LoginStage::kOperational:
+      return to == LoginStage::kFullFeature;
+    case LoginStage::kFullFeature:
+      break;
+  }
+  return false;
+}
+
+absl::Status SortKeys(Role sender, LoginStage stage,
+                      absl::Span<const TextPair> pairs, SortedKeys* sorted) {
+  for (const TextPair& pair : pairs) {
+    const KeySpec* key = FindKey(pair.key);
+    if (key == nullptr) {
+      sorted->unknown.push_back(pair);
+      continue;
+    }
+    absl::Status status = CheckKeyAllowed(*key, sender, StageBit(stage));
+    if (!status.ok()) return status;
+    if (key->use == KeyUse::kIdentity) {
+      sorted->identity.push_back(pair);
+    } else if (key->use != KeyUse::kSecurity) {
+      sorted->others.push_back(pair);
+    } else if (sorted->auth_method != nullptr) {
+      return absl::InvalidArgumentError("AuthMethod is sent a second time");
+    } else {
+      sorted->auth_method = &pair;
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<KeyValue> CopyKeys(absl::Span<const TextPair> pairs) {
+  std::vector<KeyValue> keys;
+  keys.reserve(pairs.size());
+  for (const TextPair& pair : pairs) {
+    keys.emplace_back(std::string(pair.key), std::string(pair.value));
+  }
+  return keys;
+}
+
+absl::Status CheckAlias(const TextPair& pair) {
+  if (pair.value.size() <= kMaxValueLength && IsPrintableUtf8(pair.value)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(pair.key, "=", Quoted(pair.value), " is not printable text ",
+                   "of at most ", kMaxValueLength, " bytes"));
+}
+
+absl::Status DeclaredOnce::Add(const TextPair& pair) {
+  const KeySpec* key = FindKey(pair.key);
+  if (key->repeatable) return absl::OkStatus();
+  if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key->name, "=", Quoted(pair.value),
+                     " is declared a second time in this login"));
+  }
+  seen_.push_back(key);
+  return absl::OkStatus();
+}
+
+}  // namespace skiff::protocol
