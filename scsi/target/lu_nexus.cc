@@ -171,7 +171,8 @@ void LuNexus::FinishWithAca(Task* task, const uint8_t* data, uint32_t length) {
 void LuNexus::Deliver(Task* task, const uint8_t* data, uint32_t length) {
   task_set_.Remove(task);
   task->phase = Task::Phase::kCompleted;
-  port_->Complete(task, static_cast<uint32_t>(task->progress), data, length);
+  const uint64_t offset = length > 0 ? task->progress : 0;
+  port_->Complete(task, static_cast<uint32_t>(offset), data, length);
   if (task_set_.has_dormant()) EnableDormant();
 }
 

@@ -80,10 +80,7 @@ void ReceiveStep(Task* task) {
   LuNexus& lu = *task->lu_nexus;
   const uint64_t total =
       std::min<uint64_t>(task->data_out_wanted, task->data_out_length);
-  if (task->progress == total) {
-    task->progress = 0;
-    return lu.Good(task);
-  }
+  if (task->progress == total) return lu.Good(task);
   task->chunk = static_cast<uint32_t>(
       std::min<uint64_t>(total - task->progress, task->buffer->size));
   if (lu.ReceiveDataOut(task, static_cast<uint32_t>(task->progress),

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cstring>
+
+#include "scsi/target/block_range.h"
+#include "scsi/target/command_table.h"
+
+namespace skiff::scsi {
+namespace {
+
+constexpr uint8_t kAnchor = 0x01;
+constexpr uint32_t kHeader = 8;
+constexpr uint32_t kDescriptor = 16;
+constexpr uint32_t kLongestList =
+    kHeader + LogicalUnit::kMaxUnmapDescriptors * kDescriptor;
+
+void UnmapNext(Task* task);
+
+BlockRange DescriptorAt(const Task& task, uint64_t index) {
+  const uint8_t* p = task.buffer->data + kHeader + index * kDescriptor;
+  return {LoadBe64(p), LoadBe32(p + 8)};
+}
+
+void AfterUnmap(Task* task) {
+  if (task->io.status != IoStatus::kOk) return FailIo(*task->lu_nexus, task);
+  UnmapNext(task);
+}
+
+// Task::blocks counts the descriptors, Task::progress those that are done.
+void UnmapNext(Task* task) {
+  LuNexus& lu = *task->lu_nexus;
+  const uint32_t shift = lu.lu().block_shift();
+  // A loop for what completes at once: there may be many descriptors.
+  while (task->progress < task->blocks) {
+    const BlockRange range = DescriptorAt(*task, task->progress++);
+    if (range.blocks == 0) continue;
+    SetIo(task, IoRequest::Op::kUnmap, range.lba << shift, nullptr,
+          range.blocks << shift);
+    task->io.iov_count = 0;
+    if (!lu.SubmitIo(task, &AfterUnmap)) return;
+    if (task->io.status != IoStatus::kOk) return FailIo(lu, task);
+  }
+  lu.Good(task);
+}
+
+// Nothing is unmapped unless everything may be.
+bool CheckDescriptors(Task* task) {
+  LuNexus& lu = *task->lu_nexus;
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < task->blocks; ++i) {
+    const BlockRange range = DescriptorAt(*task, i);
+    if (!CheckOnMedium(lu, task, range)) return false;
+    total += range.blocks;
+    if (total > LogicalUnit::kMaxUnmapBlocks) {
+      lu.InvalidParameter(task,
+                          static_cast<uint16_t>(kHeader + i * kDescriptor + 8));
+      return false;
+    }
+  }
+  return true;
+}
+
+// With the parameter list, Task::chunk bytes, in the buffer.
+void ApplyList(Task* task) {
+  LuNexus& lu = *task->lu_nexus;
+  // An incomplete descriptor at the end is ignored (SBC-3 section 5.23.2).
+  const uint32_t descriptor_bytes = std::min<uint32_t>(
+      LoadBe16(task->buffer->data + 2), task->chunk - kHeader);
+  task->blocks = descriptor_bytes / kDescriptor;
+  if (!CheckDescriptors(task)) return;
+  if (lu.EnterGuard(task, &UnmapNext)) UnmapNext(task);
+}
+
+void ReceiveList(Task* task) {
+  if (task->lu_nexus->ReceiveDataOut(task, 0, task->buffer->data, task->chunk,
+                                     &ApplyList)) {
+    ApplyList(task);
+  }
+}
+
+}  // namespace
+
+// SBC-3 section 5.23.
+void Unmap(LuNexus& lu, Task* task) {
+  const uint32_t length = LoadBe16(&task->cdb[7]);
+  // There is no anchored state (ANC_SUP = 0).
+  if ((task->cdb[1] & kAnchor) != 0) return lu.InvalidCdbField(task, 1, 0);
+  if (length == 0) return lu.Good(task);
+  task->data_out_wanted = length;
+  if (length < kHeader || task->data_out_length < length) {
+    return lu.CheckCondition(task, SenseKey::kIllegalRequest,
+                             AdditionalSense::kParameterListLengthError);
+  }
+  // More than MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+  if (length > kLongestList) return lu.InvalidCdbField(task, 7);
+  if (!lu.CheckReady(task)) return;
+  task->chunk = length;
+  if (lu.AcquireBuffer(task, length, &ReceiveList)) ReceiveList(task);
+}
+
+}  // namespace skiff::scsi
