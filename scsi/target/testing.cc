@@ -31,6 +31,33 @@ AdditionalSense TestCommand::code() const {
   return decoded.has_value() ? decoded->code : AdditionalSense::kNone;
 }
 
+Bytes TestCommand::received() const {
+  const uint64_t length =
+      std::min<uint64_t>(task.data_in_wanted, data_in.size());
+  return Bytes(data_in.begin(), data_in.begin() + length);
+}
+
+std::string Outcome(const TestCommand& command) {
+  if (command.aborted) return command.responded ? "TASK ABORTED" : "aborted";
+  if (!command.completed) return "pending";
+  switch (command.status()) {
+    case ScsiStatus::kGood:
+      return "GOOD";
+    case ScsiStatus::kCheckCondition: {
+      const auto sense = command.sense();
+      return sense.has_value() ? DescribeSense(*sense) : "no sense data";
+    }
+    case ScsiStatus::kBusy:
+      return "BUSY";
+    case ScsiStatus::kTaskSetFull:
+      return "TASK SET FULL";
+    case ScsiStatus::kAcaActive:
+      return "ACA ACTIVE";
+    default:
+      return "another status";
+  }
+}
+
 TestCommand& FakePort::CommandOf(Task* task) {
   return *static_cast<TestCommand*>(task->port_context);
 }
@@ -193,6 +220,24 @@ TaskManagementResult TestNexus::Manage(TaskManagement function, uint64_t lun,
   }
   EXPECT_TRUE(result.has_value());
   return result.value_or(TaskManagementResult::kNotSupported);
+}
+
+TestTarget::TestTarget(std::shared_ptr<Backend> backend,
+                       const LogicalUnitOptions& options)
+    : target_(Target::Create("iqn.2026-01.example:t")) {
+  const absl::Status added =
+      target_->AddLogicalUnit(std::move(backend), options);
+  EXPECT_TRUE(added.ok()) << added;
+  nexus_ = std::make_unique<TestNexus>(target_.get(), &reactor_);
+  nexus_->ClearUnitAttentions();
+}
+
+std::unique_ptr<TestCommand> TestTarget::Run(const Bytes& cdb,
+                                             const Bytes& data_out,
+                                             uint32_t data_in_room) {
+  auto command = std::make_unique<TestCommand>(cdb, data_out, data_in_room);
+  nexus_->Run(command.get());
+  return command;
 }
 
 Bytes Cdb10(uint8_t opcode, uint32_t lba, uint16_t blocks, uint8_t flags) {

@@ -37,7 +37,12 @@ struct TestCommand {
   ScsiStatus status() const { return task.status; }
   std::optional<SenseData> sense() const;
   AdditionalSense code() const;
+  // The data-in that came, by the lengths in the task.
+  Bytes received() const;
 };
+
+// What a command came to, in a line: "GOOD", "BUSY", or sense data in words.
+std::string Outcome(const TestCommand& command);
 
 // A target port that a test scripts. Transfers finish when the test says so, or
 // at once.
@@ -131,6 +136,28 @@ class TestNexus {
  private:
   TestReactor* const reactor_;
   std::unique_ptr<Nexus> nexus_;
+};
+
+// A target with one logical unit, LUN 0, and one nexus without pending unit
+// attentions.
+class TestTarget {
+ public:
+  explicit TestTarget(std::shared_ptr<Backend> backend,
+                      const LogicalUnitOptions& options = {});
+
+  // Runs the command on LUN 0 and returns what came of it.
+  std::unique_ptr<TestCommand> Run(const Bytes& cdb, const Bytes& data_out = {},
+                                   uint32_t data_in_room = 0);
+
+  Target* target() { return target_.get(); }
+  TestReactor& reactor() { return reactor_; }
+  TestNexus& nexus() { return *nexus_; }
+  FakePort& port() { return nexus_->port; }
+
+ private:
+  std::unique_ptr<Target> target_;
+  TestReactor reactor_;
+  std::unique_ptr<TestNexus> nexus_;
 };
 
 // CDB builders for what many tests need.

@@ -1,0 +1,68 @@
+#ifndef SKIFF_SCSI_TARGET_TESTING_BACKEND_H_
+#define SKIFF_SCSI_TARGET_TESTING_BACKEND_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "scsi/backend/backend.h"
+
+namespace skiff::scsi::testing {
+
+// A medium without direct memory, whose I/O ends when the test says so, and as
+// it says.
+class TestBackend : public Backend {
+ public:
+  enum class Completion {
+    kInline,  // Submit() returns true.
+    kPosted,  // In a later turn of the channel's reactor.
+    kHeld,    // By CompleteHeld().
+  };
+  struct Failure {
+    IoRequest::Op op;
+    IoStatus status;
+    uint64_t offset;
+  };
+
+  explicit TestBackend(const BackendInfo& info);
+
+  const BackendInfo& info() const override { return info_; }
+  absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
+      transport::Reactor* reactor) override;
+  ProvisioningExtent ProvisioningAt(uint64_t offset) override;
+
+  // --- For the test; while no other thread uses the medium.
+  Completion completion = Completion::kPosted;
+  bool refuse_channels = false;
+  // The next request of this kind fails.
+  std::optional<Failure> failure;
+  // Kinds that are answered with kNotSupported.
+  bool supports_write_zeroes = true;
+  std::vector<IoRequest::Op> log;  // Every request.
+  int fua_requests = 0;
+
+  std::vector<uint8_t>& bytes() { return bytes_; }
+  void Resize(uint64_t size_bytes);
+  size_t held() const { return held_.size(); }
+  // Returns how many requests ended.
+  size_t CompleteHeld();
+
+ private:
+  class Channel;
+
+  void Execute(IoRequest* request);
+
+  BackendInfo info_;
+  std::vector<uint8_t> bytes_;
+  std::vector<bool> mapped_;  // By block.
+  std::deque<IoRequest*> held_;
+};
+
+// 512-byte blocks, `blocks` of them, thin.
+BackendInfo ThinInfo(uint64_t blocks);
+
+}  // namespace skiff::scsi::testing
+
+#endif  // SKIFF_SCSI_TARGET_TESTING_BACKEND_H_
