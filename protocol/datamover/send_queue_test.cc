@@ -1,0 +1,229 @@
+#include "protocol/datamover/send_queue.h"
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/codec/digest.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class Recorder : public SendQueue::Listener {
+ public:
+  void OnSent(TaskSlot task, SendQueue::Notice notice, uint32_t bytes,
+              bool sent) override {
+    notices.push_back(std::to_string(task) +
+                      (notice == SendQueue::Notice::kPut ? "p" : "t") +
+                      std::to_string(bytes) + (sent ? "+" : "-"));
+  }
+  std::vector<std::string> notices;
+};
+
+std::string Bytes(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string bytes(n, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+absl::Span<const uint8_t> View(const std::string& s) {
+  return {reinterpret_cast<const uint8_t*>(s.data()), s.size()};
+}
+
+// Takes up to `n` bytes off the queue, as a socket would.
+std::string Take(SendQueue* queue, size_t n) {
+  std::string out;
+  for (const iovec& iov : queue->Spans()) {
+    const size_t take = std::min(n - out.size(), iov.iov_len);
+    out.append(static_cast<const char*>(iov.iov_base), take);
+    if (out.size() == n) break;
+  }
+  queue->BytesSent(out.size());
+  return out;
+}
+
+std::string TakeAll(SendQueue* queue, size_t step) {
+  std::string out;
+  while (!queue->empty()) out += Take(queue, step);
+  return out;
+}
+
+void Append(SendQueue* queue, const std::string& data, TaskSlot task,
+            SendQueue::Notice notice = SendQueue::Notice::kTask) {
+  ScsiDataInPdu pdu;
+  pdu.initiator_task_tag = task;
+  Encode(pdu, queue->Begin());
+  queue->Commit(View(data), task, notice);
+}
+
+// What the wire must carry for Append(): built without the queue.
+std::string Expected(const std::string& data, TaskSlot task, bool header_digest,
+                     bool data_digest) {
+  uint8_t bhs[kBhsSize];
+  ScsiDataInPdu pdu;
+  pdu.initiator_task_tag = task;
+  Encode(pdu, bhs);
+  EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
+  std::string out(reinterpret_cast<char*>(bhs), kBhsSize);
+  const auto add_digest = [&out](const std::string& covered) {
+    uint8_t digest[4];
+    StoreDigest(
+        FinishDigest(ExtendDigest(kDigestInit, covered.data(), covered.size())),
+        digest);
+    out.append(reinterpret_cast<char*>(digest), 4);
+  };
+  if (header_digest) add_digest(out);
+  const std::string padded = data + std::string(PaddingFor(data.size()), '\0');
+  out += padded;
+  if (data_digest && !data.empty()) add_digest(padded);
+  return out;
+}
+
+TEST(SendQueueTest, CarriesPdusUnchangedInPiecesOfAnySize) {
+  for (const bool digests : {false, true}) {
+    for (const size_t step : {1, 7, 48, 53, 1000, 100000}) {
+      Recorder recorder;
+      SendQueue queue(&recorder);
+      const Digest digest = digests ? Digest::kCrc32c : Digest::kNone;
+      queue.SetDigests(digest, digest);
+      std::string expected;
+      std::vector<std::string> data;
+      for (uint32_t i = 0; i < 40; ++i) data.push_back(Bytes(i * 13 % 200, i));
+      for (uint32_t i = 0; i < data.size(); ++i) {
+        Append(&queue, data[i], i);
+        expected += Expected(data[i], i, digests, digests);
+      }
+      EXPECT_EQ(queue.bytes(), expected.size());
+      EXPECT_EQ(TakeAll(&queue, step), expected) << "step " << step;
+      EXPECT_EQ(queue.bytes(), 0u);
+      EXPECT_EQ(recorder.notices.size(), data.size());
+    }
+  }
+}
+
+TEST(SendQueueTest, GathersPiecesWithAndWithoutDigestsAndAhs) {
+  const std::string all = Bytes(1000, 1);
+  // Pieces of uneven size, an empty one among them.
+  std::vector<iovec> pieces;
+  size_t at = 0;
+  for (const size_t n : {100, 0, 1, 399, 500}) {
+    pieces.push_back({const_cast<char*>(all.data()) + at, n});
+    at += n;
+  }
+  for (const bool digests : {false, true}) {
+    for (const size_t ahs_size : {0, 8}) {
+      for (const size_t offset : {0, 99, 100, 101, 499, 999}) {
+        for (const size_t length : {0, 1, 2, 400, 1000}) {
+          if (offset + length > all.size()) continue;
+          Recorder recorder;
+          SendQueue queue(&recorder);
+          const Digest digest = digests ? Digest::kCrc32c : Digest::kNone;
+          queue.SetDigests(digest, digest);
+          const std::string ahs(ahs_size, 'a');
+          ScsiDataOutPdu pdu;
+          Encode(pdu, queue.Begin());
+          queue.CommitPieces(
+              View(ahs), pieces.data(), static_cast<int>(pieces.size()), offset,
+              static_cast<uint32_t>(length), 3, SendQueue::Notice::kTask);
+          const std::string wire = TakeAll(&queue, 64);
+          const size_t header = kBhsSize + ahs_size + (digests ? 4 : 0);
+          ASSERT_GE(wire.size(), header);
+          EXPECT_EQ(wire.substr(kBhsSize, ahs_size), ahs);
+          EXPECT_EQ(wire.substr(header, length), all.substr(offset, length));
+          const BhsFrame frame =
+              DecodeFrame(reinterpret_cast<const uint8_t*>(wire.data()));
+          EXPECT_EQ(frame.data_segment_length, length);
+          EXPECT_EQ(frame.ahs_bytes, ahs_size);
+          EXPECT_EQ(wire.size(), header + length + PaddingFor(length) +
+                                     (digests && length > 0 ? 4 : 0));
+          EXPECT_THAT(recorder.notices,
+                      ElementsAre("3t" + std::to_string(length) + "+"));
+        }
+      }
+    }
+  }
+}
+
+TEST(SendQueueTest, TellsOfAPduWhenItsLastByteHasLeft) {
+  Recorder recorder;
+  SendQueue queue(&recorder);
+  const std::string data = Bytes(10, 1);
+  Append(&queue, data, 1, SendQueue::Notice::kPut);
+  const size_t size = queue.bytes();
+  Take(&queue, size - 1);
+  EXPECT_THAT(recorder.notices, IsEmpty());
+  Take(&queue, 1);
+  EXPECT_THAT(recorder.notices, ElementsAre("1p10+"));
+}
+
+TEST(SendQueueTest, CancelDropsWhatHasNotBegunAndFinishesTheRestFromACopy) {
+  Recorder recorder;
+  SendQueue queue(&recorder);
+  std::string first = Bytes(1000, 1);
+  std::string second = Bytes(500, 2);
+  const std::string other = Bytes(300, 3);
+  const std::string expected =
+      Expected(first, 1, false, false) + Expected(other, 2, false, false);
+  Append(&queue, first, 1, SendQueue::Notice::kPut);
+  Append(&queue, second, 1);
+  Append(&queue, other, 2);
+  std::string wire = Take(&queue, 200);
+  queue.Cancel(1);
+  EXPECT_THAT(recorder.notices, ElementsAre("1p1000-", "1t500-"));
+  // The memory is ours again: what follows must not come from it.
+  std::fill(first.begin(), first.end(), 'x');
+  std::fill(second.begin(), second.end(), 'x');
+  wire += TakeAll(&queue, 77);
+  EXPECT_EQ(wire, expected);
+  EXPECT_EQ(queue.bytes(), 0u);
+}
+
+TEST(SendQueueTest, CancelOfAPduInPiecesKeepsTheStreamWhole) {
+  const std::string a = Bytes(100, 1);
+  const std::string b = Bytes(100, 2);
+  for (size_t sent = 0; sent <= 248; sent += 31) {
+    Recorder recorder;
+    SendQueue queue(&recorder);
+    std::string x = a;
+    std::string y = b;
+    const iovec pieces[] = {{x.data(), x.size()}, {y.data(), y.size()}};
+    ScsiDataOutPdu pdu;
+    Encode(pdu, queue.Begin());
+    queue.CommitPieces({}, pieces, 2, 0, 200, 1, SendQueue::Notice::kTask);
+    std::string wire = Take(&queue, sent);
+    queue.Cancel(1);
+    std::fill(x.begin(), x.end(), 'x');
+    std::fill(y.begin(), y.end(), 'x');
+    wire += TakeAll(&queue, 50);
+    if (sent == 0) {
+      EXPECT_EQ(wire, "");
+    } else {
+      ASSERT_EQ(wire.size(), 248u) << sent;
+      EXPECT_EQ(wire.substr(kBhsSize), a + b) << sent;
+    }
+    EXPECT_EQ(recorder.notices.size(), 1u);
+  }
+}
+
+TEST(SendQueueTest, ClearTellsOfEverything) {
+  Recorder recorder;
+  SendQueue queue(&recorder);
+  const std::string data = Bytes(10, 1);
+  Append(&queue, data, 1);
+  Append(&queue, data, 2, SendQueue::Notice::kNone);
+  Append(&queue, data, 3);
+  queue.Clear();
+  EXPECT_THAT(recorder.notices, ElementsAre("1t10-", "3t10-"));
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace skiff::protocol

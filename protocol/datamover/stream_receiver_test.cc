@@ -1,0 +1,243 @@
+#include "protocol/datamover/stream_receiver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protocol/codec/digest.h"
+
+namespace skiff::protocol {
+namespace {
+
+std::string Bytes(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string bytes(n, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+std::string WithDigest(const std::string& covered) {
+  uint8_t digest[4];
+  StoreDigest(
+      FinishDigest(ExtendDigest(kDigestInit, covered.data(), covered.size())),
+      digest);
+  return covered + std::string(reinterpret_cast<char*>(digest), 4);
+}
+
+// A Data-Out on the wire; its tag is `tag`.
+std::string Wire(uint32_t tag, const std::string& ahs, const std::string& data,
+                 bool digests) {
+  uint8_t bhs[kBhsSize];
+  ScsiDataOutPdu pdu;
+  pdu.initiator_task_tag = tag;
+  Encode(pdu, bhs);
+  EncodeLengths(bhs, ahs.size(), static_cast<uint32_t>(data.size()));
+  std::string header =
+      std::string(reinterpret_cast<char*>(bhs), kBhsSize) + ahs;
+  std::string payload = data + std::string(PaddingFor(data.size()), '\0');
+  if (!digests) return header + payload;
+  return WithDigest(header) + (data.empty() ? "" : WithDigest(payload));
+}
+
+// Collects PDUs; `kind` is what it says when asked where data go.
+class Collector : public StreamReceiver::Handler {
+ public:
+  struct Got {
+    uint32_t tag;
+    std::string ahs;
+    std::string data;
+    bool digest_error;
+  };
+
+  void OnPdu(const StreamReceiver::Pdu& pdu, absl::Span<const uint8_t> data,
+             StreamReceiver::DigestError error) override {
+    Add(pdu, std::string(data.begin(), data.end()), error);
+  }
+  StreamReceiver::Sink OnPduStart(const StreamReceiver::Pdu& pdu) override {
+    StreamReceiver::Sink sink;
+    sink.kind = kind;
+    if (kind != StreamReceiver::Sink::kPlace) return sink;
+    // In uneven pieces, behind an offset.
+    place.assign(pdu.frame.data_segment_length + 5, '\0');
+    const size_t cut = place.size() / 3;
+    pieces[0] = {place.data(), cut};
+    pieces[1] = {place.data() + cut, 0};
+    pieces[2] = {place.data() + cut, place.size() - cut};
+    sink.iov = pieces;
+    sink.iov_count = 3;
+    sink.offset = 5;
+    return sink;
+  }
+  void OnPlaced(const StreamReceiver::Pdu& pdu,
+                StreamReceiver::DigestError error) override {
+    Add(pdu,
+        kind == StreamReceiver::Sink::kPlace ? place.substr(5) : "(dropped)",
+        error);
+  }
+  void OnFramingError(const std::string& why) override { failure = why; }
+
+  void Add(const StreamReceiver::Pdu& pdu, std::string data,
+           StreamReceiver::DigestError error) {
+    got.push_back({pdu.frame.initiator_task_tag,
+                   std::string(pdu.ahs.begin(), pdu.ahs.end()), std::move(data),
+                   error != StreamReceiver::DigestError::kNone});
+  }
+
+  StreamReceiver::Sink::Kind kind = StreamReceiver::Sink::kAssemble;
+  std::vector<Got> got;
+  std::string failure;
+  std::string place;
+  iovec pieces[3];
+};
+
+// Feeds `wire` in reads of at most `step` bytes.
+void Feed(StreamReceiver* receiver, const std::string& wire, size_t step) {
+  size_t at = 0;
+  while (at < wire.size()) {
+    size_t n = 0;
+    const absl::Span<const iovec> spans = receiver->Spans();
+    if (spans.empty()) return;
+    for (const iovec& iov : spans) {
+      const size_t take = std::min({iov.iov_len, step - n, wire.size() - at});
+      std::memcpy(iov.iov_base, wire.data() + at, take);
+      at += take;
+      n += take;
+    }
+    receiver->BytesReceived(n);
+  }
+}
+
+struct Case {
+  StreamReceiver::Sink::Kind kind;
+  bool digests;
+};
+class StreamReceiverTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void Configure(StreamReceiver* receiver) const {
+    const Digest digest = GetParam().digests ? Digest::kCrc32c : Digest::kNone;
+    receiver->SetDigests(digest, digest);
+    receiver->SetMaxDataSegmentLength(200000);
+  }
+  ReceiveScratch scratch_{64 * 1024};
+};
+
+TEST_P(StreamReceiverTest, CutsTheSamePdusHoweverTheyArrive) {
+  std::string wire;
+  std::vector<std::string> payloads;
+  uint32_t tag = 0;
+  for (const size_t size :
+       {0, 1, 4, 511, 4096, 1023, 1024, 16384, 40000, 70000, 3, 0, 100000}) {
+    payloads.push_back(Bytes(size, tag));
+    wire += Wire(tag, tag % 3 == 0 ? std::string(8, 'a') : "", payloads.back(),
+                 GetParam().digests);
+    ++tag;
+  }
+  std::vector<size_t> steps = {1,    2,    47,    48,    49,
+                               1000, 4096, 16000, 60000, 1000000};
+  for (const size_t step : steps) {
+    Collector collector;
+    collector.kind = GetParam().kind;
+    StreamReceiver receiver(&scratch_, &collector);
+    Configure(&receiver);
+    Feed(&receiver, wire, step);
+    EXPECT_EQ(collector.failure, "");
+    ASSERT_EQ(collector.got.size(), payloads.size()) << "step " << step;
+    for (size_t i = 0; i < payloads.size(); ++i) {
+      const Collector::Got& got = collector.got[i];
+      EXPECT_EQ(got.tag, i);
+      EXPECT_EQ(got.ahs.size(), i % 3 == 0 ? 8u : 0u);
+      EXPECT_FALSE(got.digest_error);
+      const bool dropped = got.data == "(dropped)";
+      EXPECT_TRUE(!dropped ||
+                  GetParam().kind == StreamReceiver::Sink::kDiscard);
+      EXPECT_TRUE(dropped || got.data == payloads[i])
+          << "PDU " << i << " step " << step;
+    }
+    EXPECT_FALSE(receiver.mid_pdu());
+    EXPECT_EQ(receiver.received_bytes(), wire.size());
+  }
+}
+
+TEST_P(StreamReceiverTest, SeesEveryFlippedBitOfTheData) {
+  if (!GetParam().digests) return;
+  const std::string clean =
+      Wire(1, "", Bytes(5000, 1), true) + Wire(2, "", "", true);
+  for (const size_t at : {52, 1000, 5051, 5052, 5055}) {
+    for (const size_t step : {700, 100000}) {
+      std::string wire = clean;
+      wire[at] ^= 0x10;
+      Collector collector;
+      collector.kind = GetParam().kind;
+      StreamReceiver receiver(&scratch_, &collector);
+      Configure(&receiver);
+      Feed(&receiver, wire, step);
+      ASSERT_EQ(collector.got.size(), 2u);
+      EXPECT_TRUE(collector.got[0].digest_error) << at;
+      EXPECT_FALSE(collector.got[1].digest_error);
+    }
+  }
+}
+
+TEST_P(StreamReceiverTest, AFlippedBitOfTheHeaderEndsTheStream) {
+  if (!GetParam().digests) return;
+  for (size_t at = 0; at < 52; at += 5) {
+    std::string wire = Wire(1, "", "", true);
+    wire[at] ^= 0x01;
+    // A changed length makes it wait for more: give it more.
+    wire += std::string(300000, '\0');
+    Collector collector;
+    StreamReceiver receiver(&scratch_, &collector);
+    Configure(&receiver);
+    Feed(&receiver, wire, 4096);
+    EXPECT_NE(collector.failure, "") << at;
+    EXPECT_TRUE(collector.got.empty()) << at;
+  }
+}
+
+TEST_P(StreamReceiverTest, RefusesDataBeyondTheDeclaredLength) {
+  Collector collector;
+  collector.kind = GetParam().kind;
+  StreamReceiver receiver(&scratch_, &collector);
+  Configure(&receiver);
+  receiver.SetMaxDataSegmentLength(4096);
+  Feed(&receiver, Wire(1, "", Bytes(4096, 1), GetParam().digests), 1000);
+  ASSERT_EQ(collector.got.size(), 1u);
+  Feed(&receiver, Wire(2, "", Bytes(4097, 1), GetParam().digests), 1000);
+  EXPECT_EQ(collector.got.size(), 1u);
+  EXPECT_NE(collector.failure.find("4097"), std::string::npos)
+      << collector.failure;
+  EXPECT_TRUE(receiver.Spans().empty());
+}
+
+TEST_P(StreamReceiverTest, AbandonedMemoryIsNotTouchedAgain) {
+  if (GetParam().kind != StreamReceiver::Sink::kPlace) return;
+  Collector collector;
+  collector.kind = GetParam().kind;
+  StreamReceiver receiver(&scratch_, &collector);
+  Configure(&receiver);
+  const std::string wire = Wire(1, "", Bytes(50000, 1), GetParam().digests) +
+                           Wire(2, "", "", GetParam().digests);
+  Feed(&receiver, wire.substr(0, 20000), 3000);
+  EXPECT_TRUE(receiver.mid_pdu());
+  receiver.AbandonPlacement();
+  const std::string before = collector.place;
+  Feed(&receiver, wire.substr(20000), 3000);
+  EXPECT_EQ(collector.place, before);
+  ASSERT_EQ(collector.got.size(), 2u);
+  EXPECT_EQ(collector.got[1].tag, 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StreamReceiverTest,
+    ::testing::Values(Case{StreamReceiver::Sink::kAssemble, false},
+                      Case{StreamReceiver::Sink::kAssemble, true},
+                      Case{StreamReceiver::Sink::kPlace, false},
+                      Case{StreamReceiver::Sink::kPlace, true},
+                      Case{StreamReceiver::Sink::kDiscard, false},
+                      Case{StreamReceiver::Sink::kDiscard, true}));
+
+}  // namespace
+}  // namespace skiff::protocol
