@@ -1,0 +1,294 @@
+#include "protocol/session/target_session.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/session/serial.h"
+#include "protocol/session/target_session_send.h"
+
+namespace skiff::protocol {
+
+TargetSession::TargetSession(TargetSessionHost* host, Datamover* datamover,
+                             const TargetSessionOptions& options)
+    : host_(host),
+      datamover_(datamover),
+      options_(options),
+      login_(std::make_unique<TargetLogin>(host, options.login)),
+      // Twice the window: an initiator counts a command until it has our
+      // answer, which may still wait to be sent; the session counts it until it
+      // is answered.
+      max_tasks_(2 * options.queue_depth + options.max_immediate_tasks),
+      chunks_((max_tasks_ + kChunk - 1) / kChunk),
+      tags_(options.tag_secret) {
+  assert(max_tasks_ <= kMaxTaskSlots);
+  datamover_->AllocateConnectionResources(this, max_tasks_);
+}
+
+TargetSession::~TargetSession() {
+  assert(phase_ == Phase::kEnded || (nexus_ == nullptr && used_ == 0));
+}
+
+// --- Input.
+
+void TargetSession::ControlNotify(const ControlPdu& pdu) {
+  switch (phase_) {
+    case Phase::kLogin:
+      HandleLogin(pdu);
+      break;
+    case Phase::kFullFeature:
+      Dispatch(pdu);
+      break;
+    case Phase::kClosing:
+    case Phase::kTerminating:
+    case Phase::kEnded:
+      break;
+  }
+}
+
+void TargetSession::Dispatch(const ControlPdu& pdu) {
+  switch (static_cast<Opcode>(pdu.frame.opcode)) {
+    case Opcode::kScsiCommand:
+      return HandleScsiCommand(pdu);
+    case Opcode::kNopOut:
+      return HandleNopOut(pdu);
+    case Opcode::kTaskManagementRequest:
+      return HandleTaskManagement(pdu);
+    case Opcode::kTextRequest:
+      return HandleText(pdu);
+    case Opcode::kLogoutRequest:
+      return HandleLogout(pdu);
+    case Opcode::kSnackRequest:
+      // Level 0 keeps nothing to send again (section 11.16.1).
+      return SendReject(RejectPdu::kSnackReject, pdu.bhs,
+                        "SNACK at error recovery level 0");
+    case Opcode::kLoginRequest:
+      return RejectNotify(RejectPdu::kProtocolError, pdu.bhs,
+                          "Login Request in full feature phase",
+                          /*fatal=*/true);
+    default:
+      return SendReject(RejectPdu::kCommandNotSupported, pdu.bhs,
+                        OpcodeName(pdu.frame.opcode));
+  }
+}
+
+// Section 4.2.2.1: non-immediate PDUs are delivered in CmdSN order, those
+// outside the window are ignored. With one connection over an ordered transport
+// a gap inside the window can only come from a PDU that was refused, and level
+// 0 cannot fill it.
+TargetSession::Order TargetSession::CheckOrder(bool immediate,
+                                               uint32_t cmd_sn) {
+  if (immediate) return Order::kInOrder;
+  uint32_t exp_cmd_sn;
+  uint32_t max_cmd_sn;
+  CurrentWindow(&exp_cmd_sn, &max_cmd_sn);
+  if (cmd_sn == exp_cmd_sn && SerialLessEqual(cmd_sn, max_cmd_sn)) {
+    ++exp_cmd_sn_;
+    return Order::kInOrder;
+  }
+  if (SerialLess(exp_cmd_sn, cmd_sn) && SerialLessEqual(cmd_sn, max_cmd_sn)) {
+    Close(absl::InvalidArgumentError(
+              absl::StrCat("CmdSN ", cmd_sn, " although ", exp_cmd_sn,
+                           " never came (error recovery level 0)")),
+          /*after_sending=*/true);
+    return Order::kBroken;
+  }
+  host_->Log(true, absl::StrCat("ignored a PDU with CmdSN ", cmd_sn,
+                                " outside of ", exp_cmd_sn, "..", max_cmd_sn));
+  return Order::kIgnore;
+}
+
+void TargetSession::CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) {
+  const uint32_t reserved =
+      std::min(used_ + options_.max_immediate_tasks, max_tasks_);
+  const uint32_t window =
+      std::min(options_.queue_depth - std::min(active_, options_.queue_depth),
+               max_tasks_ - reserved);
+  *exp_cmd_sn = exp_cmd_sn_;
+  *max_cmd_sn = exp_cmd_sn_ + window - 1;
+}
+
+void TargetSession::ResponseNotify(TaskSlot, const ScsiResponsePdu&,
+                                   absl::Span<const uint8_t>) {
+  assert(false && "initiators only");
+}
+
+void TargetSession::WindowNotify(uint32_t, uint32_t) {
+  assert(false && "initiators only");
+}
+
+// --- Login.
+
+void TargetSession::HandleLogin(const ControlPdu& pdu) {
+  LoginRequestPdu request;
+  const DecodeResult decoded = Decode(pdu.bhs, &request);
+  if (held_reply_.has_value() || decoded.code == DecodeResult::kWrongOpcode) {
+    // Section 11.13.5: "invalid during login"; also while the last reply is
+    // held back.
+    LoginResponsePdu refusal;
+    refusal.isid = isid_;
+    refusal.initiator_task_tag = pdu.frame.initiator_task_tag;
+    refusal.status_class = 0x02;
+    refusal.status_detail = 0x0b;
+    held_reply_.reset();
+    Send(refusal, {});
+    return Close(absl::InvalidArgumentError(absl::StrCat(
+                     OpcodeName(pdu.frame.opcode), " during login")),
+                 /*after_sending=*/true);
+  }
+  if (!decoded.ok()) {
+    return Close(absl::InvalidArgumentError(
+                     absl::StrCat("Login Request: bad ", decoded.field)),
+                 /*after_sending=*/false);
+  }
+  if (!login_begun_) {
+    login_begun_ = true;
+    exp_cmd_sn_ = request.cmd_sn;
+    isid_ = request.isid;
+    cid_ = request.cid;
+  }
+  TargetLogin::Reply reply = login_->OnRequest(request, pdu.data);
+  reply.pdu.initiator_task_tag = request.initiator_task_tag;
+  if (login_->state() == TargetLogin::State::kFullFeature &&
+      host_->MustWaitForReinstatement()) {
+    held_reply_ = std::move(reply);
+    return;
+  }
+  SendLoginReply(std::move(reply));
+}
+
+void TargetSession::FinishLogin() {
+  if (phase_ != Phase::kLogin || !held_reply_.has_value()) return;
+  TargetLogin::Reply reply = *std::move(held_reply_);
+  held_reply_.reset();
+  SendLoginReply(std::move(reply));
+  host_->Wake();
+}
+
+void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
+  const bool done = login_->state() == TargetLogin::State::kFullFeature;
+  const bool opened = !done || OpenNexus(&reply);
+  Send(reply.pdu, {reinterpret_cast<const uint8_t*>(reply.data.data()),
+                   reply.data.size()});
+  if (login_->state() == TargetLogin::State::kFailed) {
+    return Close(absl::FailedPreconditionError(
+                     absl::StrCat("login failed: ", login_->failure())),
+                 /*after_sending=*/true);
+  }
+  if (!opened) {
+    return Close(absl::InternalError("login failed: no SCSI nexus"),
+                 /*after_sending=*/true);
+  }
+  if (!done) return;
+  parameters_ = login_->parameters();
+  phase_ = Phase::kFullFeature;
+  datamover_->EnableDatamover(parameters_);
+}
+
+// Normal sessions get their I_T nexus. On failure `reply` becomes a refusal.
+bool TargetSession::OpenNexus(TargetLogin::Reply* reply) {
+  const LoginIdentity& identity = login_->identity();
+  if (identity.session_type == SessionType::kDiscovery) return true;
+  absl::Status failure =
+      absl::NotFoundError("the target was removed during login");
+  target_ = host_->FindTarget(identity.target_name);
+  if (target_ != nullptr) {
+    const auto isid = absl::BytesToHexString(absl::string_view(
+        reinterpret_cast<const char*>(isid_.data()), isid_.size()));
+    const uint16_t tag = identity.target_portal_group_tag;
+    // Section 4.2.7.1: the names of iSCSI ports.
+    auto nexus =
+        target_->OpenNexus(host_->worker(), this,
+                           absl::StrCat(identity.initiator_name, ",i,0x", isid),
+                           absl::StrCat(identity.target_name, ",t,0x",
+                                        absl::Hex(tag, absl::kZeroPad4)),
+                           tag);
+    if (nexus.ok()) {
+      nexus_ = *std::move(nexus);
+      return true;
+    }
+    failure = nexus.status();
+  }
+  host_->Log(true, absl::StrCat("cannot open a nexus: ", failure.message()));
+  const auto status = static_cast<uint16_t>(LoginStatus::kTargetError);
+  reply->data.clear();
+  reply->pdu.transit = false;
+  reply->pdu.tsih = 0;
+  reply->pdu.status_class = status >> 8;
+  reply->pdu.status_detail = status & 0xff;
+  return false;
+}
+
+// --- Time and end.
+
+absl::Time TargetSession::Tick(absl::Time now, absl::Time last_receive) {
+  if (phase_ != Phase::kFullFeature ||
+      options_.nop_interval <= absl::ZeroDuration()) {
+    return absl::InfiniteFuture();
+  }
+  if (last_receive >= ping_sent_) ping_sent_ = absl::InfiniteFuture();
+  if (ping_sent_ != absl::InfiniteFuture()) {
+    const absl::Time deadline = ping_sent_ + options_.nop_timeout;
+    if (now < deadline) return deadline;
+    Close(
+        absl::DeadlineExceededError(absl::StrCat(
+            "no sign of life for ", absl::FormatDuration(now - last_receive))),
+        /*after_sending=*/false);
+    return absl::InfiniteFuture();
+  }
+  const absl::Time due = last_receive + options_.nop_interval;
+  if (now < due) return due;
+  NopInPdu ping;
+  ping.target_transfer_tag = ++ping_tag_ & 0x7fffffffu;
+  ping_sent_ = now;
+  // An unsolicited NOP-In does not consume a StatSN (section 11.19.2).
+  Send(ping, {}, /*consume_stat_sn=*/false);
+  return now + options_.nop_timeout;
+}
+
+void TargetSession::RequestLogout(uint16_t seconds) {
+  if (phase_ != Phase::kFullFeature) return;
+  AsyncMessagePdu message;
+  message.async_event = AsyncMessagePdu::kLogoutRequested;
+  message.parameter3 = seconds;
+  Send(message, {});
+}
+
+void TargetSession::Close(const absl::Status& why, bool after_sending) {
+  if (phase_ == Phase::kClosing || phase_ == Phase::kTerminating) return;
+  phase_ = Phase::kClosing;
+  host_->CloseConnection(why, after_sending);
+}
+
+void TargetSession::ConnectionTerminateNotify(const absl::Status& why) {
+  Close(why, /*after_sending=*/true);
+}
+
+void TargetSession::Terminate() {
+  if (phase_ == Phase::kTerminating || phase_ == Phase::kEnded) return;
+  phase_ = Phase::kTerminating;
+  datamover_->ConnectionTerminate();
+  RunDeferred();
+  const auto ended = [this] {
+    RunDeferred();
+    // Without a nexus nothing is left; with one, Aborted() retired every task.
+    assert(active_ == 0);
+    phase_ = Phase::kEnded;
+    host_->SessionEnded();
+  };
+  if (nexus_ == nullptr) return ended();
+  nexus_->Close(ended);
+}
+
+void TargetSession::RunDeferred() {
+  // Reports may defer more.
+  for (size_t i = 0; i < deferred_.size(); ++i) {
+    const Deferred d = deferred_[i];
+    Report(d.slot, d.operation, d.ok);
+  }
+  deferred_.clear();
+}
+
+}  // namespace skiff::protocol

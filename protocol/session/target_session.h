@@ -1,0 +1,257 @@
+#ifndef SKIFF_PROTOCOL_SESSION_TARGET_SESSION_H_
+#define SKIFF_PROTOCOL_SESSION_TARGET_SESSION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/codec/text.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/negotiation/parameters.h"
+#include "protocol/negotiation/send_targets.h"
+#include "protocol/negotiation/target_login.h"
+#include "protocol/session/tag_table.h"
+#include "scsi/target/target.h"
+
+namespace skiff::protocol {
+
+struct TargetSessionOptions {
+  uint32_t queue_depth = 128;  // Commands in the CmdSN window.
+  uint32_t max_immediate_tasks =
+      16;  // SCSI Commands with the I bit, beyond the window.
+  uint32_t max_task_management = 16;  // Functions in progress.
+  uint32_t max_text_bytes = 65536;    // Of one Text Request's key set.
+  absl::Duration nop_interval = absl::Seconds(30);
+  absl::Duration nop_timeout = absl::Seconds(15);
+  TargetLogin::Limits login;
+  uint64_t tag_secret = 0;  // Anything that peers can't know.
+};
+
+// What a session asks of its surroundings, all on its reactor. The policy part
+// decides the login.
+class TargetSessionHost : public TargetLoginPolicy {
+ public:
+  // The target and the worker of an admitted normal session.
+  virtual std::shared_ptr<scsi::Target> FindTarget(const std::string& name) = 0;
+  virtual scsi::Worker* worker() = 0;
+  // After Establish: true when an older session of the same name is still being
+  // ended (session reinstatement, RFC 7143 section 6.3.5). Login waits until
+  // TargetSession::FinishLogin is called.
+  virtual bool MustWaitForReinstatement() = 0;
+  // What SendTargets may tell this initiator. `what` is empty for all.
+  virtual std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
+                                                 absl::string_view what) = 0;
+
+  // Something was queued to be sent or deferred: call RunDeferred and send,
+  // soon.
+  virtual void Wake() = 0;
+  // The connection is to be closed: at once, or when all that is queued has
+  // left. May be called from inside any call into the session; act later.
+  virtual void CloseConnection(const absl::Status& why, bool after_sending) = 0;
+  // The answer to Terminate: every task has ended, the session may be destroyed
+  // (not from inside the call).
+  virtual void SessionEnded() = 0;
+  virtual absl::Time Now() = 0;
+  // For the log; `warning` else informational.
+  virtual void Log(bool warning, absl::string_view message) = 0;
+};
+
+// The target's end of one session and its one connection, from the first Login
+// Request to the last response: login, command window, tasks, task management,
+// NOP, text, logout (RFC 7143). Sans-IO: PDUs come through a Datamover, SCSI
+// goes to a scsi::Nexus. Knows neither sockets nor which data model runs.
+class TargetSession final : public DatamoverClient, private scsi::TargetPort {
+ public:
+  struct Counters {
+    uint64_t commands = 0;
+    uint64_t bytes_in = 0;   // Data-out payload.
+    uint64_t bytes_out = 0;  // Data-in payload.
+  };
+  enum class Phase : uint8_t {
+    kLogin,
+    kFullFeature,
+    kClosing,
+    kTerminating,
+    kEnded
+  };
+
+  // `host` and `datamover` are not owned and outlive the session.
+  TargetSession(TargetSessionHost* host, Datamover* datamover,
+                const TargetSessionOptions& options);
+  ~TargetSession() override;
+
+  // The older session is gone: send the held-back final Login Response.
+  void FinishLogin();
+  // Work that must not run inside other calls. Call soon after host->Wake().
+  void RunDeferred();
+  bool has_deferred() const { return !deferred_.empty(); }
+  // Pings a silent initiator. `last_receive` is when bytes last arrived.
+  // Returns when to call again.
+  absl::Time Tick(absl::Time now, absl::Time last_receive);
+  // Asks the initiator to log out within `seconds` (Async Message,
+  // section 11.9). No commands are accepted any more once `refuse_commands`.
+  void RequestLogout(uint16_t seconds);
+  // Ends everything: no more PDUs, tasks are aborted, then
+  // host->SessionEnded(). The connection is the caller's to close.
+  void Terminate();
+
+  Phase phase() const { return phase_; }
+  const LoginIdentity& identity() const { return login_->identity(); }
+  const Parameters& parameters() const { return parameters_; }
+  const Isid& isid() const { return isid_; }
+  uint16_t tsih() const { return login_->tsih(); }
+  const Counters& counters() const { return counters_; }
+
+  // DatamoverClient:
+  void ControlNotify(const ControlPdu& pdu) override;
+  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
+                      absl::Span<const uint8_t>) override;
+  void WindowNotify(uint32_t, uint32_t) override;
+  TaskSlot FindTask(uint32_t initiator_task_tag) override;
+  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override;
+  uint32_t CurrentStatSn() override { return stat_sn_; }
+  void DataCompletionNotify(TaskSlot task, DataOperation operation,
+                            bool ok) override;
+  void TaskDone(TaskSlot task) override;
+  void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
+                    const char* why, bool fatal) override;
+  void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
+                     const char* why) override;
+  void ConnectionTerminateNotify(const absl::Status& why) override;
+
+ private:
+  struct Task {
+    enum class State : uint8_t {
+      kFree,
+      kActive,    // Submitted, not answered.
+      kAnswered,  // The datamover still refers to it.
+    };
+    scsi::Task scsi;
+    State state = State::kFree;
+    bool immediate = false;
+    bool getting = false;     // A GetData is with the datamover,
+    bool fail_get = false;    // or was refused and will be reported as failed.
+    bool data_error = false;  // Ends in CHECK CONDITION with the codes below.
+    bool bidirectional = false;
+    uint8_t asc = 0;
+    uint8_t ascq = 0;
+    TaskSlot slot = kNoTask;
+    uint32_t initiator_task_tag = 0;
+    Lun lun = 0;
+    Task* next_free = nullptr;
+  };
+  struct Deferred {
+    TaskSlot slot;
+    DataOperation operation;
+    bool ok;
+  };
+  enum class Order : uint8_t { kInOrder, kIgnore, kBroken };
+  static constexpr uint32_t kChunk = 8;
+  using Chunk = std::array<Task, kChunk>;
+
+  // target_session.cc: login and life.
+  void HandleLogin(const ControlPdu& pdu);
+  bool OpenNexus(TargetLogin::Reply* reply);
+  void SendLoginReply(TargetLogin::Reply reply);
+  void Close(const absl::Status& why, bool after_sending);
+  Order CheckOrder(bool immediate, uint32_t cmd_sn);
+  void Dispatch(const ControlPdu& pdu);
+  template <typename Pdu>
+  bool DecodeInOrder(const ControlPdu& in, Pdu* pdu);
+  template <typename Pdu>
+  bool DecodeOrReject(const ControlPdu& in, Pdu* pdu);
+  template <typename Pdu>
+  void Stamp(Pdu* pdu, bool consume_stat_sn);
+  template <typename Pdu>
+  void Send(Pdu pdu, absl::Span<const uint8_t> data,
+            bool consume_stat_sn = true);
+
+  // target_session_tasks.cc: SCSI commands and scsi::TargetPort.
+  void HandleScsiCommand(const ControlPdu& pdu);
+  void FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs, Task* task);
+  Task* AllocateTask();
+  void FreeTask(Task* task);
+  Task& At(TaskSlot slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+  void Answer(Task* task, uint32_t offset, absl::Span<const uint8_t> data);
+  void Retire(Task* task);
+  static void OverrideWithDataError(Task* task);
+  scsi::TransferResult ReceiveDataOut(scsi::Task* task, uint32_t offset,
+                                      uint8_t* to, uint32_t length) override;
+  void SendDataIn(scsi::Task* task, uint32_t offset, const uint8_t* from,
+                  uint32_t length) override;
+  void Complete(scsi::Task* task, uint32_t offset, const uint8_t* from,
+                uint32_t length) override;
+  void Aborted(scsi::Task* task, bool respond) override;
+  void CancelTransfers(scsi::Task* task) override;
+  void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
+  void Defer(TaskSlot slot, DataOperation operation, bool ok);
+  void Report(TaskSlot slot, DataOperation operation, bool ok);
+
+  // target_session_control.cc: everything else.
+  void HandleNopOut(const ControlPdu& pdu);
+  void HandleTaskManagement(const ControlPdu& pdu);
+  void AbortTask(const TaskManagementRequestPdu& pdu);
+  void AnswerTaskManagement(uint32_t initiator_task_tag, uint8_t response);
+  void HandleText(const ControlPdu& pdu);
+  void AnswerText(const std::vector<TextPair>& pairs);
+  void SendTextResponse(const TextRequestPdu& request);
+  void HandleLogout(const ControlPdu& pdu);
+  void SendReject(uint8_t reason, const uint8_t* bhs, absl::string_view why);
+
+  TargetSessionHost* const host_;
+  Datamover* const datamover_;
+  const TargetSessionOptions options_;
+  Phase phase_ = Phase::kLogin;
+  Parameters parameters_;
+  std::unique_ptr<TargetLogin> login_;
+  std::optional<TargetLogin::Reply> held_reply_;
+  bool login_begun_ = false;
+  bool handling_ =
+      false;  // Inside a call that may touch the datamover's insides.
+  Isid isid_ = {};
+  uint16_t cid_ = 0;
+  Counters counters_;
+
+  // Numbering (RFC 7143 section 4.2.2).
+  uint32_t exp_cmd_sn_ = 0;
+  uint32_t stat_sn_ = 1;
+
+  // Tasks. Grown by chunks, so that an idle session stays small.
+  uint32_t max_tasks_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  Task* free_ = nullptr;
+  uint32_t used_ = 0;    // Slots that are not free.
+  uint32_t active_ = 0;  // Not answered yet, in the window.
+  uint32_t active_immediate_ = 0;
+  TagTable tags_;
+  std::vector<Deferred> deferred_;
+  bool cancelling_ = false;
+
+  // SCSI.
+  std::shared_ptr<scsi::Target> target_;
+  std::unique_ptr<scsi::Nexus> nexus_;
+  uint32_t managing_ = 0;  // Task management functions in progress.
+
+  // Text negotiation in progress: at most one (section 11.10.4).
+  std::optional<TextCollector> text_in_;
+  TextWriter text_out_;
+  uint32_t text_tag_ = kReservedTag;
+  uint32_t text_transfer_tag_ = 0;
+
+  // Pings (NOP-In with a transfer tag).
+  uint32_t ping_tag_ = 0;
+  absl::Time ping_sent_ = absl::InfiniteFuture();
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_SESSION_TARGET_SESSION_H_

@@ -1,0 +1,269 @@
+// TargetSession: NOP, task management, text, logout, reject.
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/session/serial.h"
+#include "protocol/session/target_session.h"
+#include "protocol/session/target_session_send.h"
+
+namespace skiff::protocol {
+namespace {
+
+uint8_t ResponseFor(scsi::TaskManagementResult result) {
+  switch (result) {
+    case scsi::TaskManagementResult::kFunctionComplete:
+      return TaskManagementResponsePdu::kComplete;
+    case scsi::TaskManagementResult::kTaskDoesNotExist:
+      return TaskManagementResponsePdu::kTaskDoesNotExist;
+    case scsi::TaskManagementResult::kIncorrectLun:
+      return TaskManagementResponsePdu::kLunDoesNotExist;
+    case scsi::TaskManagementResult::kNotSupported:
+      break;
+  }
+  return TaskManagementResponsePdu::kNotSupported;
+}
+
+}  // namespace
+
+// --- NOP-Out (section 11.18).
+
+void TargetSession::HandleNopOut(const ControlPdu& in) {
+  NopOutPdu nop;
+  if (!DecodeOrReject(in, &nop)) return;
+  if (nop.initiator_task_tag == kReservedTag) {
+    // No answer wanted: the answer to our ping, or one more sign of life. It
+    // carries the CmdSN of the next command without consuming it, and must be
+    // immediate.
+    if (!nop.immediate) {
+      SendReject(RejectPdu::kProtocolError, in.bhs,
+                 "NOP-Out without tag is not immediate");
+    }
+    return;
+  }
+  if (CheckOrder(nop.immediate, nop.cmd_sn) != Order::kInOrder) return;
+  NopInPdu answer;
+  answer.lun = nop.lun;
+  answer.initiator_task_tag = nop.initiator_task_tag;
+  const size_t size = std::min<size_t>(
+      in.data.size(), parameters_.initiator_max_recv_data_segment_length);
+  Send(answer, in.data.first(size));
+}
+
+// --- Task management (sections 11.5, 11.6, 4.2.3).
+
+void TargetSession::HandleTaskManagement(const ControlPdu& in) {
+  TaskManagementRequestPdu pdu;
+  if (!DecodeOrReject(in, &pdu)) return;
+  if (nexus_ == nullptr) {
+    return RejectNotify(RejectPdu::kProtocolError, in.bhs,
+                        "task management in a discovery session",
+                        /*fatal=*/true);
+  }
+  if (pdu.immediate && managing_ >= options_.max_task_management) {
+    return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
+                      "too many task management functions");
+  }
+  if (CheckOrder(pdu.immediate, pdu.cmd_sn) != Order::kInOrder) return;
+  const uint32_t tag = pdu.initiator_task_tag;
+  if (managing_ >= options_.max_task_management) {
+    return AnswerTaskManagement(tag, TaskManagementResponsePdu::kRejected);
+  }
+  const auto manage = [this, tag, &pdu](scsi::TaskManagement function) {
+    ++managing_;
+    nexus_->Manage(function, pdu.lun, nullptr,
+                   [this, tag](scsi::TaskManagementResult result) {
+                     --managing_;
+                     AnswerTaskManagement(tag, ResponseFor(result));
+                   });
+  };
+  switch (static_cast<TaskManagementFunction>(pdu.function)) {
+    case TaskManagementFunction::kAbortTask:
+      return AbortTask(pdu);
+    case TaskManagementFunction::kAbortTaskSet:
+      return manage(scsi::TaskManagement::kAbortTaskSet);
+    case TaskManagementFunction::kClearAca:
+      return manage(scsi::TaskManagement::kClearAca);
+    case TaskManagementFunction::kClearTaskSet:
+      return manage(scsi::TaskManagement::kClearTaskSet);
+    case TaskManagementFunction::kLogicalUnitReset:
+      return manage(scsi::TaskManagement::kLogicalUnitReset);
+    case TaskManagementFunction::kTargetWarmReset:
+    case TaskManagementFunction::kTargetColdReset:
+      return manage(scsi::TaskManagement::kTargetReset);
+    case TaskManagementFunction::kTaskReassign:
+      // Only with error recovery level 2 (section 11.6.1).
+      return AnswerTaskManagement(
+          tag, TaskManagementResponsePdu::kReassignNotSupported);
+  }
+  AnswerTaskManagement(tag, TaskManagementResponsePdu::kNotSupported);
+}
+
+// Section 11.5.5, the rules a to c for a task that is not here.
+void TargetSession::AbortTask(const TaskManagementRequestPdu& pdu) {
+  const uint32_t tag = pdu.initiator_task_tag;
+  const TaskSlot slot = tags_.Find(pdu.referenced_task_tag);
+  if (slot == kNoTask || At(slot).lun != pdu.lun) {
+    const bool still_to_come =
+        SerialGreaterEqual(pdu.ref_cmd_sn, exp_cmd_sn_) &&
+        SerialLess(pdu.ref_cmd_sn, pdu.cmd_sn);
+    return AnswerTaskManagement(
+        tag, still_to_come ? TaskManagementResponsePdu::kComplete
+                           : TaskManagementResponsePdu::kTaskDoesNotExist);
+  }
+  ++managing_;
+  nexus_->Manage(scsi::TaskManagement::kAbortTask, pdu.lun, &At(slot).scsi,
+                 [this, tag](scsi::TaskManagementResult result) {
+                   --managing_;
+                   AnswerTaskManagement(tag, ResponseFor(result));
+                 });
+}
+
+void TargetSession::AnswerTaskManagement(uint32_t initiator_task_tag,
+                                         uint8_t response) {
+  if (phase_ != Phase::kFullFeature) return;
+  TaskManagementResponsePdu answer;
+  answer.response = response;
+  answer.initiator_task_tag = initiator_task_tag;
+  Send(answer, {});
+}
+
+// --- Text (sections 11.10, 11.11).
+
+void TargetSession::HandleText(const ControlPdu& in) {
+  TextRequestPdu request;
+  if (!DecodeInOrder(in, &request)) return;
+  const bool continues = text_tag_ != kReservedTag &&
+                         request.initiator_task_tag == text_tag_ &&
+                         request.target_transfer_tag == text_transfer_tag_;
+  if (request.target_transfer_tag != kReservedTag && !continues) {
+    return SendReject(RejectPdu::kInvalidPduField, in.bhs,
+                      "no such text exchange");
+  }
+  if (!continues) {
+    // A request with the reserved transfer tag starts afresh (section 11.10.4).
+    text_in_.reset();
+    text_out_ = TextWriter();
+  }
+  text_tag_ = request.initiator_task_tag;
+  if (text_out_.empty()) {
+    if (!text_in_.has_value()) text_in_.emplace(options_.max_text_bytes);
+    const absl::Status added = text_in_->Add(in.data, request.continue_);
+    std::vector<TextPair> pairs;
+    const absl::Status parsed = !added.ok() ? added
+                                : text_in_->complete()
+                                    ? ParseText(text_in_->text(), &pairs)
+                                    : absl::OkStatus();
+    if (!parsed.ok()) {
+      text_in_.reset();
+      text_tag_ = kReservedTag;
+      return SendReject(RejectPdu::kProtocolError, in.bhs, parsed.message());
+    }
+    if (text_in_->complete()) {
+      AnswerText(pairs);
+      text_in_.reset();
+    }
+  }
+  SendTextResponse(request);
+}
+
+void TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
+  const bool discovery =
+      login_->identity().session_type == SessionType::kDiscovery;
+  for (const TextPair& pair : pairs) {
+    if (pair.key == "SendTargets") {
+      // Appendix C: "All" in discovery sessions only; empty means this
+      // session's target.
+      absl::string_view what = pair.value;
+      if (what == "All") {
+        if (!discovery) {
+          text_out_.Add(pair.key, "Reject");
+          continue;
+        }
+        what = "";
+      } else if (what.empty()) {
+        what = login_->identity().target_name;
+      } else if (!discovery && what != login_->identity().target_name) {
+        text_out_.Add(pair.key, "Reject");
+        continue;
+      }
+      for (const DiscoveredTarget& target :
+           host_->Discover(login_->identity(), what)) {
+        AppendTarget(target, &text_out_);
+      }
+    } else {
+      // No operational key is renegotiated here; section 6.2 names the answer.
+      text_out_.Add(pair.key, "Reject");
+    }
+  }
+}
+
+void TargetSession::SendTextResponse(const TextRequestPdu& request) {
+  TextResponsePdu response;
+  response.lun = request.lun;
+  response.initiator_task_tag = request.initiator_task_tag;
+  bool more = false;
+  std::string data;
+  const bool answering = !text_in_.has_value();
+  if (answering && !text_out_.empty()) {
+    data = text_out_.Next(parameters_.initiator_max_recv_data_segment_length,
+                          &more);
+  }
+  response.continue_ = more;
+  // F=1 answers a final request whose answer is complete (section 11.11.1).
+  response.final = answering && !more && request.final;
+  if (response.final) {
+    response.target_transfer_tag = kReservedTag;
+    text_tag_ = kReservedTag;
+  } else {
+    text_transfer_tag_ = (text_transfer_tag_ + 1) & 0x7fffffffu;
+    response.target_transfer_tag = text_transfer_tag_;
+  }
+  Send(response, {reinterpret_cast<const uint8_t*>(data.data()), data.size()});
+}
+
+// --- Logout (sections 11.14, 11.15).
+
+void TargetSession::HandleLogout(const ControlPdu& in) {
+  LogoutRequestPdu request;
+  if (!DecodeInOrder(in, &request)) return;
+  LogoutResponsePdu response;
+  response.initiator_task_tag = request.initiator_task_tag;
+  response.time2wait = static_cast<uint16_t>(parameters_.default_time2wait);
+  response.time2retain = 0;  // Nothing is kept at error recovery level 0.
+  if (request.reason == LogoutRequestPdu::kRemoveForRecovery) {
+    response.response = LogoutResponsePdu::kRecoveryNotSupported;
+    return Send(response, {});
+  }
+  if (request.reason == LogoutRequestPdu::kCloseConnection &&
+      request.cid != cid_) {
+    response.response = LogoutResponsePdu::kCidNotFound;
+    return Send(response, {});
+  }
+  Send(response, {});
+  Close(absl::OkStatus(), /*after_sending=*/true);
+}
+
+// --- Reject (section 11.17).
+
+void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
+                               absl::string_view why) {
+  host_->Log(true, absl::StrCat("rejected a PDU (", RejectReasonName(reason),
+                                "): ", why));
+  RejectPdu reject;
+  reject.reason = reason;
+  Send(reject, {bhs, kBhsSize});
+}
+
+void TargetSession::RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
+                                 const char* why, bool fatal) {
+  if (phase_ != Phase::kFullFeature && phase_ != Phase::kLogin) return;
+  if (phase_ == Phase::kFullFeature) SendReject(reason, bhs, why);
+  if (fatal || phase_ == Phase::kLogin) {
+    Close(absl::InvalidArgumentError(why), /*after_sending=*/true);
+  }
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,48 @@
+#ifndef SKIFF_PROTOCOL_SESSION_TARGET_SESSION_SEND_H_
+#define SKIFF_PROTOCOL_SESSION_TARGET_SESSION_SEND_H_
+
+// Shared by the parts of TargetSession: stamping, sending and receiving one
+// PDU.
+
+#include "absl/strings/str_cat.h"
+#include "protocol/session/target_session.h"
+
+namespace skiff::protocol {
+
+template <typename Pdu>
+void TargetSession::Stamp(Pdu* pdu, bool consume_stat_sn) {
+  pdu->stat_sn = consume_stat_sn ? stat_sn_++ : stat_sn_;
+  CurrentWindow(&pdu->exp_cmd_sn, &pdu->max_cmd_sn);
+}
+
+template <typename Pdu>
+void TargetSession::Send(Pdu pdu, absl::Span<const uint8_t> data,
+                         bool consume_stat_sn) {
+  uint8_t bhs[kBhsSize];
+  Stamp(&pdu, consume_stat_sn);
+  Encode(pdu, bhs);
+  datamover_->SendControl(bhs, data);
+  host_->Wake();
+}
+
+// Decodes; a PDU with a bad field is answered with Reject.
+template <typename Pdu>
+bool TargetSession::DecodeOrReject(const ControlPdu& in, Pdu* pdu) {
+  const DecodeResult decoded = Decode(in.bhs, pdu);
+  if (decoded.ok()) return true;
+  SendReject(
+      RejectPdu::kInvalidPduField, in.bhs,
+      absl::StrCat(OpcodeName(in.frame.opcode), ": bad ", decoded.field));
+  return false;
+}
+
+// As above, and in CmdSN order; false when the PDU is to be left alone.
+template <typename Pdu>
+bool TargetSession::DecodeInOrder(const ControlPdu& in, Pdu* pdu) {
+  if (!DecodeOrReject(in, pdu)) return false;
+  return CheckOrder(pdu->immediate, pdu->cmd_sn) == Order::kInOrder;
+}
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_SESSION_TARGET_SESSION_SEND_H_

@@ -1,0 +1,324 @@
+// TargetSession: SCSI commands, and the transport services that SCSI asks for.
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/session/target_session.h"
+#include "protocol/session/target_session_send.h"
+#include "scsi/sense.h"
+
+namespace skiff::protocol {
+namespace {
+
+scsi::Attribute AttributeOf(TaskAttribute attribute) {
+  switch (attribute) {
+    case TaskAttribute::kOrdered:
+      return scsi::Attribute::kOrdered;
+    case TaskAttribute::kHeadOfQueue:
+      return scsi::Attribute::kHeadOfQueue;
+    case TaskAttribute::kAca:
+      return scsi::Attribute::kAca;
+    case TaskAttribute::kUntagged:
+    case TaskAttribute::kSimple:
+      break;
+  }
+  return scsi::Attribute::kSimple;
+}
+
+struct Residual {
+  bool overflow = false;
+  bool underflow = false;
+  uint32_t count = 0;
+};
+
+// Section 11.4.5: what the command wanted against what the initiator expected.
+Residual ResidualOf(uint64_t wanted, uint32_t expected) {
+  Residual residual;
+  residual.overflow = wanted > expected;
+  residual.underflow = wanted < expected;
+  const uint64_t count =
+      residual.overflow ? wanted - expected : expected - wanted;
+  residual.count =
+      static_cast<uint32_t>(std::min<uint64_t>(count, 0xffffffffu));
+  return residual;
+}
+
+}  // namespace
+
+// --- Slots.
+
+TargetSession::Task* TargetSession::AllocateTask() {
+  if (free_ == nullptr) {
+    const uint32_t first = used_;  // All slots below are taken.
+    std::unique_ptr<Chunk>& chunk = chunks_[first / kChunk];
+    assert(chunk == nullptr && first % kChunk == 0);
+    chunk = std::make_unique<Chunk>();
+    const uint32_t end = std::min(kChunk, max_tasks_ - first);
+    for (uint32_t i = end; i-- > 0;) {
+      Task& task = (*chunk)[i];
+      task.slot = first + i;
+      task.scsi.port_context = &task;
+      task.next_free = free_;
+      free_ = &task;
+    }
+  }
+  Task* task = free_;
+  free_ = task->next_free;
+  ++used_;
+  return task;
+}
+
+void TargetSession::FreeTask(Task* task) {
+  task->state = Task::State::kFree;
+  task->next_free = free_;
+  free_ = task;
+  --used_;
+}
+
+TaskSlot TargetSession::FindTask(uint32_t initiator_task_tag) {
+  return tags_.Find(initiator_task_tag);
+}
+
+// --- A command arrives.
+
+void TargetSession::HandleScsiCommand(const ControlPdu& in) {
+  ScsiCommandPdu pdu;
+  AhsView ahs;
+  if (!DecodeOrReject(in, &pdu)) return;
+  if (!in.ahs.empty()) {
+    const DecodeResult decoded = DecodeAhs(in.ahs, &ahs);
+    if (!decoded.ok()) {
+      return SendReject(RejectPdu::kInvalidPduField, in.bhs,
+                        absl::StrCat("SCSI Command: bad ", decoded.field));
+    }
+  }
+  if (nexus_ == nullptr) {
+    return RejectNotify(RejectPdu::kProtocolError, in.bhs,
+                        "SCSI Command in a discovery session", /*fatal=*/true);
+  }
+  if (pdu.immediate && active_immediate_ >= options_.max_immediate_tasks) {
+    return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
+                      "too many immediate commands");
+  }
+  if (pdu.initiator_task_tag == kReservedTag) {
+    return SendReject(RejectPdu::kInvalidPduField, in.bhs,
+                      "SCSI Command with the reserved tag");
+  }
+  if (tags_.Find(pdu.initiator_task_tag) != kNoTask) {
+    return SendReject(RejectPdu::kTaskInProgress, in.bhs,
+                      "the task tag is in use");
+  }
+  if (CheckOrder(pdu.immediate, pdu.cmd_sn) != Order::kInOrder) return;
+
+  Task* task = AllocateTask();
+  task->state = Task::State::kActive;
+  task->immediate = pdu.immediate;
+  task->getting = task->fail_get = task->data_error = false;
+  task->initiator_task_tag = pdu.initiator_task_tag;
+  task->lun = pdu.lun;
+  tags_.Insert(pdu.initiator_task_tag, task->slot);
+  ++(pdu.immediate ? active_immediate_ : active_);
+  ++counters_.commands;
+  FillTask(pdu, ahs, task);
+  datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
+                            task->scsi.data_in_length);
+  nexus_->Submit(&task->scsi);
+}
+
+void TargetSession::FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs,
+                             Task* task) {
+  scsi::Task& scsi = task->scsi;
+  scsi.lun = pdu.lun;
+  scsi.attribute = AttributeOf(pdu.attribute);
+  scsi.tag = pdu.initiator_task_tag;
+  std::memcpy(scsi.cdb.data(), pdu.cdb.data(), pdu.cdb.size());
+  const size_t extended =
+      std::min(ahs.extended_cdb.size(), scsi::Task::kMaxCdb - pdu.cdb.size());
+  if (extended > 0) {
+    std::memcpy(scsi.cdb.data() + pdu.cdb.size(), ahs.extended_cdb.data(),
+                extended);
+  }
+  scsi.cdb_length = static_cast<uint16_t>(pdu.cdb.size() + extended);
+  task->bidirectional = pdu.read && pdu.write;
+  scsi.data_out_length = pdu.write ? pdu.expected_data_transfer_length : 0;
+  scsi.data_in_length = 0;
+  if (pdu.read) {
+    scsi.data_in_length =
+        pdu.write ? ahs.bidi_read_length : pdu.expected_data_transfer_length;
+  }
+  scsi.status = scsi::ScsiStatus::kGood;
+  scsi.data_out_wanted = 0;
+  scsi.data_in_wanted = 0;
+  scsi.sense_length = 0;
+}
+
+// --- scsi::TargetPort.
+
+scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
+                                                   uint32_t offset, uint8_t* to,
+                                                   uint32_t length) {
+  Task* task = static_cast<Task*>(scsi->port_context);
+  assert(!task->getting && !task->fail_get);
+  if (task->data_error || phase_ == Phase::kTerminating) {
+    task->fail_get = true;
+    Defer(task->slot, DataOperation::kGet, false);
+    return scsi::TransferResult::kPending;
+  }
+  counters_.bytes_in += length;
+  task->getting = true;
+  if (datamover_->GetData(task->slot, offset, {to, length})) {
+    task->getting = false;
+    return scsi::TransferResult::kDone;
+  }
+  host_->Wake();
+  return scsi::TransferResult::kPending;
+}
+
+void TargetSession::SendDataIn(scsi::Task* scsi, uint32_t offset,
+                               const uint8_t* from, uint32_t length) {
+  Task* task = static_cast<Task*>(scsi->port_context);
+  if (phase_ == Phase::kTerminating)
+    return Defer(task->slot, DataOperation::kPut, false);
+  counters_.bytes_out += length;
+  datamover_->PutData(task->slot, offset, {from, length}, /*notify=*/true);
+  host_->Wake();
+}
+
+void TargetSession::Complete(scsi::Task* scsi, uint32_t offset,
+                             const uint8_t* from, uint32_t length) {
+  Answer(static_cast<Task*>(scsi->port_context), offset, {from, length});
+}
+
+void TargetSession::Aborted(scsi::Task* scsi, bool respond) {
+  Task* task = static_cast<Task*>(scsi->port_context);
+  if (respond) return Answer(task, 0, {});
+  Retire(task);
+  datamover_->DeallocateTaskResources(task->slot);
+}
+
+void TargetSession::CancelTransfers(scsi::Task* scsi) {
+  Task* task = static_cast<Task*>(scsi->port_context);
+  cancelling_ = true;
+  datamover_->CancelTransfers(task->slot);
+  cancelling_ = false;
+}
+
+void TargetSession::AsyncEvent(uint64_t lun, const uint8_t* sense,
+                               size_t length) {
+  if (phase_ != Phase::kFullFeature) return;
+  // SenseLength and sense data (section 11.9.4).
+  std::array<uint8_t, 2 + scsi::Task::kMaxSense> data;
+  length = std::min(length, scsi::Task::kMaxSense);
+  data[0] = 0;
+  data[1] = static_cast<uint8_t>(length);
+  std::memcpy(data.data() + 2, sense, length);
+  AsyncMessagePdu message;
+  message.lun = lun;
+  message.async_event = AsyncMessagePdu::kScsiAsyncEvent;
+  Send(message, {data.data(), 2 + length});
+}
+
+// --- A command ends.
+
+// The data of this command were wrong: whatever the device server said, the
+// initiator gets the transport's error (section 11.4.7.2).
+void TargetSession::OverrideWithDataError(Task* task) {
+  scsi::Task& scsi = task->scsi;
+  scsi.status = scsi::ScsiStatus::kCheckCondition;
+  scsi.sense.fill(0);
+  scsi.sense[0] = 0x70;  // Fixed format, current error (SPC-4 section 4.5.3).
+  scsi.sense[2] = static_cast<uint8_t>(scsi::SenseKey::kAbortedCommand);
+  scsi.sense[7] = 10;
+  scsi.sense[12] = task->asc;
+  scsi.sense[13] = task->ascq;
+  scsi.sense_length = 18;
+}
+
+void TargetSession::Answer(Task* task, uint32_t offset,
+                           absl::Span<const uint8_t> data) {
+  if (task->data_error) OverrideWithDataError(task);
+  Retire(task);
+  if (phase_ == Phase::kTerminating)
+    return datamover_->DeallocateTaskResources(task->slot);
+  const scsi::Task& scsi = task->scsi;
+  ScsiResponsePdu response;
+  response.status = static_cast<uint8_t>(scsi.status);
+  response.initiator_task_tag = task->initiator_task_tag;
+  if (task->bidirectional) {
+    const Residual read = ResidualOf(scsi.data_in_wanted, scsi.data_in_length);
+    response.bidi_read_overflow = read.overflow;
+    response.bidi_read_underflow = read.underflow;
+    response.bidi_read_residual_count = read.count;
+  }
+  const Residual residual =
+      scsi.data_out_length > 0 || scsi.data_out_wanted > 0
+          ? ResidualOf(scsi.data_out_wanted, scsi.data_out_length)
+          : ResidualOf(scsi.data_in_wanted, scsi.data_in_length);
+  response.overflow = residual.overflow;
+  response.underflow = residual.underflow;
+  response.residual_count = residual.count;
+  Stamp(&response, /*consume_stat_sn=*/true);
+  counters_.bytes_out += data.size();
+  datamover_->PutDataAndResponse(task->slot, offset, data, response,
+                                 {scsi.sense.data(), scsi.sense_length});
+  datamover_->DeallocateTaskResources(task->slot);
+  host_->Wake();
+}
+
+// The task leaves the window; its tag may be used again.
+void TargetSession::Retire(Task* task) {
+  assert(task->state == Task::State::kActive);
+  task->state = Task::State::kAnswered;
+  tags_.Erase(task->initiator_task_tag);
+  --(task->immediate ? active_immediate_ : active_);
+}
+
+void TargetSession::TaskDone(TaskSlot slot) {
+  Task& task = At(slot);
+  nexus_->Release(&task.scsi);
+  FreeTask(&task);
+}
+
+void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
+                                  const char* why) {
+  Task& task = At(slot);
+  if (task.state != Task::State::kActive || task.data_error) return;
+  host_->Log(true, absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
+                                ": ", why));
+  task.data_error = true;
+  task.asc = asc;
+  task.ascq = ascq;
+  if (!task.getting) return;
+  cancelling_ = true;
+  datamover_->CancelTransfers(slot);
+  cancelling_ = false;
+}
+
+// --- Transfers end.
+
+void TargetSession::DataCompletionNotify(TaskSlot slot, DataOperation operation,
+                                         bool ok) {
+  if (operation == DataOperation::kGet) At(slot).getting = false;
+  // Inside CancelTransfers the device server must not be called back.
+  if (cancelling_) return Defer(slot, operation, ok);
+  Report(slot, operation, ok);
+}
+
+void TargetSession::Defer(TaskSlot slot, DataOperation operation, bool ok) {
+  deferred_.push_back({slot, operation, ok});
+  host_->Wake();
+}
+
+void TargetSession::Report(TaskSlot slot, DataOperation operation, bool ok) {
+  Task& task = At(slot);
+  if (operation == DataOperation::kGet) {
+    task.fail_get = false;
+    nexus_->OnDataOut(&task.scsi, ok);
+  } else {
+    nexus_->OnDataInSent(&task.scsi, ok);
+  }
+}
+
+}  // namespace skiff::protocol
