@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "protocol/codec/pdu.h"
 #include "protocol/negotiation/parameters.h"
 #include "scsi/target/target.h"
 #include "transport/backend.h"
@@ -68,10 +69,11 @@ struct SessionInfo {
 
 // An iSCSI target node: portals, targets, sessions, on one or more reactors.
 //
-// Threads: construct, AddTarget and Listen from any one thread; the server
-// posts to the reactors what belongs to them. The reactors are the caller's:
-// run by threads of his (ReactorThreads below) or from his own loop. They must
-// outlive the server, and must turn until Shutdown has called back.
+// Threads: the reactors are the caller's, run by threads of his
+// (ReactorThreads) or from his own loop; they outlive the server and turn until
+// Shutdown has called back. Create, AddTarget and Shutdown may be called from
+// any thread; Listen and the destructor on the first reactor's thread, or while
+// that reactor is not running (ReactorThreads::RunOn does it).
 class TargetServer {
  public:
   static absl::StatusOr<std::unique_ptr<TargetServer>> Create(

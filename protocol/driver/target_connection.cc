@@ -1,0 +1,246 @@
+#include "protocol/driver/target_connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+namespace {
+
+// How long a peer may take to read our last words before the connection is
+// dropped.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
+
+TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
+  TargetSessionOptions options;
+  options.queue_depth = limits.queue_depth;
+  options.nop_interval = limits.nop_interval;
+  options.nop_timeout = limits.nop_timeout;
+  options.tag_secret = absl::Uniform<uint64_t>(absl::BitGen());
+  return options;
+}
+
+StreamDatamoverOptions DatamoverOptions(const TargetServerLimits& limits) {
+  StreamDatamoverOptions options;
+  options.max_send_queue_bytes = limits.max_send_queue_bytes;
+  return options;
+}
+
+}  // namespace
+
+TargetConnection::TargetConnection(
+    const TargetConnectionContext& context, TargetNode::ConnectionId id,
+    std::string portal, std::unique_ptr<transport::ByteStream> stream)
+    : context_(context),
+      id_(id),
+      portal_(std::move(portal)),
+      local_(stream->local_address()),
+      peer_(stream->peer_address()),
+      login_deadline_(Now() + context.options->limits.login_timeout),
+      datamover_(MakeTargetStreamDatamover(
+          context.scratch, DatamoverOptions(context.options->limits))),
+      session_(std::make_unique<TargetSession>(
+          static_cast<TargetSessionHost*>(this), datamover_.get(),
+          SessionOptions(context.options->limits))),
+      pump_(std::make_unique<StreamPump>(context.reactor, std::move(stream),
+                                         datamover_.get(), StreamPumpOptions(),
+                                         static_cast<StreamPumpClient*>(this))),
+      timer_(context.reactor, [this] { OnTimer(); }) {
+  Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
+  ScheduleTimer(Now());
+}
+
+TargetConnection::~TargetConnection() = default;
+
+// --- Ending.
+
+void TargetConnection::End(absl::string_view why) {
+  CloseConnection(absl::AbortedError(why), /*after_sending=*/false);
+}
+
+void TargetConnection::CloseConnection(const absl::Status& why,
+                                       bool after_sending) {
+  const Ending wanted = after_sending ? Ending::kAfterSending : Ending::kNow;
+  if (ending_ >= wanted) return;
+  ending_ = wanted;
+  Say(why.ok() ? LogLevel::kInfo : LogLevel::kWarning,
+      why.ok() ? "logged out" : absl::StrCat("closing: ", why.message()));
+  context_.reactor->ScheduleTurnEnd(this);
+}
+
+void TargetConnection::OnTurnEnd() {
+  session_->RunDeferred();
+  if (ending_ == Ending::kNow) return BeginEnd();
+  if (ending_ == Ending::kAfterSending &&
+      drain_deadline_ == absl::InfiniteFuture()) {
+    drain_deadline_ = Now() + kCloseTimeout;
+    ScheduleTimer(Now());
+  }
+  if (ending_ == Ending::kAfterSending) pump_->CloseWhenSent();
+}
+
+void TargetConnection::OnClosed(absl::Status why) {
+  if (!why.ok() && ending_ == Ending::kNo) Say(LogLevel::kInfo, why.message());
+  BeginEnd();
+}
+
+void TargetConnection::BeginEnd() {
+  if (ending_ == Ending::kBegun) return;
+  ending_ = Ending::kBegun;
+  timer_.Cancel();
+  LeaveLogin();
+  pump_.reset();
+  session_->Terminate();
+}
+
+void TargetConnection::SessionEnded() { context_.ended(id_); }
+
+void TargetConnection::Drain(absl::Duration grace) {
+  if (ending_ != Ending::kNo) return;
+  if (session_->phase() != TargetSession::Phase::kFullFeature)
+    return End("shutting down");
+  drain_deadline_ = Now() + grace;
+  session_->RequestLogout(static_cast<uint16_t>(
+      std::clamp<int64_t>(absl::ToInt64Seconds(grace), 1, 0xffff)));
+  ScheduleTimer(Now());
+}
+
+void TargetConnection::ResumeLogin() {
+  must_wait_ = false;
+  session_->FinishLogin();
+  OnProgress();
+}
+
+// --- Time.
+
+void TargetConnection::OnTimer() {
+  const absl::Time now = Now();
+  const TargetServerLimits& limits = context_.options->limits;
+  if (in_login_ && now >= login_deadline_) {
+    return End(absl::StrCat("login took longer than ",
+                            absl::FormatDuration(limits.login_timeout)));
+  }
+  if (now >= drain_deadline_) return End("time to log out is over");
+  if (pump_->send_blocked() &&
+      now - pump_->last_send_progress() >= limits.send_timeout) {
+    return End(absl::StrCat("the peer read nothing for ",
+                            absl::FormatDuration(limits.send_timeout)));
+  }
+  ScheduleTimer(now);
+}
+
+void TargetConnection::ScheduleTimer(absl::Time now) {
+  absl::Time next = session_->Tick(now, pump_->last_receive());
+  if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
+  next = std::min(next, drain_deadline_);
+  if (in_login_) next = std::min(next, login_deadline_);
+  // Half the timeout: a stall is noticed within one and a half.
+  next = std::min(next, now + context_.options->limits.send_timeout / 2);
+  timer_.ScheduleAt(std::max(next, now + absl::Milliseconds(1)));
+}
+
+// --- Progress.
+
+void TargetConnection::Wake() {
+  if (pump_ != nullptr) pump_->Kick();
+  if (session_ != nullptr && session_->has_deferred())
+    context_.reactor->ScheduleTurnEnd(this);
+}
+
+void TargetConnection::OnProgress() {
+  if (!in_login_ || session_->phase() != TargetSession::Phase::kFullFeature)
+    return;
+  LeaveLogin();
+  ScheduleTimer(Now());
+  const LoginIdentity& identity = session_->identity();
+  Say(LogLevel::kInfo,
+      identity.session_type == SessionType::kDiscovery
+          ? absl::StrCat(identity.initiator_name, " discovers targets")
+          : absl::StrCat(identity.initiator_name, " logged in to ",
+                         identity.target_name));
+}
+
+void TargetConnection::LeaveLogin() {
+  if (!in_login_) return;
+  in_login_ = false;
+  context_.left_login();
+}
+
+// --- Policy.
+
+LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
+                                    LoginIdentity* identity, Offer* offer,
+                                    std::string*) {
+  *offer = context_.options->offer;
+  return context_.node->Admit(identity);
+}
+
+std::vector<std::string> TargetConnection::AuthMethods(const LoginIdentity&) {
+  return {"None"};
+}
+
+std::unique_ptr<AuthExchange> TargetConnection::StartAuth(const LoginIdentity&,
+                                                          absl::string_view) {
+  return nullptr;
+}
+
+LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
+                                        const LoginIdentity& identity,
+                                        const Parameters&, uint16_t* tsih) {
+  auto end = [post_to = context_.post_to, id = id_](absl::string_view why) {
+    post_to(id, [why = std::string(why)](TargetConnection* connection) {
+      connection->End(why);
+    });
+  };
+  auto resume = [post_to = context_.post_to, id = id_] {
+    post_to(id,
+            [](TargetConnection* connection) { connection->ResumeLogin(); });
+  };
+  return context_.node->Register(identity, last, id_, std::move(end),
+                                 std::move(resume), tsih, &must_wait_);
+}
+
+std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
+    const std::string& name) {
+  return context_.node->FindTarget(name);
+}
+
+std::vector<DiscoveredTarget> TargetConnection::Discover(
+    const LoginIdentity&, absl::string_view what) {
+  return context_.node->Discover(what, local_);
+}
+
+// --- For people.
+
+void TargetConnection::Log(bool warning, absl::string_view message) {
+  Say(warning ? LogLevel::kWarning : LogLevel::kInfo, message);
+}
+
+void TargetConnection::Say(LogLevel level, absl::string_view message) {
+  if (context_.options->log != nullptr) {
+    context_.options->log(level, absl::StrCat(peer_, ": ", message));
+  }
+}
+
+SessionInfo TargetConnection::Info() const {
+  SessionInfo info;
+  const LoginIdentity& identity = session_->identity();
+  info.initiator_name = identity.initiator_name;
+  info.initiator_alias = identity.initiator_alias;
+  info.target_name = identity.target_name;
+  info.portal = portal_;
+  info.peer = peer_;
+  info.transport = "tcp";
+  info.data_model = "iSCSI";
+  info.tsih = session_->tsih();
+  info.isid = session_->isid();
+  info.parameters = session_->parameters();
+  info.commands = session_->counters().commands;
+  info.bytes_in = session_->counters().bytes_in;
+  info.bytes_out = session_->counters().bytes_out;
+  return info;
+}
+
+}  // namespace skiff::protocol

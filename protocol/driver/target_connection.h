@@ -1,0 +1,116 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_TARGET_CONNECTION_H_
+#define SKIFF_PROTOCOL_DRIVER_TARGET_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/stream_pump.h"
+#include "protocol/driver/target_node.h"
+#include "protocol/driver/target_server.h"
+#include "protocol/session/target_session.h"
+#include "transport/byte_stream.h"
+#include "transport/reactor.h"
+
+namespace skiff::protocol {
+
+// What the connections of one reactor get from their server.
+struct TargetConnectionContext {
+  transport::Reactor* reactor = nullptr;
+  scsi::Worker* worker = nullptr;
+  ReceiveScratch* scratch = nullptr;
+  TargetNode* node = nullptr;
+  const TargetServerOptions* options = nullptr;
+  // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
+  std::function<void(TargetNode::ConnectionId,
+                     absl::AnyInvocable<void(class TargetConnection*)>)>
+      post_to;
+  // The connection has ended and may be destroyed, but not from inside the
+  // call.
+  std::function<void(TargetNode::ConnectionId)> ended;
+  // Login is over (or the connection ended before that).
+  std::function<void()> left_login;
+};
+
+// One accepted connection: the byte stream, its pump, the datamover and the
+// session, with their timers. Lives on its reactor.
+class TargetConnection final : private TargetSessionHost,
+                               private StreamPumpClient,
+                               private transport::TurnHook {
+ public:
+  TargetConnection(const TargetConnectionContext& context,
+                   TargetNode::ConnectionId id, std::string portal,
+                   std::unique_ptr<transport::ByteStream> stream);
+  ~TargetConnection() override;
+
+  // Ends now, without waiting for what is queued.
+  void End(absl::string_view why);
+  // Asks for a logout; drops what is left after `grace`.
+  void Drain(absl::Duration grace);
+  // An older session of the same name is gone.
+  void ResumeLogin();
+  SessionInfo Info() const;
+
+ private:
+  // What was asked for from inside a call, done at the end of the turn.
+  enum class Ending : uint8_t { kNo, kAfterSending, kNow, kBegun };
+
+  // TargetLoginPolicy:
+  LoginStatus Admit(const LoginRequestPdu& first, LoginIdentity* identity,
+                    Offer* offer, std::string* target_address) override;
+  std::vector<std::string> AuthMethods(const LoginIdentity& identity) override;
+  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity& identity,
+                                          absl::string_view method) override;
+  LoginStatus Establish(const LoginRequestPdu& last,
+                        const LoginIdentity& identity,
+                        const Parameters& parameters, uint16_t* tsih) override;
+  // TargetSessionHost:
+  std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
+  scsi::Worker* worker() override { return context_.worker; }
+  bool MustWaitForReinstatement() override { return must_wait_; }
+  std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
+                                         absl::string_view what) override;
+  void Wake() override;
+  void CloseConnection(const absl::Status& why, bool after_sending) override;
+  void SessionEnded() override;
+  absl::Time Now() override { return context_.reactor->Now(); }
+  void Log(bool warning, absl::string_view message) override;
+  // StreamPumpClient:
+  void OnProgress() override;
+  void OnClosed(absl::Status why) override;
+  // TurnHook:
+  void OnTurnEnd() override;
+
+  void BeginEnd();
+  void OnTimer();
+  void ScheduleTimer(absl::Time now);
+  void LeaveLogin();
+  void Say(LogLevel level, absl::string_view message);
+
+  const TargetConnectionContext context_;
+  const TargetNode::ConnectionId id_;
+  const std::string portal_;
+  const std::string local_;
+  const std::string peer_;
+  Ending ending_ = Ending::kNo;
+  bool must_wait_ = false;
+  bool in_login_ = true;
+  bool announced_ = false;
+  absl::Time login_deadline_;
+  absl::Time drain_deadline_ = absl::InfiniteFuture();
+  // In this order: the pump refers to the datamover, the session too.
+  std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<TargetSession> session_;
+  std::unique_ptr<StreamPump> pump_;
+  transport::Timer timer_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_TARGET_CONNECTION_H_

@@ -1,0 +1,312 @@
+#include "protocol/driver/target_server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/driver/target_connection.h"
+#include "protocol/driver/target_node.h"
+#include "protocol/negotiation/keys.h"
+#include "protocol/negotiation/names.h"
+
+namespace skiff::protocol {
+namespace {
+
+// A server's part on one reactor; touched on that reactor only, but for `load`.
+struct Shard {
+  transport::Reactor* reactor = nullptr;
+  std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
+  std::unique_ptr<scsi::Worker> worker;
+  std::unique_ptr<ReceiveScratch> scratch;
+  std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
+      connections;
+  bool draining = false;
+  absl::AnyInvocable<void()> drained;  // Once no connection is left.
+};
+
+class Server;
+// What posted functions hold: they may outlive the server.
+struct State : std::enable_shared_from_this<State> {
+  State(std::vector<transport::Reactor*> reactors,
+        const TargetServerOptions& server_options)
+      : options(server_options) {
+    for (transport::Reactor* reactor : reactors) {
+      shards.push_back(std::make_unique<Shard>());
+      shards.back()->reactor = reactor;
+    }
+  }
+
+  void OnRequest(const std::string& portal,
+                 std::unique_ptr<transport::ConnectionRequest> request);
+  void Adopt(Shard* shard, const std::string& portal,
+             absl::StatusOr<transport::Endpoint> endpoint);
+  absl::Status Prepare(Shard* shard);
+  TargetConnectionContext ContextOf(Shard* shard);
+  void Ended(Shard* shard, TargetNode::ConnectionId id);
+  void Abandon(Shard* shard, absl::string_view why);
+  void Drain(Shard* shard, absl::Duration grace,
+             absl::AnyInvocable<void()> done);
+  static void FinishDrain(Shard* shard);
+  void Log(LogLevel level, absl::string_view message) const {
+    if (options.log != nullptr) options.log(level, message);
+  }
+
+  const TargetServerOptions options;
+  TargetNode node;
+  std::vector<std::unique_ptr<Shard>> shards;
+  std::atomic<uint32_t> connections = 0;
+  std::atomic<uint32_t> in_login = 0;
+  std::atomic<TargetNode::ConnectionId> next_id = 1;
+  std::atomic<bool> shutting_down = false;
+};
+
+// Spreads connections: the reactor with the fewest gets the next.
+Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
+  return std::min_element(
+             shards.begin(), shards.end(),
+             [](const auto& a, const auto& b) { return a->load < b->load; })
+      ->get();
+}
+
+void State::OnRequest(const std::string& portal,
+                      std::unique_ptr<transport::ConnectionRequest> request) {
+  const TargetServerLimits& limits = options.limits;
+  const char* refusal = nullptr;
+  if (shutting_down) {
+    refusal = "shutting down";
+  } else if (connections >= limits.max_connections) {
+    refusal = "max_connections is reached";
+  } else if (in_login >= limits.max_connections_in_login) {
+    refusal = "max_connections_in_login is reached";
+  }
+  if (refusal != nullptr) {
+    Log(LogLevel::kWarning, absl::StrCat(request->peer_address(),
+                                         ": refused a connection: ", refusal));
+    return request->Reject({});
+  }
+  ++connections;
+  ++in_login;
+  Shard* shard = LeastLoaded(shards);
+  ++shard->load;
+  request->Accept(shard->reactor, options.accept,
+                  [self = shared_from_this(), shard,
+                   portal](absl::StatusOr<transport::Endpoint> endpoint) {
+                    self->Adopt(shard, portal, std::move(endpoint));
+                  });
+}
+
+// Makes what the shard's connections share; the first connection pays for it.
+absl::Status State::Prepare(Shard* shard) {
+  if (shard->worker != nullptr) return absl::OkStatus();
+  auto worker = scsi::Worker::Create(shard->reactor, options.worker);
+  if (!worker.ok()) return worker.status();
+  shard->worker = *std::move(worker);
+  shard->scratch = std::make_unique<ReceiveScratch>();
+  return absl::OkStatus();
+}
+
+TargetConnectionContext State::ContextOf(Shard* shard) {
+  TargetConnectionContext context;
+  context.reactor = shard->reactor;
+  context.worker = shard->worker.get();
+  context.scratch = shard->scratch.get();
+  context.node = &node;
+  context.options = &options;
+  context.post_to = [weak = weak_from_this(), shard](
+                        TargetNode::ConnectionId id,
+                        absl::AnyInvocable<void(TargetConnection*)> fn) {
+    const std::shared_ptr<State> self = weak.lock();
+    if (self == nullptr) return;
+    shard->reactor->Post([self, shard, id, fn = std::move(fn)]() mutable {
+      const auto found = shard->connections.find(id);
+      if (found != shard->connections.end()) fn(found->second.get());
+    });
+  };
+  context.ended = [this, shard](TargetNode::ConnectionId id) {
+    Ended(shard, id);
+  };
+  context.left_login = [this] { --in_login; };
+  return context;
+}
+
+void State::Adopt(Shard* shard, const std::string& portal,
+                  absl::StatusOr<transport::Endpoint> endpoint) {
+  std::string problem;
+  std::unique_ptr<transport::ByteStream>* stream = nullptr;
+  if (!endpoint.ok()) {
+    problem = absl::StrCat("accept failed: ", endpoint.status().message());
+  } else {
+    stream = std::get_if<std::unique_ptr<transport::ByteStream>>(&*endpoint);
+    const absl::Status prepared = Prepare(shard);
+    if (stream == nullptr) problem = "no data model for this transport";
+    if (!prepared.ok()) problem = std::string(prepared.message());
+    if (shard->draining) problem = "shutting down";
+  }
+  if (!problem.empty()) {
+    Log(LogLevel::kWarning, absl::StrCat(portal, ": ", problem));
+    --connections;
+    --in_login;
+    --shard->load;
+    return;
+  }
+  const TargetNode::ConnectionId id = next_id++;
+  shard->connections[id] = std::make_unique<TargetConnection>(
+      ContextOf(shard), id, portal, std::move(*stream));
+}
+
+void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
+  // Out of the connection's own calls.
+  shard->reactor->Post([self = shared_from_this(), shard, id] {
+    shard->connections.erase(id);
+    self->node.Unregister(id);
+    --self->connections;
+    --shard->load;
+    if (shard->draining) FinishDrain(shard);
+  });
+}
+
+void State::Drain(Shard* shard, absl::Duration grace,
+                  absl::AnyInvocable<void()> done) {
+  shard->draining = true;
+  shard->drained = std::move(done);
+  for (auto& [id, connection] : shard->connections) connection->Drain(grace);
+  FinishDrain(shard);
+}
+
+void State::FinishDrain(Shard* shard) {
+  if (!shard->connections.empty() || shard->drained == nullptr) return;
+  shard->worker.reset();
+  shard->scratch.reset();
+  auto drained = std::move(shard->drained);
+  shard->drained = nullptr;
+  drained();
+}
+
+class TargetServerImpl final : public TargetServer {
+ public:
+  TargetServerImpl(const transport::Registry* registry,
+                   std::vector<transport::Reactor*> reactors,
+                   const TargetServerOptions& options)
+      : registry_(registry),
+        state_(std::make_shared<State>(std::move(reactors), options)) {}
+
+  absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
+                         absl::string_view alias) override {
+    const absl::StatusOr<std::string> name = NormalizeName(target->name());
+    if (!name.ok()) return name.status();
+    if (*name != target->name()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "target name ", target->name(), " must be written ", *name));
+    }
+    return state_->node.AddTarget(std::move(target), alias);
+  }
+
+  absl::StatusOr<transport::Address> Listen(
+      const transport::Address& address) override;
+  void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) override;
+  void ListSessions(
+      absl::AnyInvocable<void(std::vector<SessionInfo>)> done) override;
+
+ private:
+  const transport::Registry* const registry_;
+  const std::shared_ptr<State> state_;
+  std::vector<std::unique_ptr<transport::Listener>> listeners_;
+};
+
+absl::StatusOr<transport::Address> TargetServerImpl::Listen(
+    const transport::Address& address) {
+  const absl::StatusOr<transport::Backend*> backend =
+      registry_->Find(address.scheme);
+  if (!backend.ok()) return backend.status();
+  auto listener = (*backend)->Listen(
+      state_->shards[0]->reactor, address, state_->options.listen,
+      [state = state_, portal = address.ToString()](
+          std::unique_ptr<transport::ConnectionRequest> request) {
+        state->OnRequest(portal, std::move(request));
+      });
+  if (!listener.ok()) return listener.status();
+  const transport::Address bound = (*listener)->address();
+  state_->node.AddPortal(bound);
+  listeners_.push_back(*std::move(listener));
+  return bound;
+}
+
+void TargetServerImpl::Shutdown(absl::Duration grace,
+                                absl::AnyInvocable<void()> done) {
+  state_->shutting_down = true;
+  // The first shard's reactor gathers: it owns the listeners.
+  transport::Reactor* const first = state_->shards[0]->reactor;
+  first->Post([this, first, grace, done = std::move(done)]() mutable {
+    listeners_.clear();
+    struct Gather {
+      size_t left;
+      absl::AnyInvocable<void()> done;
+    };
+    auto gather = std::make_shared<Gather>();
+    gather->left = state_->shards.size();
+    gather->done = std::move(done);
+    for (const std::unique_ptr<Shard>& shard : state_->shards) {
+      shard->reactor->Post(
+          [state = state_, shard = shard.get(), grace, first, gather] {
+            state->Drain(shard, grace, [first, gather] {
+              first->Post([gather] {
+                if (--gather->left == 0) gather->done();
+              });
+            });
+          });
+    }
+  });
+}
+
+void TargetServerImpl::ListSessions(
+    absl::AnyInvocable<void(std::vector<SessionInfo>)> done) {
+  struct Gather {
+    size_t left;
+    std::vector<SessionInfo> sessions;
+    absl::AnyInvocable<void(std::vector<SessionInfo>)> done;
+  };
+  auto gather = std::make_shared<Gather>();
+  gather->left = state_->shards.size();
+  gather->done = std::move(done);
+  transport::Reactor* const first = state_->shards[0]->reactor;
+  for (const std::unique_ptr<Shard>& shard : state_->shards) {
+    shard->reactor->Post([state = state_, shard = shard.get(), first, gather] {
+      std::vector<SessionInfo> found;
+      for (const auto& [id, connection] : shard->connections) {
+        found.push_back(connection->Info());
+      }
+      first->Post([gather, found = std::move(found)] {
+        gather->sessions.insert(gather->sessions.end(), found.begin(),
+                                found.end());
+        if (--gather->left == 0) gather->done(std::move(gather->sessions));
+      });
+    });
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
+    const transport::Registry* registry,
+    std::vector<transport::Reactor*> reactors,
+    const TargetServerOptions& options) {
+  if (reactors.empty())
+    return absl::InvalidArgumentError("a server needs a reactor");
+  const absl::Status valid = Validate(options.offer);
+  if (!valid.ok()) return valid;
+  constexpr uint32_t kMaxQueueDepth = 8192;
+  if (options.limits.queue_depth == 0 ||
+      options.limits.queue_depth > kMaxQueueDepth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue depth ", options.limits.queue_depth,
+                     " is not in 1..", kMaxQueueDepth));
+  }
+  return std::make_unique<TargetServerImpl>(registry, std::move(reactors),
+                                            options);
+}
+
+}  // namespace skiff::protocol
