@@ -1,0 +1,252 @@
+#include "testing/sim/sim_backend.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "testing/sim/sim_connect.h"
+
+namespace skiff::testing {
+
+using transport::Address;
+using transport::ConnectOptions;
+using transport::ListenOptions;
+
+// Where SYNs, or connection manager requests, go.
+class SimAcceptor {
+ public:
+  virtual ~SimAcceptor() = default;
+  virtual void Incoming(std::shared_ptr<SimHandshake> handshake) = 0;
+};
+
+namespace {
+
+// The default kind is a stream.
+absl::StatusOr<bool> WantsRdma(const Address& address) {
+  bool rdma = false;
+  for (const auto& [key, value] : address.options) {
+    if (key != "kind" || (value != "stream" && value != "rdma")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(address.ToString(), ": option ", key, "=", value,
+                       " is unknown; sim has kind=stream and kind=rdma"));
+    }
+    rdma = value == "rdma";
+  }
+  return rdma;
+}
+
+std::string AcceptorKey(bool rdma, const Address& address) {
+  return absl::StrCat(rdma ? "rdma " : "stream ", address.HostPort());
+}
+
+class SimListener final : public transport::Listener, private SimAcceptor {
+ public:
+  SimListener(SimReactor* reactor, Address address, bool rdma, int backlog,
+              std::shared_ptr<SimDomain> domain,
+              transport::AcceptCallback on_request)
+      : reactor_(reactor),
+        address_(std::move(address)),
+        key_(AcceptorKey(rdma, address_)),
+        rdma_(rdma),
+        backlog_(backlog),
+        domain_(std::move(domain)),
+        on_request_(std::make_shared<transport::AcceptCallback>(
+            std::move(on_request))) {}
+  ~SimListener() override {
+    if (registered_) reactor_->world()->network().RemoveAcceptor(key_);
+  }
+
+  bool Register() {
+    return registered_ = reactor_->world()->network().AddAcceptor(key_, this);
+  }
+  Address address() const override { return address_; }
+
+ private:
+  void Incoming(std::shared_ptr<SimHandshake> handshake) override {
+    if (*pending_ >= backlog_) {
+      // TCP drops the SYN; a connection manager says that it is busy.
+      if (rdma_) {
+        SendVerdict(handshake,
+                    absl::UnavailableError("the listener's backlog is full"));
+      }
+      return;
+    }
+    // TCP connects before anyone accepts.
+    if (!rdma_) SendVerdict(handshake, absl::OkStatus());
+    auto request = std::make_unique<SimRequest>(
+        std::make_unique<SimPending>(std::move(handshake), domain_, pending_));
+    std::weak_ptr<transport::AcceptCallback> weak = on_request_;
+    reactor_->Post([weak, request = std::move(request)]() mutable {
+      if (auto on_request = weak.lock()) (*on_request)(std::move(request));
+    });
+  }
+
+  SimReactor* const reactor_;
+  const Address address_;
+  const std::string key_;
+  const bool rdma_;
+  const int backlog_;
+  const std::shared_ptr<SimDomain> domain_;
+  const std::shared_ptr<transport::AcceptCallback> on_request_;
+  const std::shared_ptr<int> pending_ = std::make_shared<int>(0);
+  bool registered_ = false;
+};
+
+class SimBackend final : public transport::Backend {
+ public:
+  SimBackend(SimWorld* world, const SimBackendOptions& options)
+      : world_(world), options_(options) {}
+
+  absl::string_view scheme() const override { return "sim"; }
+  transport::Capabilities capabilities() const override {
+    return options_.rdma.capabilities;
+  }
+  std::vector<transport::DeviceReport> Devices() const override {
+    transport::DeviceReport report;
+    report.name = "sim0";
+    report.detail = absl::StrCat("simulated, seed ", world_->seed());
+    report.usable = true;
+    report.capabilities = capabilities();
+    return {report};
+  }
+
+  absl::StatusOr<std::unique_ptr<transport::Listener>> Listen(
+      transport::Reactor* reactor, const Address& address,
+      const ListenOptions& options,
+      transport::AcceptCallback on_request) override;
+  absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
+      transport::Reactor* reactor, const Address& address,
+      const ConnectOptions& options, transport::ConnectCallback done) override;
+
+ private:
+  absl::StatusOr<SimReactor*> Check(transport::Reactor* reactor) const;
+  absl::Status CheckConnect(const Address& address, bool rdma,
+                            const ConnectOptions& options) const;
+  std::shared_ptr<SimDomain> DomainOf(const std::string& host);
+
+  SimWorld* const world_;
+  const SimBackendOptions options_;
+  std::map<std::string, std::shared_ptr<SimDomain>> domains_;
+};
+
+absl::StatusOr<SimReactor*> SimBackend::Check(
+    transport::Reactor* reactor) const {
+  auto* sim_reactor = dynamic_cast<SimReactor*>(reactor);
+  if (sim_reactor == nullptr || sim_reactor->world() != world_) {
+    return absl::InvalidArgumentError(
+        "the sim backend needs a SimReactor of its own world");
+  }
+  return sim_reactor;
+}
+
+std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
+  std::shared_ptr<SimDomain>& domain = domains_[host];
+  if (domain == nullptr) {
+    domain = std::make_shared<SimDomain>(
+        world_, options_.rdma.capabilities.remote_key_bits,
+        options_.rdma.zero_based_addresses);
+  }
+  return domain;
+}
+
+absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
+    transport::Reactor* reactor, const Address& address,
+    const ListenOptions& options, transport::AcceptCallback on_request) {
+  auto sim_reactor = Check(reactor);
+  if (!sim_reactor.ok()) return sim_reactor.status();
+  auto rdma = WantsRdma(address);
+  if (!rdma.ok()) return rdma.status();
+  Address bound = address;
+  if (bound.port == 0) bound.port = world_->network().AllocatePort(bound.host);
+  auto listener = std::make_unique<SimListener>(
+      *sim_reactor, bound, *rdma, options.backlog, DomainOf(bound.host),
+      std::move(on_request));
+  if (!listener->Register()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("cannot listen on ", address.ToString(),
+                     ": Address already in use - is another target running "
+                     "on this port?"));
+  }
+  return listener;
+}
+
+absl::Status SimBackend::CheckConnect(const Address& address, bool rdma,
+                                      const ConnectOptions& options) const {
+  const std::string what =
+      absl::StrCat("cannot connect to ", address.ToString(), ": ");
+  if (address.port == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, "port 0 is for listening only"));
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, "the timeout leaves no time"));
+  }
+  const size_t limit = options_.rdma.capabilities.max_private_data_bytes;
+  if (rdma && options.private_data.size() > limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, options.private_data.size(),
+                     " bytes of private data exceed the limit of ", limit));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
+    transport::Reactor* reactor, const Address& address,
+    const ConnectOptions& options, transport::ConnectCallback done) {
+  auto sim_reactor = Check(reactor);
+  if (!sim_reactor.ok()) return sim_reactor.status();
+  auto rdma = WantsRdma(address);
+  if (!rdma.ok()) return rdma.status();
+  absl::Status status = CheckConnect(address, *rdma, options);
+  if (!status.ok()) return status;
+  auto cq = ChooseCompletionQueue(*sim_reactor, options);
+  if (!cq.ok()) return cq.status();
+
+  const std::string host = (*sim_reactor)->host();
+  auto handshake = std::make_shared<SimHandshake>();
+  handshake->local_address =
+      absl::StrCat(host, ":", world_->network().AllocatePort(host));
+  handshake->peer_address = address.HostPort();
+  if (*rdma) {
+    handshake->rdma = SimRdmaWire::Create(
+        world_,
+        {host, handshake->local_address, DomainOf(host), options.private_data,
+         options.read_depth},
+        {address.host, handshake->peer_address, nullptr, {}, 0}, options_.rdma,
+        options_.defect);
+  } else {
+    handshake->stream = SimStreamWire::Create(
+        world_, {host, handshake->local_address},
+        {address.host, handshake->peer_address}, options_.defect);
+  }
+  auto attempt = std::make_unique<SimConnectAttempt>(
+      *sim_reactor, address, options, handshake, *std::move(cq),
+      std::move(done));
+  handshake->pipe(0).Send(0, [world = world_, handshake,
+                              key = AcceptorKey(*rdma, address)] {
+    if (handshake->attempt == nullptr) return;
+    if (SimAcceptor* acceptor = world->network().FindAcceptor(key)) {
+      acceptor->Incoming(handshake);
+    } else {
+      SendVerdict(handshake, absl::UnavailableError("Connection refused - is a "
+                                                    "target listening there?"));
+    }
+  });
+  return attempt;
+}
+
+}  // namespace
+
+std::unique_ptr<transport::Backend> MakeSimBackend(
+    SimWorld* world, const SimBackendOptions& options) {
+  return std::make_unique<SimBackend>(world, options);
+}
+
+std::shared_ptr<transport::CompletionQueue> MakeSimCompletionQueue(
+    SimReactor* reactor) {
+  return std::make_shared<SimCompletionQueue>(reactor);
+}
+
+}  // namespace skiff::testing

@@ -1,0 +1,34 @@
+#ifndef SKIFF_TESTING_SIM_SIM_BACKEND_H_
+#define SKIFF_TESTING_SIM_SIM_BACKEND_H_
+
+#include <memory>
+
+#include "testing/sim/sim_defects.h"
+#include "testing/sim/sim_rdma.h"
+#include "testing/sim/sim_reactor.h"
+#include "testing/sim/sim_world.h"
+#include "transport/backend.h"
+
+namespace skiff::testing {
+
+struct SimBackendOptions {
+  SimRdmaOptions rdma = SimRdmaOptions::InfiniBand();
+  SimDefect defect = SimDefect::kNone;
+};
+
+// A backend with both endpoint kinds over the world's network, scheme `sim`:
+// `sim://host:port?kind=stream` (the default) or `?kind=rdma`. The two kinds
+// have ports of their own. A host is a name; the connecting side's is that of
+// its reactor, which must be a SimReactor of the same world. Of two backends
+// that meet, the connecting one's options count.
+std::unique_ptr<transport::Backend> MakeSimBackend(
+    SimWorld* world, const SimBackendOptions& options = {});
+
+// A completion queue for ConnectOptions::completion_queue, which any number of
+// endpoints of that reactor share. Endpoints keep it alive.
+std::shared_ptr<transport::CompletionQueue> MakeSimCompletionQueue(
+    SimReactor* reactor);
+
+}  // namespace skiff::testing
+
+#endif  // SKIFF_TESTING_SIM_SIM_BACKEND_H_

@@ -1,0 +1,36 @@
+#ifndef SKIFF_TESTING_SIM_SIM_DEFECTS_H_
+#define SKIFF_TESTING_SIM_SIM_DEFECTS_H_
+
+#include <cstdint>
+
+namespace skiff::testing {
+
+// Ways in which a simulated backend can break its contract on purpose, so that
+// a test suite can show that it would notice.
+enum class SimDefect : uint8_t {
+  kNone,
+  // Byte streams.
+  kLostReadable,     // Data arrives and nobody is told.
+  kLostWritable,     // Room comes back and nobody is told.
+  kCorruptByte,      // One byte of every segment is changed.
+  kSwappedSegments,  // Neighbouring segments change places.
+  kResetLooksClean,  // A reset looks like an orderly end.
+  kNestedCallback,   // OnReadable from inside Readv.
+  // RDMA endpoints.
+  kDoubleCompletion,       // Every 8th SEND completes twice.
+  kLostCompletion,         // Every 8th SEND never completes.
+  kReorderedCompletions,   // Neighbouring completions change places.
+  kEarlySendCompletion,    // A SEND completes before its buffer is read.
+  kEarlyReadCompletion,    // A READ completes before its data is there.
+  kWrongByteCount,         // A RECEIVE reports one byte too many.
+  kUncheckedRemoteAccess,  // Keys, bounds and permissions are not checked.
+  kIgnoredInvalidate,      // The key stays valid and is not reported.
+  kNoFlush,                // A disconnect completes nothing.
+  kDanglingEndpoint,       // Completions name an endpoint that is gone.
+  kUnboundedReadDepth,     // More READs than were agreed on.
+  kMissedArm,              // Arm() never makes the descriptor readable.
+};
+
+}  // namespace skiff::testing
+
+#endif  // SKIFF_TESTING_SIM_SIM_DEFECTS_H_

@@ -1,0 +1,103 @@
+#ifndef SKIFF_TESTING_SIM_SIM_REACTOR_H_
+#define SKIFF_TESTING_SIM_SIM_REACTOR_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "testing/sim/sim_world.h"
+#include "transport/poller_list.h"
+#include "transport/post_queue.h"
+#include "transport/reactor.h"
+#include "transport/timer_heap.h"
+
+namespace skiff::testing {
+
+class SimReactor;
+
+// A simulated descriptor that a SimReactor can watch for EPOLLIN: a completion
+// queue's, for instance.
+class SimEventSource {
+ public:
+  explicit SimEventSource(SimWorld* world);
+  ~SimEventSource();
+  SimEventSource(const SimEventSource&) = delete;
+  SimEventSource& operator=(const SimEventSource&) = delete;
+
+  int fd() const { return fd_; }
+  bool readable() const { return readable_; }
+  void SetReadable(bool readable);
+
+ private:
+  friend class SimReactor;
+  SimWorld* const world_;
+  const int fd_;
+  bool readable_ = false;
+  SimReactor* watcher_ = nullptr;
+};
+
+// A reactor of one host of a SimWorld, in virtual time. A turn takes no time.
+// Reactors that never sleep (busy pollers, spinning) have a turn every
+// microsecond.
+class SimReactor final : public transport::Reactor {
+ public:
+  // Use SimWorld::AddReactor().
+  SimReactor(SimWorld* world, std::string host);
+  ~SimReactor() override;
+
+  SimWorld* world() const { return world_; }
+  const std::string& host() const { return host_; }
+  void set_spinning(bool spinning) { spinning_ = spinning; }
+  // Holds every turn back until the given instant, as if the thread had been
+  // descheduled; the clock and the network go on.
+  void StallUntil(absl::Time when) { stalled_until_ = when; }
+
+  absl::Time Now() const override { return world_->now(); }
+  void Post(absl::AnyInvocable<void()> fn) override;
+  void AddPoller(transport::Poller* poller, bool busy) override;
+  void RemovePoller(transport::Poller* poller) override;
+  // Only for the simulator's own descriptors (SimEventSource), and for EPOLLIN,
+  // level- or edge-triggered. Real descriptors have no place in virtual time:
+  // kUnimplemented.
+  absl::Status WatchFd(int fd, uint32_t events,
+                       transport::FdHandler* handler) override;
+  absl::Status ModifyFd(int fd, uint32_t events) override;
+  void UnwatchFd(int fd) override;
+  void ScheduleTurnEnd(transport::TurnHook* hook) override;
+  bool spinning() const override { return spinning_; }
+  void ArmTimer(transport::Timer* timer) override;
+  void DisarmTimer(transport::Timer* timer) override;
+
+  // For simulated endpoints: runs `hook` where the next turn (or this one, if
+  // it has not got past them) handles ready descriptors.
+  void ScheduleReady(transport::TurnHook* hook) { ready_.Add(hook); }
+
+ private:
+  friend class SimEventSource;
+  friend class SimWorld;
+  struct Watch;
+
+  // When Turn() must be called next.
+  absl::Time WakeTime() const;
+  void Turn();
+  void SourceChanged(SimEventSource* source);
+
+  SimWorld* const world_;
+  const std::string host_;
+  bool spinning_ = false;
+  absl::Time stalled_until_ = absl::InfinitePast();
+  absl::Time last_turn_ = absl::InfinitePast();
+  transport::TurnHookList ready_;
+  transport::PostQueue posts_;
+  transport::TimerHeap timers_;
+  transport::PollerList pollers_;
+  transport::TurnHookList hooks_;
+  std::map<int, std::unique_ptr<Watch>> watches_;
+};
+
+}  // namespace skiff::testing
+
+#endif  // SKIFF_TESTING_SIM_SIM_REACTOR_H_
