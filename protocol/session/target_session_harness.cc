@@ -1,0 +1,164 @@
+#include "protocol/session/target_session_harness.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "scsi/backend/ram_backend.h"
+
+namespace skiff::protocol {
+namespace {
+
+// The harness has no one to report to: what must work here, works.
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::cerr << value.status() << std::endl;
+    std::abort();
+  }
+  return *std::move(value);
+}
+
+}  // namespace
+
+TargetSessionHarness::TargetSessionHarness(const Options& options)
+    : offer_(options.offer),
+      reactor_(Must(transport::EpollReactor::Create())),
+      target_(scsi::Target::Create(kTargetName)) {
+  scsi::WorkerOptions worker;
+  worker.buffer_pool_bytes = 4 << 20;
+  worker_ = Must(scsi::Worker::Create(reactor_.get(), worker));
+  scsi::RamBackendOptions disk;
+  disk.size_bytes = kDiskBytes;
+  if (!target_->AddLogicalUnit(Must(scsi::MakeRamBackend(disk)), {}).ok())
+    std::abort();
+  datamover_ = MakeTargetStreamDatamover(&scratch_, options.datamover);
+  session_ = std::make_unique<TargetSession>(
+      static_cast<TargetSessionHost*>(this), datamover_.get(), options.session);
+}
+
+TargetSessionHarness::~TargetSessionHarness() {
+  session_->Terminate();
+  for (int i = 0; i < 1000 && !ended_; ++i) Settle();
+  if (!ended_) {
+    std::cerr << "the session did not end" << std::endl;
+    std::abort();
+  }
+}
+
+void TargetSessionHarness::Receive(absl::string_view bytes, size_t step) {
+  while (!bytes.empty() && !closed_) {
+    size_t n = 0;
+    const absl::Span<const iovec> spans = datamover_->ReceiveSpans();
+    if (spans.empty()) return;
+    for (const iovec& iov : spans) {
+      const size_t take = std::min({iov.iov_len, step - n, bytes.size()});
+      std::memcpy(iov.iov_base, bytes.data(), take);
+      bytes.remove_prefix(take);
+      n += take;
+    }
+    datamover_->BytesReceived(n);
+    Settle();
+  }
+}
+
+void TargetSessionHarness::Settle() {
+  session_->RunDeferred();
+  reactor_->Poll();
+}
+
+std::string TargetSessionHarness::TakeBytes(size_t limit) {
+  std::string wire;
+  while (datamover_->has_output() && wire.size() < limit) {
+    size_t n = 0;
+    for (const iovec& iov : datamover_->SendSpans()) {
+      const size_t take = std::min(iov.iov_len, limit - wire.size());
+      wire.append(static_cast<const char*>(iov.iov_base), take);
+      n += take;
+    }
+    datamover_->BytesSent(n);
+  }
+  Settle();
+  return wire;
+}
+
+std::vector<WirePdu> TargetSessionHarness::TakePdus() {
+  const std::string wire = TakeBytes();
+  std::vector<WirePdu> pdus;
+  for (size_t at = 0; at + kBhsSize <= wire.size();) {
+    WirePdu pdu;
+    pdu.frame = DecodeFrame(reinterpret_cast<const uint8_t*>(wire.data()) + at);
+    const uint32_t length = pdu.frame.data_segment_length;
+    pdu.bhs = wire.substr(at, kBhsSize);
+    pdu.data = wire.substr(at + kBhsSize, length);
+    pdus.push_back(std::move(pdu));
+    at += kBhsSize + length + PaddingFor(length);
+  }
+  return pdus;
+}
+
+std::string TargetSessionHarness::LoginRequest(absl::string_view keys,
+                                               bool discovery) {
+  LoginRequestPdu login;
+  login.transit = true;
+  login.csg = LoginStage::kOperational;
+  login.nsg = LoginStage::kFullFeature;
+  login.isid = {0x80, 1, 2, 3, 4, 5};
+  login.initiator_task_tag = 1;
+  login.cmd_sn = 1;
+  std::string text = absl::StrCat("InitiatorName=", kInitiatorName, "|");
+  absl::StrAppend(&text, discovery
+                             ? "SessionType=Discovery|"
+                             : absl::StrCat("TargetName=", kTargetName, "|"));
+  absl::StrAppend(&text, keys);
+  return ToWire(login,
+                absl::StrReplaceAll(text, {{"|", absl::string_view("\0", 1)}}));
+}
+
+bool TargetSessionHarness::Login(absl::string_view keys, bool discovery) {
+  Receive(LoginRequest(keys, discovery));
+  TakeBytes();
+  return session_->phase() == TargetSession::Phase::kFullFeature;
+}
+
+LoginStatus TargetSessionHarness::Admit(const LoginRequestPdu&,
+                                        LoginIdentity* identity, Offer* offer,
+                                        std::string*) {
+  *offer = offer_;
+  const bool found = identity->session_type == SessionType::kDiscovery ||
+                     identity->target_name == kTargetName;
+  return found ? LoginStatus::kSuccess : LoginStatus::kNotFound;
+}
+
+LoginStatus TargetSessionHarness::Establish(const LoginRequestPdu&,
+                                            const LoginIdentity&,
+                                            const Parameters&, uint16_t* tsih) {
+  *tsih = 1;
+  return LoginStatus::kSuccess;
+}
+
+std::shared_ptr<scsi::Target> TargetSessionHarness::FindTarget(
+    const std::string& name) {
+  return name == kTargetName ? target_ : nullptr;
+}
+
+std::vector<DiscoveredTarget> TargetSessionHarness::Discover(
+    const LoginIdentity&, absl::string_view what) {
+  if (!what.empty() && what != kTargetName) return {};
+  return {{kTargetName, {"127.0.0.1:3260,1"}}};
+}
+
+void TargetSessionHarness::CloseConnection(const absl::Status& why, bool) {
+  closed_ = true;
+  close_reason_ = std::string(why.message());
+}
+
+void TargetSessionHarness::Log(bool, absl::string_view message) {
+  log_.emplace_back(message);
+}
+
+}  // namespace skiff::protocol
