@@ -1,0 +1,61 @@
+#ifndef SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
+#define SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
+
+#include <deque>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "protocol/session/command_list.h"
+
+namespace skiff::protocol {
+
+// What callers are to be told, kept until no session or datamover is on the
+// call stack: they may do anything then, also destroy the session or the owner
+// of this queue.
+class CompletionQueue {
+ public:
+  CompletionQueue() = default;
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
+  ~CompletionQueue() {
+    if (gone_ != nullptr) *gone_ = true;
+  }
+
+  // A command that ended; its result is filled in.
+  void Add(scsi::Command* command) { commands_.PushBack(command); }
+  void Add(absl::AnyInvocable<void()> call) {
+    calls_.push_back(std::move(call));
+  }
+
+  bool empty() const { return commands_.empty() && calls_.empty(); }
+
+  // Tells everything, also what is added meanwhile. Returns false if the queue
+  // was destroyed by that. Not reentrant: a nested call returns at once.
+  bool Run() {
+    if (gone_ != nullptr) return true;
+    bool gone = false;
+    gone_ = &gone;
+    while (!commands_.empty() || !calls_.empty()) {
+      if (!commands_.empty()) {
+        scsi::Command* command = commands_.PopFront();
+        command->done(command);
+      } else {
+        absl::AnyInvocable<void()> call = std::move(calls_.front());
+        calls_.pop_front();
+        call();
+      }
+      if (gone) return false;
+    }
+    gone_ = nullptr;
+    return true;
+  }
+
+ private:
+  CommandList commands_;
+  std::deque<absl::AnyInvocable<void()>> calls_;
+  bool* gone_ = nullptr;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_

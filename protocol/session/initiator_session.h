@@ -1,0 +1,294 @@
+#ifndef SKIFF_PROTOCOL_SESSION_INITIATOR_SESSION_H_
+#define SKIFF_PROTOCOL_SESSION_INITIATOR_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/negotiation/initiator_login.h"
+#include "protocol/session/command_list.h"
+#include "protocol/session/command_window.h"
+#include "protocol/session/completion_queue.h"
+#include "protocol/session/initiator_task_table.h"
+#include "scsi/initiator/command.h"
+
+namespace skiff::protocol {
+
+struct InitiatorSessionOptions {
+  InitiatorLoginOptions login;
+  uint32_t max_commands = 128;  // Outstanding at once.
+  uint32_t initial_cmd_sn = 1;  // Of the leading login.
+  uint32_t max_requests = 256;  // Pings, texts and task management waiting.
+  uint32_t max_text_bytes = 4u << 20;  // Of one Text answer, all PDUs together.
+  uint32_t max_text_exchanges = 4096;  // Request/response pairs for one answer.
+  // Zero turns a timeout off.
+  absl::Duration login_timeout = absl::Seconds(15);
+  absl::Duration logout_timeout = absl::Seconds(5);
+  absl::Duration nop_interval = absl::Seconds(5);
+  absl::Duration nop_timeout = absl::Seconds(5);
+  absl::Duration command_timeout = absl::Seconds(60);
+  absl::Duration task_management_timeout = absl::Seconds(10);
+  // Asynchronous SCSI events; told through the completion queue.
+  std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
+      on_async_event;
+  // One line per remarkable event.
+  std::function<void(absl::string_view message)> log;
+};
+
+// The initiator's side of one session on one connection, from the first Login
+// Request to the end (RFC 7143 sections 4.2, 7, 8, 11). Sans-IO: PDUs come and
+// go through the datamover, time comes as an argument, results leave through
+// the completion queue. After the end it is only good for TakeUnfinished() and
+// destruction; whoever owns it starts another.
+//
+// Task management is sent for immediate delivery, one request at a time: a
+// target need not hold more (section 4.2.2.1). The same holds for pings and
+// Text Requests.
+class InitiatorSession final : public DatamoverClient {
+ public:
+  enum class State : uint8_t {
+    kLogin,
+    kFullFeature,
+    kLoggingOut,
+    // Ends:
+    kLoggedOut,
+    kRedirected,   // redirect_address() says where to.
+    kLoginFailed,  // failure() says why.
+    kLost,         // The same; loss() says what kind.
+  };
+  enum class Loss : uint8_t {
+    kNone,
+    kConnection,  // The transport, or a digest that did not match.
+    kTarget,      // The target announced it, or rejected a command.
+    kTimeout,     // It did not answer.
+    kProtocol,    // It broke the protocol.
+  };
+
+  // None of the pointers is owned. `datamover` is fresh: not yet allocated.
+  InitiatorSession(const InitiatorSessionOptions& options, Datamover* datamover,
+                   CompletionQueue* completions);
+  InitiatorSession(const InitiatorSession&) = delete;
+  InitiatorSession& operator=(const InitiatorSession&) = delete;
+
+  // Sends the first Login Request.
+  void Start(absl::Time now);
+
+  // Window, slots and the send queue have room for a command.
+  bool CanIssue() const {
+    return state_ == State::kFullFeature && !hold_issue_ &&
+           !logout_requested_ && window_.open() && !tasks_.full() &&
+           !datamover_->congested();
+  }
+  // Only when CanIssue(). The command completes through the completion queue.
+  void Issue(scsi::Command* command, absl::Time now);
+  // Why Issue() would be a mistake; null for a command that can be sent.
+  static const char* Validate(const scsi::Command& command);
+
+  // Aborts an issued command that has not completed.
+  void Abort(scsi::Command* command);
+  void Manage(TaskManagementFunction function, Lun lun,
+              scsi::Command* referenced,
+              absl::AnyInvocable<void(absl::Status)> done);
+  void Ping(absl::AnyInvocable<void(absl::Status)> done);
+  // A Text Request with `keys` (at most one PDU); the whole answer.
+  void SendText(std::string keys,
+                absl::AnyInvocable<void(absl::StatusOr<std::string>)> done);
+  // Closing ends the session in any case; kRemoveForRecovery does not.
+  void Logout(LogoutRequestPdu::Reason reason, uint16_t cid,
+              absl::AnyInvocable<void(absl::Status)> done);
+
+  // Timers, and everything that could not be done inside a notification: call
+  // it after each batch of input, and when the returned deadline is reached.
+  // `last_receive`: when the peer was last heard.
+  absl::Time Advance(absl::Time now, absl::Time last_receive);
+
+  // The stream died or ended.
+  void ConnectionLost(const absl::Status& why);
+  // Ends everything now, as if the connection were lost.
+  void Terminate(const absl::Status& why);
+
+  // After an end: gives back the commands that were not answered, oldest first.
+  // Those that must not be sent again complete instead.
+  void TakeUnfinished(CommandList* retry);
+
+  State state() const { return state_; }
+  bool ended() const { return state_ >= State::kLoggedOut; }
+  Loss loss() const { return loss_; }
+  const absl::Status& failure() const { return failure_; }
+  // How long the target asks to stay away after the end.
+  absl::Duration time2wait() const { return time2wait_; }
+  const std::string& redirect_address() const {
+    return login_.redirect_address();
+  }
+  const Parameters& parameters() const { return login_.parameters(); }
+  const LoginIdentity& identity() const { return login_.identity(); }
+  uint16_t tsih() const { return login_.tsih(); }
+  uint32_t outstanding() const { return tasks_.size(); }
+
+  // DatamoverClient:
+  void ControlNotify(const ControlPdu& pdu) override;
+  void ResponseNotify(TaskSlot slot, const ScsiResponsePdu& response,
+                      absl::Span<const uint8_t> data) override;
+  void WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) override;
+  TaskSlot FindTask(uint32_t initiator_task_tag) override;
+  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override;
+  uint32_t CurrentStatSn() override { return exp_stat_sn_; }
+  void DataCompletionNotify(TaskSlot task, DataOperation operation,
+                            bool ok) override;
+  void TaskDone(TaskSlot slot) override;
+  void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
+                    const char* why, bool fatal) override;
+  void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
+                     const char* why) override;
+  void ConnectionTerminateNotify(const absl::Status& why) override;
+
+ private:
+  using StatusCallback = absl::AnyInvocable<void(absl::Status)>;
+  using TextCallback = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
+
+  // A request of our own other than a SCSI command.
+  struct Request {
+    enum class Kind : uint8_t { kPing, kText, kTaskManagement, kLogout };
+    Kind kind = Kind::kPing;
+    StatusCallback done;    // May be null.
+    bool own_idea = false;  // Nobody asked for it.
+    absl::Time deadline = absl::InfiniteFuture();
+    // Task management.
+    TaskManagementFunction function = TaskManagementFunction::kAbortTask;
+    Lun lun = 0;
+    uint32_t cmd_sn = 0;
+    uint32_t referenced_tag = kReservedTag;
+    uint32_t ref_cmd_sn = 0;
+    // Text.
+    TextCallback text_done;
+    std::string text;
+    uint32_t exchanges = 0;
+    // Logout.
+    LogoutRequestPdu::Reason reason = LogoutRequestPdu::kCloseSession;
+    uint16_t cid = 0;
+  };
+  // Requests of which the target gets one at a time.
+  struct Lane {
+    TaskSlot slot = kNoTask;
+    uint16_t generation = 0;
+    std::optional<Request> current;
+    std::deque<Request> waiting;
+
+    uint32_t tag() const { return MakeTag(slot, generation); }
+    uint32_t NextTag() { return MakeTag(slot, ++generation); }
+    bool Owns(uint32_t tag) const {
+      return current.has_value() && tag == this->tag();
+    }
+    // The tag of a request that was given up not long ago.
+    bool Retired(uint32_t tag) const {
+      const auto age = static_cast<uint16_t>(generation - (tag >> 16));
+      return SlotOfTag(tag) == slot && age < 64;
+    }
+  };
+
+  // --- initiator_session.cc: the life of the session.
+  void SendLoginRequest(InitiatorLogin::Request request);
+  void OnLoginResponse(const ControlPdu& pdu);
+  void Dispatch(const ControlPdu& pdu);
+  bool AcceptStatSn(uint32_t stat_sn, const char* pdu);
+  bool AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn);
+  bool Decoded(const DecodeResult& result, const char* pdu);
+  void Lose(Loss loss, absl::Status why);
+  void ProtocolError(const std::string& what);
+  void End(State state);
+  void CloseDown();
+  void CheckTimeouts(absl::Time last_receive);
+  absl::Time NextDeadline(absl::Time last_receive) const;
+  void Log(absl::string_view message) const {
+    if (options_.log) options_.log(message);
+  }
+
+  // --- initiator_session_commands.cc: commands and their end.
+  void Complete(TaskSlot slot, scsi::Command::Outcome outcome);
+  const char* FillResult(scsi::Command* command,
+                         const ScsiResponsePdu& response,
+                         absl::Span<const uint8_t> data);
+  void TimeOutCommands();
+  void ConcludeTasks(const Request& request);
+
+  // --- initiator_session_requests.cc: what we ask, and the answers.
+  bool Enqueue(Lane* lane, Request request);
+  void StartRequests();
+  void SendRequest(Lane* lane);
+  void SendPing();
+  void SendTextRequest(uint32_t target_transfer_tag, Lun lun,
+                       absl::string_view keys);
+  void SendLogout();
+  void Finish(Lane* lane, const absl::Status& status);
+  void FailRequests(const absl::Status& status);
+  void RequestTimedOut(Lane* lane);
+  void OnNopIn(const ControlPdu& pdu);
+  void OnTextResponse(const ControlPdu& pdu);
+  void OnLogoutResponse(const ControlPdu& pdu);
+
+  // --- initiator_session_management.cc: task management.
+  void StartTaskManagement();
+  void StartAbort(InitiatorTask* task);
+  void StartReset(InitiatorTask* task);
+  InitiatorTask* OldestWith(InitiatorTask::Abort abort);
+  void AbortRefused(uint32_t referenced_tag);
+  void SendTaskManagement();
+  void TaskManagementTimedOut();
+  void OnTaskManagementResponse(const ControlPdu& pdu);
+
+  // --- initiator_session_events.cc: what the target says unasked.
+  void OnReject(const ControlPdu& pdu);
+  void RejectCommand(TaskSlot slot, uint8_t reason);
+  void OnAsyncMessage(const ControlPdu& pdu);
+  void OnScsiEvent(Lun lun, absl::Span<const uint8_t> data);
+  void AnswerPing(const NopInPdu& ping);
+  void SendNopOut(uint32_t target_transfer_tag, Lun lun);
+  void SendOwed();
+
+  const InitiatorSessionOptions options_;
+  Datamover* const datamover_;
+  CompletionQueue* const completions_;
+  InitiatorLogin login_;
+  State state_ = State::kLogin;
+  Loss loss_ = Loss::kNone;
+  absl::Status failure_;
+  absl::Duration time2wait_;
+  bool closed_down_ = false;
+
+  absl::Time now_;
+  absl::Time login_deadline_ = absl::InfiniteFuture();
+
+  CommandWindow window_;
+  uint32_t exp_stat_sn_ = 0;
+  uint32_t acknowledged_stat_sn_ = 0;  // The ExpStatSN sent last.
+  bool any_response_ = false;          // StatSN is known.
+  // A reset is on its way: what it covers must not grow (section 11.5.1).
+  bool hold_issue_ = false;
+  InitiatorTaskTable tasks_;
+  uint32_t aborts_wanted_ = 0;
+  uint32_t resets_wanted_ = 0;
+
+  Lane task_management_;
+  Lane general_;  // Pings and texts.
+  Lane logout_;
+  bool ack_wanted_ = false;
+  std::deque<NopInPdu> ping_answers_;  // Waiting for room in the send queue.
+  // The target asked for a logout: by when.
+  bool logout_requested_ = false;
+  absl::Time logout_by_ = absl::InfiniteFuture();
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_SESSION_INITIATOR_SESSION_H_

@@ -1,0 +1,389 @@
+// Pings, texts, task management and logout of an initiator's session.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protocol/session/initiator_session.h"
+#include "protocol/session/initiator_session_test_util.h"
+
+namespace skiff::protocol {
+namespace {
+
+using Function = TaskManagementFunction;
+using Loss = InitiatorSession::Loss;
+using Outcome = scsi::Command::Outcome;
+using State = InitiatorSession::State;
+
+class InitiatorRequestsTest : public InitiatorSessionTest {
+ protected:
+  absl::AnyInvocable<void(absl::Status)> Keep(
+      std::optional<absl::Status>* where) {
+    return [where](absl::Status status) { *where = std::move(status); };
+  }
+  void AnswerTmf(const TaskManagementRequestPdu& request,
+                 uint8_t response = 0) {
+    TaskManagementResponsePdu pdu;
+    pdu.initiator_task_tag = request.initiator_task_tag;
+    pdu.response = response;
+    Deliver(pdu);
+  }
+
+  std::optional<absl::Status> status_;
+  std::optional<absl::Status> second_;
+};
+
+TEST_F(InitiatorRequestsTest, Pings) {
+  LogIn();
+  session_->Ping(Keep(&status_));
+  session_->Ping(Keep(&second_));
+  Advance();
+  const auto ping = Sent<NopOutPdu>();
+  EXPECT_EQ(ping.target_transfer_tag, kReservedTag);
+  EXPECT_TRUE(mover_.controls.empty());  // One at a time.
+  NopInPdu pong;
+  pong.initiator_task_tag = ping.initiator_task_tag;
+  Deliver(pong);
+  EXPECT_FALSE(status_.has_value());
+  Completed();
+  EXPECT_TRUE(status_->ok());
+  Advance();
+  EXPECT_NE(Sent<NopOutPdu>().initiator_task_tag, ping.initiator_task_tag);
+}
+
+TEST_F(InitiatorRequestsTest, PongsOfNobodyEndTheSession) {
+  LogIn();
+  NopInPdu pong;
+  pong.initiator_task_tag = 0x12345;
+  Deliver(pong);
+  ExpectLost(Loss::kProtocol, "unknown Initiator Task Tag");
+}
+
+TEST_F(InitiatorRequestsTest, RequestsAreBounded) {
+  options_.max_requests = 2;
+  LogIn();
+  for (int i = 0; i < 2; ++i) session_->Ping(nullptr);
+  session_->Ping(Keep(&status_));
+  Completed();
+  EXPECT_EQ(status_->code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(InitiatorRequestsTest, RequestsFailWithTheSession) {
+  LogIn();
+  std::optional<absl::StatusOr<std::string>> text;
+  session_->Ping(Keep(&status_));
+  session_->SendText("x", [&](absl::StatusOr<std::string> t) { text = t; });
+  Advance();
+  session_->ConnectionLost(absl::UnavailableError("gone"));
+  Completed();
+  EXPECT_EQ(status_->message(), "gone");
+  EXPECT_EQ(text->status().message(), "gone");
+  session_->Ping(Keep(&second_));
+  Completed();
+  EXPECT_EQ(second_->code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(InitiatorRequestsTest, GathersALongText) {
+  LogIn();
+  std::optional<absl::StatusOr<std::string>> text;
+  session_->SendText("SendTargets=All",
+                     [&](absl::StatusOr<std::string> t) { text = t; });
+  Advance();
+  std::string data;
+  auto request = Sent<TextRequestPdu>(&data);
+  EXPECT_EQ(data, "SendTargets=All");
+  EXPECT_TRUE(request.immediate);
+  EXPECT_TRUE(request.final);
+  EXPECT_EQ(request.target_transfer_tag, kReservedTag);
+
+  TextResponsePdu part;
+  part.initiator_task_tag = request.initiator_task_tag;
+  part.final = false;
+  part.continue_ = true;
+  part.target_transfer_tag = 0x99;
+  part.lun = 7;
+  Deliver(part, "TargetNa");
+  request = Sent<TextRequestPdu>(&data);
+  EXPECT_EQ(data, "");
+  EXPECT_EQ(request.target_transfer_tag, 0x99u);
+  EXPECT_EQ(request.lun, 7u);
+  EXPECT_EQ(request.initiator_task_tag, part.initiator_task_tag);
+  part.continue_ = false;
+  part.target_transfer_tag = 0x9a;
+  Deliver(part, "me=a");
+  EXPECT_EQ(Sent<TextRequestPdu>().target_transfer_tag, 0x9au);
+  part.final = true;
+  part.target_transfer_tag = kReservedTag;
+  Deliver(part, "!");
+  Completed();
+  ASSERT_TRUE(text.has_value() && text->ok());
+  EXPECT_EQ(**text, "TargetName=a!");
+}
+
+TEST_F(InitiatorRequestsTest, AnEndlessTextIsCutOff) {
+  options_.max_text_bytes = 1000;
+  options_.max_text_exchanges = 50;
+  for (const std::string& piece : {std::string(), std::string(100, 'x')}) {
+    LogIn();
+    session_->SendText("x", nullptr);
+    Advance();
+    TextResponsePdu part;
+    part.initiator_task_tag = Sent<TextRequestPdu>().initiator_task_tag;
+    part.final = false;
+    part.continue_ = true;
+    part.target_transfer_tag = 1;
+    for (int i = 0; i < 50 && !session_->ended(); ++i) Deliver(part, piece);
+    ExpectLost(Loss::kProtocol, "a text answer");
+    mover_.controls.clear();
+  }
+}
+
+TEST_F(InitiatorRequestsTest, ATextOfNobodyEndsTheSession) {
+  LogIn();
+  Deliver(TextResponsePdu());
+  ExpectLost(Loss::kProtocol, "");
+  LogIn();
+  session_->Ping(nullptr);
+  Advance();
+  TextResponsePdu text;
+  text.initiator_task_tag = Sent<NopOutPdu>().initiator_task_tag;
+  Deliver(text);
+  ExpectLost(Loss::kProtocol, "Text Response");
+}
+
+TEST_F(InitiatorRequestsTest, AbortTaskConcludesTheTask) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  command->lun = 5;
+  const auto sent = Issue(command);
+  session_->Manage(Function::kAbortTask, 0, command, Keep(&status_));
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  EXPECT_EQ(abort.lun, 5u);
+  EXPECT_EQ(abort.ref_cmd_sn, sent.pdu.cmd_sn);
+  AnswerTmf(abort);
+  EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
+  EXPECT_EQ(command->outcome, Outcome::kAborted);
+  EXPECT_TRUE(status_->ok());
+  // Nobody waits for this task any more.
+  Respond(sent);
+  EXPECT_EQ(session_->state(), State::kLost);
+}
+
+TEST_F(InitiatorRequestsTest, AbortTaskKeepsItsRefCmdSnWhenTheSlotIsReused) {
+  options_.max_commands = 1;
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  const auto sent = Issue(command);
+  session_->Manage(Function::kClearAca, 0, nullptr, nullptr);
+  Advance();
+  session_->Manage(Function::kAbortTask, 0, command, nullptr);
+  Respond(sent);
+  scsi::Command* next = MakeRead(1);
+  Issue(next);
+  AnswerTmf(Sent<TaskManagementRequestPdu>());
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  EXPECT_EQ(abort.ref_cmd_sn, sent.pdu.cmd_sn);
+  AnswerTmf(abort, TaskManagementResponsePdu::kTaskDoesNotExist);
+  EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
+  EXPECT_EQ(next->outcome, Outcome::kPending);
+}
+
+TEST_F(InitiatorRequestsTest, ARefusedAbortLeavesTheCommandAlone) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  const auto sent = Issue(command);
+  session_->Abort(command);
+  Advance();
+  AnswerTmf(Sent<TaskManagementRequestPdu>(),
+            TaskManagementResponsePdu::kRejected);
+  Advance();
+  EXPECT_TRUE(mover_.controls.empty());
+  Respond(sent);
+  EXPECT_EQ(Completed().size(), 1u);
+  EXPECT_EQ(command->outcome, Outcome::kCompleted);
+}
+
+TEST_F(InitiatorRequestsTest, NothingToAbort) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  session_->Abort(command);
+  session_->Manage(Function::kAbortTask, 0, command, Keep(&status_));
+  session_->Manage(Function::kAbortTask, 0, nullptr, Keep(&second_));
+  Completed();
+  EXPECT_EQ(status_->code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(second_->code(), absl::StatusCode::kNotFound);
+  session_->Manage(Function::kTaskReassign, 0, command, Keep(&status_));
+  Completed();
+  EXPECT_EQ(status_->code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(InitiatorRequestsTest, FunctionsConcludeWhatTheyCover) {
+  struct Case {
+    Function function;
+    bool same_lun;
+    bool other_lun;
+  };
+  const Case cases[] = {
+      {Function::kAbortTaskSet, true, false},
+      {Function::kClearTaskSet, true, false},
+      {Function::kLogicalUnitReset, true, false},
+      {Function::kTargetWarmReset, true, true},
+      {Function::kTargetColdReset, true, true},
+      {Function::kClearAca, false, false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(static_cast<int>(c.function));
+    LogIn();
+    scsi::Command* same = MakeRead(1);
+    scsi::Command* other = MakeRead(1);
+    same->lun = 1;
+    other->lun = 2;
+    Issue(same);
+    Issue(other);
+    session_->Manage(c.function, 1, nullptr, Keep(&status_));
+    Advance();
+    const auto request = Sent<TaskManagementRequestPdu>();
+    EXPECT_EQ(request.referenced_task_tag, kReservedTag);
+    const bool has_lun = c.function != Function::kTargetWarmReset &&
+                         c.function != Function::kTargetColdReset;
+    EXPECT_EQ(request.lun, has_lun ? 1u : 0u);
+    // What is issued after the request is not covered by it.
+    scsi::Command* later = nullptr;
+    if (session_->CanIssue()) {
+      later = MakeRead(1);
+      later->lun = 1;
+      Issue(later);
+    }
+    AnswerTmf(request);
+    Completed();
+    EXPECT_TRUE(status_->ok());
+    EXPECT_EQ(same->outcome,
+              c.same_lun ? Outcome::kAborted : Outcome::kPending);
+    EXPECT_EQ(other->outcome,
+              c.other_lun ? Outcome::kAborted : Outcome::kPending);
+    if (later != nullptr) {
+      EXPECT_EQ(later->outcome, Outcome::kPending);
+    }
+  }
+}
+
+TEST_F(InitiatorRequestsTest, StatusIsAcknowledgedWhileTaskManagementWaits) {
+  LogIn();
+  const auto sent = Issue(MakeRead(1));
+  session_->Manage(Function::kAbortTaskSet, 0, nullptr, nullptr);
+  Advance();
+  Sent<TaskManagementRequestPdu>();
+  Respond(sent);
+  Advance();
+  // A target may wait for this before it answers (section 11.6.1).
+  const auto ack = Sent<NopOutPdu>();
+  EXPECT_EQ(ack.initiator_task_tag, kReservedTag);
+  EXPECT_EQ(ack.exp_stat_sn, stat_sn_);
+  Advance();
+  EXPECT_TRUE(mover_.controls.empty());
+}
+
+TEST_F(InitiatorRequestsTest, AnswersToTaskManagementSayWhatHappened) {
+  using Pdu = TaskManagementResponsePdu;
+  const std::pair<uint8_t, absl::StatusCode> cases[] = {
+      {Pdu::kTaskDoesNotExist, absl::StatusCode::kNotFound},
+      {Pdu::kLunDoesNotExist, absl::StatusCode::kNotFound},
+      {Pdu::kNotSupported, absl::StatusCode::kUnimplemented},
+      {Pdu::kAuthorizationFailed, absl::StatusCode::kPermissionDenied},
+      {Pdu::kRejected, absl::StatusCode::kFailedPrecondition},
+  };
+  LogIn();
+  for (const auto& [response, code] : cases) {
+    session_->Manage(Function::kLogicalUnitReset, 1, nullptr, Keep(&status_));
+    Advance();
+    AnswerTmf(Sent<TaskManagementRequestPdu>(), response);
+    Completed();
+    EXPECT_EQ(status_->code(), code);
+  }
+  EXPECT_EQ(session_->state(), State::kFullFeature);
+}
+
+TEST_F(InitiatorRequestsTest, LateAnswersToTaskManagementAreDiscarded) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  Issue(command);
+  session_->Abort(command);
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  AdvanceHearing(options_.task_management_timeout);
+  AnswerTmf(abort);
+  EXPECT_EQ(session_->state(), State::kFullFeature);
+  TaskManagementRequestPdu unknown;
+  unknown.initiator_task_tag = 0x7000;
+  AnswerTmf(unknown);
+  ExpectLost(Loss::kProtocol, "unknown Initiator Task Tag");
+}
+
+TEST_F(InitiatorRequestsTest, LogsOut) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  Issue(command);
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  EXPECT_FALSE(session_->CanIssue());
+  const auto request = Sent<LogoutRequestPdu>();
+  EXPECT_EQ(request.reason, LogoutRequestPdu::kCloseSession);
+  LogoutResponsePdu response;
+  response.initiator_task_tag = request.initiator_task_tag;
+  Deliver(response);
+  EXPECT_EQ(session_->state(), State::kLoggedOut);
+  EXPECT_TRUE(Completed().empty());
+  EXPECT_TRUE(status_->ok());
+  CommandList unfinished;
+  session_->TakeUnfinished(&unfinished);
+  EXPECT_EQ(unfinished.size(), 1u);
+}
+
+TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
+  LogIn();
+  session_->Logout(LogoutRequestPdu::kCloseConnection, 0, Keep(&status_));
+  LogoutResponsePdu response;
+  response.initiator_task_tag = Sent<LogoutRequestPdu>().initiator_task_tag;
+  response.response = LogoutResponsePdu::kCleanupFailed;
+  response.time2wait = 3;
+  Deliver(response);
+  Completed();
+  EXPECT_FALSE(status_->ok());
+  EXPECT_EQ(session_->state(), State::kLoggedOut);
+  EXPECT_EQ(session_->time2wait(), absl::Seconds(3));
+
+  LogIn();
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  AdvanceHearing(options_.logout_timeout);
+  Completed();
+  EXPECT_EQ(status_->code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(session_->state(), State::kLoggedOut);
+  mover_.controls.clear();
+
+  LogIn();
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  session_->ConnectionLost(absl::UnavailableError("closed"));
+  Completed();
+  EXPECT_TRUE(status_->ok());
+  EXPECT_EQ(session_->state(), State::kLoggedOut);
+}
+
+TEST_F(InitiatorRequestsTest, RemovingAConnectionKeepsTheSession) {
+  LogIn();
+  session_->Logout(LogoutRequestPdu::kRemoveForRecovery, 8, Keep(&status_));
+  const auto request = Sent<LogoutRequestPdu>();
+  EXPECT_EQ(request.cid, 8);
+  EXPECT_EQ(request.reason, LogoutRequestPdu::kRemoveForRecovery);
+  LogoutResponsePdu response;
+  response.initiator_task_tag = request.initiator_task_tag;
+  response.response = LogoutResponsePdu::kRecoveryNotSupported;
+  Deliver(response);
+  Completed();
+  EXPECT_EQ(status_->code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(session_->state(), State::kFullFeature);
+}
+
+}  // namespace
+}  // namespace skiff::protocol
