@@ -91,14 +91,14 @@ DecodeResult CheckSnack(const SnackRequestPdu& pdu) {
 
 BhsFrame DecodeFrame(const uint8_t* bhs) {
   const uint32_t lengths = Load32(bhs + 4);
-  BhsFrame frame;
-  frame.opcode = bhs[0] & kOpcodeMask;
-  frame.immediate = (bhs[0] & kImmediateBit) != 0;
-  frame.final = (bhs[1] & kFinalBit) != 0;
-  frame.ahs_bytes = (lengths >> 24) * 4;
-  frame.data_segment_length = lengths & kMaxDataSegmentLength;
-  frame.initiator_task_tag = Load32(bhs + 16);
-  return frame;
+  return BhsFrame{
+      .opcode = static_cast<uint8_t>(bhs[0] & kOpcodeMask),
+      .immediate = (bhs[0] & kImmediateBit) != 0,
+      .final = (bhs[1] & kFinalBit) != 0,
+      .ahs_bytes = (lengths >> 24) * 4,
+      .data_segment_length = lengths & kMaxDataSegmentLength,
+      .initiator_task_tag = Load32(bhs + 16),
+  };
 }
 
 DecodeResult Decode(const uint8_t* bhs, ScsiCommandPdu* pdu) {

@@ -25,7 +25,8 @@ void AppendTarget(const DiscoveredTarget& target, TextWriter* out);
 
 // Reads an answer. What a peer sent is bounded: at most `max_targets` targets
 // with `max_portals` portals each, names of 223 bytes. Keys of no meaning here
-// are skipped; an address before the first name is an error, as are bad names.
+// are skipped; an address before the first name is an error, as are bad names
+// and addresses.
 absl::StatusOr<std::vector<DiscoveredTarget>> ParseTargets(
     absl::Span<const TextPair> pairs, size_t max_targets = 4096,
     size_t max_portals = 64);

@@ -60,5 +60,25 @@ TEST(SendTargetsTest, RefusesBadNamesAndLooseAddresses) {
               HasSubstr("before any TargetName"));
 }
 
+// They are shown to users, and connected to.
+TEST(SendTargetsTest, RefusesBadAddresses) {
+  const std::string name =
+      std::string("TargetName=iqn.2026-11.org.example:a") + '\0';
+  for (const std::string& address :
+       {std::string(), std::string(",1"), std::string("fe80::1,1"),
+        std::string("10.0.0.1:0,1"), std::string("10.0.0.1,"),
+        std::string("10.0.0.1,65536"), std::string("10.0.0.1,1,2"),
+        std::string("\x1b[2J,1"), std::string(300, 'a')}) {
+    EXPECT_FALSE(Parse(name + "TargetAddress=" + address + '\0').ok())
+        << address;
+  }
+  for (const char* address :
+       {"10.0.0.1:3260,1", "[1080::8:800:200C:417A],65", "host.example.com",
+        "computingcenter.example.com,23"}) {
+    EXPECT_TRUE(Parse(name + "TargetAddress=" + address + '\0').ok())
+        << address;
+  }
+}
+
 }  // namespace
 }  // namespace skiff::protocol

@@ -1,0 +1,125 @@
+#include "protocol/negotiation/url.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "protocol/codec/text.h"
+#include "protocol/codec/text_value.h"
+#include "protocol/negotiation/names.h"
+
+namespace skiff::protocol {
+namespace {
+
+constexpr absl::string_view kForm =
+    "iscsi://[user[%password]@]host[:port][/target-name[/lun]]";
+
+absl::Status Bad(absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("not a URL of the form ", kForm, ": ", why));
+}
+
+// Cuts `text` at the first `separator`: what precedes it is returned, what
+// follows it stays. Without one, everything is returned.
+absl::string_view Cut(char separator, absl::string_view* text) {
+  const size_t at = text->find(separator);
+  const absl::string_view head = text->substr(0, at);
+  text->remove_prefix(at == absl::string_view::npos ? text->size() : at + 1);
+  return head;
+}
+
+absl::optional<std::string> PercentDecoded(absl::string_view text) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded.push_back(text[i]);
+      continue;
+    }
+    if (text.size() - i < 3) return absl::nullopt;
+    const absl::optional<uint64_t> byte =
+        ParseNumber(absl::StrCat("0x", text.substr(i + 1, 2)));
+    if (!byte) return absl::nullopt;
+    decoded.push_back(static_cast<char>(*byte));
+    i += 2;
+  }
+  return decoded;
+}
+
+absl::Status ParseUserInfo(absl::string_view text, Url* url) {
+  url->user = std::string(Cut('%', &text));
+  if (url->user.empty()) return Bad("there is no user name before \"@\"");
+  absl::optional<std::string> password = PercentDecoded(text);
+  if (!password) {
+    return Bad(
+        "the password has a \"%\" without two hexadecimal digits; write "
+        "\"%25\" for a \"%\" in it");
+  }
+  url->password = *std::move(password);
+  return absl::OkStatus();
+}
+
+absl::Status ParseTarget(absl::string_view text, Url* url) {
+  const absl::optional<std::string> decoded = PercentDecoded(text);
+  if (!decoded) {
+    return Bad("the target name has a \"%\" without two hexadecimal digits");
+  }
+  absl::StatusOr<std::string> name = NormalizeName(*decoded);
+  if (!name.ok()) return Bad(name.status().message());
+  url->target = *std::move(name);
+  return absl::OkStatus();
+}
+
+absl::Status ParseLun(absl::string_view text, Url* url) {
+  const absl::optional<uint64_t> lun = ParseNumber(text);
+  if (!lun || *lun > kMaxLunNumber) {
+    return Bad(absl::StrCat("the LUN ", Quoted(text),
+                            " is not a number from 0 to ", kMaxLunNumber));
+  }
+  url->lun = static_cast<uint32_t>(*lun);
+  url->has_lun = true;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Url> ParseUrl(absl::string_view text) {
+  Url url;
+  const size_t scheme_end = text.find("://");
+  if (scheme_end == absl::string_view::npos) return Bad("there is no scheme");
+  url.scheme = absl::AsciiStrToLower(text.substr(0, scheme_end));
+  if (url.scheme != "iscsi" && url.scheme != "iser" && url.scheme != "auto") {
+    return Bad(absl::StrCat("the scheme is ", Quoted(url.scheme),
+                            ", not iscsi, iser or auto"));
+  }
+  text.remove_prefix(scheme_end + 3);
+  absl::string_view authority = Cut('/', &text);
+  if (authority.find('@') != absl::string_view::npos) {
+    absl::Status status = ParseUserInfo(Cut('@', &authority), &url);
+    if (!status.ok()) return status;
+  }
+  absl::StatusOr<Portal> portal = ParsePortal(authority);
+  if (!portal.ok()) return Bad(portal.status().message());
+  url.portal = *std::move(portal);
+  if (text.empty()) return url;
+
+  absl::Status status = ParseTarget(Cut('/', &text), &url);
+  if (!status.ok()) return status;
+  if (text.empty()) return url;
+  status = ParseLun(text, &url);
+  if (!status.ok()) return status;
+  return url;
+}
+
+std::string FormatUrl(const Url& url) {
+  std::string text =
+      absl::StrCat(url.scheme, "://", url.user, url.user.empty() ? "" : "@",
+                   FormatPortal(url.portal));
+  if (!url.target.empty()) absl::StrAppend(&text, "/", url.target);
+  if (url.has_lun) absl::StrAppend(&text, "/", url.lun);
+  return text;
+}
+
+}  // namespace skiff::protocol

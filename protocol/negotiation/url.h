@@ -1,0 +1,44 @@
+#ifndef SKIFF_PROTOCOL_NEGOTIATION_URL_H_
+#define SKIFF_PROTOCOL_NEGOTIATION_URL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "protocol/negotiation/portal.h"
+
+namespace skiff::protocol {
+
+// The largest number of flat space addressing (SAM-5 section 4.7.7.3).
+inline constexpr uint32_t kMaxLunNumber = 16383;
+
+// A URL as libiscsi and the tools around it write them:
+//
+//   iscsi://[user[%password]@]host[:port][/target-name[/lun]]
+//
+// The scheme is "iscsi", "iser" or "auto"; what they ask for is the caller's
+// business. Without a target it names a portal, without a LUN a target.
+struct Url {
+  std::string scheme;
+  std::string user;      // Empty: no authentication.
+  std::string password;  // Not for logs.
+  Portal portal;
+  std::string target;  // Normalized (NormalizeName()), or empty.
+  uint32_t lun = 0;    // At most kMaxLunNumber.
+  bool has_lun = false;
+
+  bool operator==(const Url&) const = default;
+};
+
+// Password and target name may be percent-encoded (RFC 3986 section 2.1); the
+// user name may not, since its first "%" starts the password. Errors never
+// show the password.
+absl::StatusOr<Url> ParseUrl(absl::string_view text);
+
+// The URL without the password, for logs.
+std::string FormatUrl(const Url& url);
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_NEGOTIATION_URL_H_
