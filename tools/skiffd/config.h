@@ -1,0 +1,59 @@
+#ifndef SKIFF_TOOLS_SKIFFD_CONFIG_H_
+#define SKIFF_TOOLS_SKIFFD_CONFIG_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "protocol/driver/target_server.h"
+#include "scsi/backend/file_backend.h"
+#include "scsi/backend/ram_backend.h"
+#include "scsi/target/target.h"
+#include "tools/skiffd/parsed_config.h"
+#include "transport/address.h"
+#include "transport/reactor_threads.h"
+#include "transport/registry.h"
+
+namespace skiff::tools::skiffd {
+
+// `where` says where a part was written, for messages about it.
+
+struct LunConfig {
+  std::string where;
+  scsi::LogicalUnitOptions options;
+  std::variant<scsi::RamBackendOptions, scsi::FileBackendOptions> medium;
+};
+
+struct TargetConfig {
+  std::string where;
+  std::string name;
+  std::string alias;
+  std::vector<LunConfig> luns;
+};
+
+struct PortalConfig {
+  std::string where;
+  transport::Address address;
+};
+
+// A configuration that was checked, with every default filled in.
+struct DaemonConfig {
+  protocol::LogLevel log_level = protocol::LogLevel::kInfo;
+  transport::ReactorThreadsOptions reactors;
+  protocol::TargetServerOptions server;
+  absl::Duration shutdown_grace = absl::Seconds(10);
+  std::vector<PortalConfig> portals;
+  std::vector<TargetConfig> targets;
+};
+
+// Checks what was parsed. Each mistake appends a line "WHERE: what is wrong;
+// what to do" to `problems`; the result is usable when there is none. Looks at
+// the files of LUNs, and changes nothing.
+DaemonConfig CheckConfig(const ParsedConfig& parsed,
+                         const transport::Registry& registry,
+                         std::vector<std::string>* problems);
+
+}  // namespace skiff::tools::skiffd
+
+#endif  // SKIFF_TOOLS_SKIFFD_CONFIG_H_

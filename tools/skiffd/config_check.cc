@@ -1,0 +1,240 @@
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/negotiation/keys.h"
+#include "protocol/negotiation/names.h"
+#include "tools/skiffd/checker.h"
+#include "tools/skiffd/config.h"
+#include "tools/skiffd/config.pb.h"
+#include "tools/skiffd/lun_check.h"
+
+namespace skiff::tools::skiffd {
+namespace {
+
+constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kGiB = 1u << 30;
+
+void CheckLogLevel(const Config& config, Checker* checker,
+                   protocol::LogLevel* out) {
+  using protocol::LogLevel;
+  if (!config.has_log_level()) return;
+  for (const auto& [name, level] : {std::pair("error", LogLevel::kError),
+                                    std::pair("warning", LogLevel::kWarning),
+                                    std::pair("info", LogLevel::kInfo),
+                                    std::pair("debug", LogLevel::kDebug)}) {
+    if (absl::EqualsIgnoreCase(config.log_level(), name)) {
+      *out = level;
+      return;
+    }
+  }
+  checker->Problem(config, Config::kLogLevelFieldNumber,
+                   absl::StrCat("'", config.log_level(),
+                                "' is no log level; write error, warning, info "
+                                "or debug"));
+}
+
+void CheckReactors(const Reactors& reactors, Checker* checker,
+                   transport::ReactorThreadsOptions* out) {
+  uint32_t count = 1;
+  checker->Number(reactors, Reactors::kCountFieldNumber, 1,
+                  transport::ReactorThreadsOptions::kMaxCount, &count);
+  out->count = static_cast<int>(count);
+  for (const uint32_t cpu : reactors.cpu()) {
+    out->cpus.push_back(static_cast<int>(cpu));
+  }
+  if (!out->cpus.empty() && out->cpus.size() != count) {
+    checker->Problem(reactors, Reactors::kCpuFieldNumber,
+                     absl::StrCat(out->cpus.size(), " cpu for ", count,
+                                  " reactors; give one for each, or none"),
+                     0);
+  }
+  checker->Spin(reactors, Reactors::kSpinFieldNumber, &out->reactor.spin);
+}
+
+void CheckLimits(const Limits& limits, Checker* checker,
+                 protocol::TargetServerOptions* out) {
+  protocol::TargetServerLimits* to = &out->limits;
+  checker->Number(limits, Limits::kMaxConnectionsFieldNumber, 1, 1000000,
+                  &to->max_connections);
+  checker->Number(limits, Limits::kMaxConnectionsInLoginFieldNumber, 1, 1000000,
+                  &to->max_connections_in_login);
+  checker->Number(limits, Limits::kQueueDepthFieldNumber, 1, 65535,
+                  &to->queue_depth);
+  checker->Size(limits, Limits::kMaxSendQueueFieldNumber, 64 * kKiB, kGiB,
+                &to->max_send_queue_bytes);
+  checker->Duration(limits, Limits::kLoginTimeoutFieldNumber,
+                    &to->login_timeout);
+  checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
+  checker->Duration(limits, Limits::kNopTimeoutFieldNumber, &to->nop_timeout);
+  checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
+  scsi::WorkerOptions* worker = &out->worker;
+  checker->Size(limits, Limits::kBufferSizeFieldNumber, 64 * kKiB, kGiB,
+                &worker->buffer_bytes);
+  checker->Size(limits, Limits::kBufferPoolFieldNumber, 64 * kKiB, 64 * kGiB,
+                &worker->buffer_pool_bytes);
+  if (worker->buffer_pool_bytes < worker->buffer_bytes) {
+    checker->Problem(limits, Limits::kBufferPoolFieldNumber,
+                     "buffer_pool is smaller than one buffer (buffer_size)");
+  }
+}
+
+void CheckDigests(const Negotiation& negotiation, int field,
+                  const google::protobuf::RepeatedPtrField<std::string>& names,
+                  Checker* checker, std::vector<protocol::Digest>* out) {
+  if (names.empty()) return;
+  out->clear();
+  for (int i = 0; i < names.size(); ++i) {
+    if (absl::EqualsIgnoreCase(names[i], "None")) {
+      out->push_back(protocol::Digest::kNone);
+    } else if (absl::EqualsIgnoreCase(names[i], "CRC32C")) {
+      out->push_back(protocol::Digest::kCrc32c);
+    } else {
+      checker->Problem(
+          negotiation, field,
+          absl::StrCat("'", names[i], "' is no digest; write None or CRC32C"),
+          i);
+    }
+  }
+}
+
+void CheckNegotiation(const Negotiation& n, Checker* checker,
+                      protocol::Offer* out) {
+  constexpr uint64_t kMax = (1u << 24) - 1;  // RFC 7143 section 13.
+  CheckDigests(n, Negotiation::kHeaderDigestFieldNumber, n.header_digest(),
+               checker, &out->header_digest);
+  CheckDigests(n, Negotiation::kDataDigestFieldNumber, n.data_digest(), checker,
+               &out->data_digest);
+  checker->Bool(n, Negotiation::kInitialR2TFieldNumber, &out->initial_r2t);
+  checker->Bool(n, Negotiation::kImmediateDataFieldNumber,
+                &out->immediate_data);
+  checker->Size(n, Negotiation::kMaxRecvDataSegmentLengthFieldNumber, 512, kMax,
+                &out->max_recv_data_segment_length);
+  checker->Size(n, Negotiation::kMaxBurstLengthFieldNumber, 512, kMax,
+                &out->max_burst_length);
+  checker->Size(n, Negotiation::kFirstBurstLengthFieldNumber, 512, kMax,
+                &out->first_burst_length);
+  checker->Number(n, Negotiation::kDefaultTime2WaitFieldNumber, 0, 3600,
+                  &out->default_time2wait);
+  checker->Number(n, Negotiation::kDefaultTime2RetainFieldNumber, 0, 3600,
+                  &out->default_time2retain);
+  checker->Number(n, Negotiation::kMaxOutstandingR2TFieldNumber, 1, 65535,
+                  &out->max_outstanding_r2t);
+  checker->Bool(n, Negotiation::kDataPduInOrderFieldNumber,
+                &out->data_pdu_in_order);
+  checker->Bool(n, Negotiation::kDataSequenceInOrderFieldNumber,
+                &out->data_sequence_in_order);
+  if (const absl::Status status = protocol::Validate(*out); !status.ok()) {
+    checker->Problem(n, 0, status.message());
+  }
+}
+
+void CheckTransport(const Transport& transport, Checker* checker,
+                    protocol::TargetServerOptions* out) {
+  uint32_t backlog = static_cast<uint32_t>(out->listen.backlog);
+  checker->Number(transport, Transport::kBacklogFieldNumber, 1, 65535,
+                  &backlog);
+  out->listen.backlog = static_cast<int>(backlog);
+  checker->Duration(transport, Transport::kKeepaliveIdleFieldNumber,
+                    &out->accept.keepalive_idle);
+  checker->Duration(transport, Transport::kKeepaliveIntervalFieldNumber,
+                    &out->accept.keepalive_interval);
+  uint32_t probes = static_cast<uint32_t>(out->accept.keepalive_probes);
+  checker->Number(transport, Transport::kKeepaliveProbesFieldNumber, 1, 127,
+                  &probes);
+  out->accept.keepalive_probes = static_cast<int>(probes);
+  checker->Duration(transport, Transport::kUserTimeoutFieldNumber,
+                    &out->accept.user_timeout);
+}
+
+void CheckPortals(const Config& config, const transport::Registry& registry,
+                  Checker* checker, std::vector<PortalConfig>* out) {
+  std::vector<std::string> portals(config.portal().begin(),
+                                   config.portal().end());
+  if (portals.empty()) portals.push_back(kDefaultPortal);
+  for (int i = 0; i < static_cast<int>(portals.size()); ++i) {
+    const absl::StatusOr<transport::Address> address =
+        transport::Address::Parse(portals[i]);
+    absl::Status status = address.status();
+    if (status.ok()) status = registry.Find(address->scheme).status();
+    if (!status.ok()) {
+      checker->Problem(config, Config::kPortalFieldNumber, status.message(), i);
+      continue;
+    }
+    for (const PortalConfig& other : *out) {
+      if (other.address == *address && address->port != 0) {
+        checker->Problem(
+            config, Config::kPortalFieldNumber,
+            absl::StrCat(address->ToString(), " is listened on twice"), i);
+      }
+    }
+    out->push_back({address->ToString(), *address});
+  }
+}
+
+void CheckTargets(const Config& config, Checker* checker,
+                  std::vector<TargetConfig>* out) {
+  if (config.target().empty()) {
+    checker->Problem(config, 0,
+                     "there is no target; add at least one, with a name and a "
+                     "LUN");
+  }
+  LunChecker luns(checker);
+  std::map<std::string, std::string> names;
+  for (const Target& target : config.target()) {
+    TargetConfig to;
+    to.where = checker->Where(target);
+    const absl::StatusOr<std::string> name =
+        protocol::NormalizeName(target.name());
+    if (!name.ok()) {
+      checker->Problem(target, Target::kNameFieldNumber,
+                       name.status().message());
+    } else {
+      to.name = *name;
+      const auto [other, fresh] = names.emplace(*name, to.where);
+      if (!fresh) {
+        checker->Problem(target, Target::kNameFieldNumber,
+                         absl::StrCat("target ", *name,
+                                      " is defined already by ", other->second,
+                                      "; give each target a name of its own"));
+      }
+    }
+    checker->Text(target, Target::kAliasFieldNumber, 255, &to.alias);
+    to.luns = luns.Check(target);
+    if (to.luns.empty()) {
+      checker->Problem(target, 0,
+                       absl::StrCat("target ", target.name(),
+                                    " has no LUN; add at least one"));
+    }
+    out->push_back(std::move(to));
+  }
+}
+
+}  // namespace
+
+DaemonConfig CheckConfig(const ParsedConfig& parsed,
+                         const transport::Registry& registry,
+                         std::vector<std::string>* problems) {
+  const Config& config = *parsed.config;
+  Checker checker(&parsed.locations, problems);
+  DaemonConfig out;
+  CheckLogLevel(config, &checker, &out.log_level);
+  out.reactors.name = "skiffd";
+  CheckReactors(config.reactors(), &checker, &out.reactors);
+  CheckLimits(config.limits(), &checker, &out.server);
+  CheckNegotiation(config.negotiation(), &checker, &out.server.offer);
+  CheckTransport(config.transport(), &checker, &out.server);
+  checker.Duration(config, Config::kShutdownGraceFieldNumber,
+                   &out.shutdown_grace);
+  CheckPortals(config, registry, &checker, &out.portals);
+  CheckTargets(config, &checker, &out.targets);
+  return out;
+}
+
+}  // namespace skiff::tools::skiffd

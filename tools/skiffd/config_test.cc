@@ -1,0 +1,513 @@
+#include "tools/skiffd/config.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/common/read_file.h"
+#include "tools/skiffd/config.pb.h"
+#include "tools/skiffd/flags.h"
+#include "transport/tcp/tcp_backend.h"
+
+namespace skiff::tools::skiffd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() {
+    EXPECT_TRUE(registry_.Add(transport::MakeTcpBackend()).ok());
+    directory_ = ::testing::TempDir() + "/config_test.XXXXXX";
+    EXPECT_NE(mkdtemp(directory_.data()), nullptr);
+  }
+
+  std::string MakeFile(const std::string& name, size_t size) const {
+    const std::string path = directory_ + "/" + name;
+    std::ofstream(path) << std::string(size, '\0');
+    return path;
+  }
+
+  // The problems of a file that is called "f", with the test's directory
+  // written as "DIR".
+  std::vector<std::string> Problems(const std::string& text) {
+    std::vector<std::string> problems;
+    const ParsedConfig parsed = ParseConfigText(
+        absl::StrReplaceAll(text, {{"DIR", directory_}}), "f", &problems);
+    if (problems.empty()) config_ = CheckConfig(parsed, registry_, &problems);
+    return Tidy(std::move(problems));
+  }
+
+  std::vector<std::string> QuickProblems(const std::vector<QuickFlag>& quick) {
+    Flags flags;
+    flags.quick = quick;
+    for (QuickFlag& flag : flags.quick) {
+      flag.value = absl::StrReplaceAll(flag.value, {{"DIR", directory_}});
+    }
+    return FlagProblems(flags);
+  }
+
+  std::vector<std::string> FlagProblems(const Flags& flags) {
+    std::vector<std::string> problems;
+    const ParsedConfig parsed = ReadConfig(flags, &problems);
+    if (problems.empty()) config_ = CheckConfig(parsed, registry_, &problems);
+    return Tidy(std::move(problems));
+  }
+
+  std::vector<std::string> Tidy(std::vector<std::string> problems) const {
+    for (std::string& problem : problems) {
+      problem = absl::StrReplaceAll(problem, {{directory_, "DIR"}});
+    }
+    return problems;
+  }
+
+  transport::Registry registry_;
+  std::string directory_;
+  DaemonConfig config_;
+};
+
+// Wraps a LUN that is not the point of a case.
+std::string InTarget(const std::string& lun) {
+  return absl::StrCat("target {\n name: \"iqn.2026-11.com.example:a\"\n", lun,
+                      "\n}\n");
+}
+
+constexpr char kGoodTarget[] =
+    "target { name: \"iqn.2026-11.com.example:a\" lun { ram { size: \"1MiB\" } "
+    "} }\n";
+
+struct BadConfig {
+  const char* name;
+  std::string text;
+  std::string problem;
+};
+
+std::vector<BadConfig> BadConfigs() {
+  const std::string target = kGoodTarget;
+  return {
+      // What the parser finds.
+      {"UnknownField", "portals: \"x\"\n",
+       "f:1:8: there is no 'portals' here; known are log_level, reactors, "
+       "limits, negotiation, transport, shutdown_grace, portal, target"},
+      {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
+       "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
+       "read_only, serial, vendor, product, revision, max_transfer, "
+       "max_tasks"},
+      {"TwiceGiven", "log_level: \"info\"\nlog_level: \"debug\"\n",
+       "f:2:10: Non-repeated field \"log_level\" is specified multiple times"},
+      {"WrongType", "reactors { count: \"two\" }\n",
+       "f:1:19: Expected integer, got: \"two\""},
+      {"BothMedia", InTarget("lun { ram { size: \"1MiB\" } file {} }"),
+       "f:3:33: Field \"file\" is specified along with field \"ram\", another "
+       "member of oneof \"medium\""},
+      {"NotClosed", "target {\n", "f:2:1: Expected identifier, got: "},
+
+      // Targets.
+      {"NoTarget", "log_level: \"info\"\n",
+       "f: there is no target; add at least one, with a name and a LUN"},
+      {"DuplicateTarget", target + target,
+       "f:2: target iqn.2026-11.com.example:a is defined already by f:1; give "
+       "each target a name of its own"},
+      {"DuplicateTargetInCapitals",
+       target + "target { name: \"iqn.2026-11.com.EXAMPLE:a\"\n"
+                " lun { ram { size: \"1MiB\" } } }\n",
+       "f:2: target iqn.2026-11.com.example:a is defined already by f:1; give "
+       "each target a name of its own"},
+      {"NoLun", "target { name: \"iqn.2026-11.com.example:a\" }\n",
+       "f:1: target iqn.2026-11.com.example:a has no LUN; add at least one"},
+      {"BadAlias",
+       "target {\n alias: \"a\\nb\"\n name: \"iqn.2026-11.com.example:a\"\n"
+       " lun { ram { size: \"1MiB\" } }\n}\n",
+       "f:2: alias must be 1 to 255 printable ASCII characters; leave it out "
+       "for the default"},
+
+      // LUNs.
+      {"NoMedium", InTarget(" lun { }"),
+       "f:3: this LUN has no medium; add ram { size: \"1GiB\" } or file { "
+       "path: \"/path\" }"},
+      {"DuplicateLun",
+       InTarget(" lun { ram { size: \"1MiB\" } }\n"
+                " lun {\n  lun: 0\n  ram { size: \"1MiB\" }\n }"),
+       "f:5: LUN 0 is taken by f:3; give each LUN of a target a number of its "
+       "own"},
+      {"LunTooLarge", InTarget(" lun { lun: 16384 ram { size: \"1MiB\" } }"),
+       "f:3: lun is 16384; it can be 0 to 16383"},
+      {"BadBlockSize",
+       InTarget(" lun { block_size: 520 ram { size: \"1MiB\" } }"),
+       "f:3: block_size is 520; it can be 512 or 4096"},
+      {"LongVendor",
+       InTarget(" lun { vendor: \"TOO LONG.\" ram { size: \"1MiB\" } }"),
+       "f:3: vendor must be 1 to 8 printable ASCII characters; leave it out "
+       "for the default"},
+      {"SmallMaxTransfer",
+       InTarget(" lun { max_transfer: \"512\" ram { size: \"1MiB\" } }"),
+       "f:3: max_transfer is 512 B; it can be 64 KiB to 1 GiB"},
+
+      // Media.
+      {"RamWithoutSize", InTarget(" lun { ram { } }"),
+       "f:3: ram needs its size, such as size: \"1GiB\""},
+      {"NoSize", InTarget(" lun { ram { size: \"large\" } }"),
+       "f:3: size: 'large' is not a size: write a whole number of bytes, or "
+       "one with KiB, MiB, GiB, TiB or PiB (4k and 4KiB are 4096 bytes, 4KB "
+       "are 4000)"},
+      {"OddSize",
+       InTarget(" lun {\n  block_size: 4096\n  ram {\n   size: \"4608\"\n  }\n "
+                "}"),
+       "f:6: the size, 4608 bytes, is not a multiple of the block size, 4096; "
+       "change one of them"},
+      {"FileWithoutPath", InTarget(" lun { file { size: \"1MiB\" } }"),
+       "f:3: file needs its path"},
+      {"MissingFile", InTarget(" lun { file {\n  path: \"DIR/none\" } }"),
+       "f:4: DIR/none does not exist; correct the path, or give a size to have "
+       "it created"},
+      {"MissingReadOnlyFile",
+       InTarget(
+           " lun { read_only: true file { path: \"DIR/none\" size: \"1M\" } }"),
+       "f:3: DIR/none does not exist; a read_only LUN needs a file that does"},
+      {"MissingDirectory",
+       InTarget(" lun { file { path: \"DIR/no/disk\" size: \"1MiB\" } }"),
+       "f:3: cannot create DIR/no/disk: directory DIR/no: No such file or "
+       "directory"},
+      {"FileIsADirectory", InTarget(" lun { file { path: \"DIR\" } }"),
+       "f:3: DIR is neither a regular file nor a block device"},
+      {"EmptyFile", InTarget(" lun { file { path: \"DIR/empty\" } }"),
+       "f:3: DIR/empty is empty; remove it and give a size to have it created"},
+      {"OddFile", InTarget(" lun { file { path: \"DIR/odd\" } }"),
+       "f:3: DIR/odd: the size, 1000 bytes, is not a multiple of the block "
+       "size, 512; extend the file with truncate(1)"},
+      {"OtherFileSize",
+       InTarget(" lun { file { path: \"DIR/disk\" size: \"8KiB\" } }"),
+       "f:3: DIR/disk has 4096 bytes, not 8192; leave the size out to serve it "
+       "as it is"},
+      {"SharedFile",
+       InTarget(" lun { file { path: \"DIR/disk\" } }\n"
+                " lun { file { path: \"DIR/./disk\" } read_only: true }"),
+       "f:4: DIR/./disk is served already by f:3; two LUNs may share a file "
+       "only when both are read_only"},
+      {"SharedMissingFile",
+       InTarget(" lun { file { path: \"DIR/new\" size: \"1M\" } }\n"
+                " lun { file { path: \"DIR/new\" size: \"1M\" } }"),
+       "f:4: DIR/new is served already by f:3; two LUNs may share a file only "
+       "when both are read_only"},
+
+      // Portals.
+      {"BadScheme", target + "portal: \"rfc1149://pigeon\"\n",
+       "f:2: no transport backend for scheme \"rfc1149\"; this program has: "
+       "tcp"},
+      {"PortalTwice",
+       target + "portal: \"tcp://[::1]\"\nportal: \"tcp://[::1]:3260\"\n",
+       "f:3: tcp://[::1]:3260 is listened on twice"},
+
+      // Numbers, durations.
+      {"BadLogLevel", "log_level: \"loud\"\n" + target,
+       "f:1: 'loud' is no log level; write error, warning, info or debug"},
+      {"BadDigest",
+       target + "negotiation {\n data_digest: \"None\"\n data_digest: "
+                "\"MD5\"\n}\n",
+       "f:4: 'MD5' is no digest; write None or CRC32C"},
+      {"NoReactors", target + "reactors {\n  count: 0\n}\n",
+       "f:3: count is 0; it can be 1 to 1024"},
+      {"CpusDoNotMatch", target + "reactors {\n count: 2\n cpu: 1\n}\n",
+       "f:4: 1 cpu for 2 reactors; give one for each, or none"},
+      {"BadSpin", target + "reactors { spin: \"often\" }\n",
+       "f:2: spin: 'often' does not say how long to poll before sleeping: "
+       "write never, always, or a duration such as 50us"},
+      {"BadDuration", target + "limits { login_timeout: \"15\" }\n",
+       "f:2: login_timeout: '15' is not a duration: write a number with its "
+       "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
+      {"SmallPool",
+       target + "limits {\n buffer_size: \"2MiB\"\n buffer_pool: \"1MiB\"\n}\n",
+       "f:4: buffer_pool is smaller than one buffer (buffer_size)"},
+      {"QueueDepth", target + "limits { queue_depth: 65536 }\n",
+       "f:2: queue_depth is 65536; it can be 1 to 65535"},
+      {"Backlog", target + "transport { backlog: 0 }\n",
+       "f:2: backlog is 0; it can be 1 to 65535"},
+      {"BurstTooLarge",
+       target + "negotiation { max_burst_length: \"16MiB\" }\n",
+       "f:2: max_burst_length is 16 MiB; it can be 512 B to 16.0 MiB"},
+  };
+}
+
+TEST_F(ConfigTest, ExplainsEachMistake) {
+  MakeFile("disk", 4096);
+  MakeFile("empty", 0);
+  MakeFile("odd", 1000);
+  for (const BadConfig& c : BadConfigs()) {
+    EXPECT_THAT(Problems(c.text), ElementsAre(c.problem)) << c.name;
+  }
+}
+
+TEST_F(ConfigTest, ReportsAllMistakesAtOnce) {
+  EXPECT_THAT(Problems("portal: \"tcp://[::1\"\n"
+                       "limits { queue_depth: 0 }\n"
+                       "target { name: \"disk\" lun { } }\n"),
+              ::testing::SizeIs(4));
+}
+
+TEST_F(ConfigTest, RefusesBadNamesWhereTheyAreWritten) {
+  const std::vector<std::string> problems = Problems(
+      "target {\n  name: \"my disk\"\n"
+      "  lun { ram { size: \"1MiB\" } }\n}\n");
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0], ::testing::StartsWith("f:2: "));
+  EXPECT_THAT(problems[0], ::testing::HasSubstr("my disk"));
+}
+
+TEST_F(ConfigTest, RefusesOffersThatContradictThemselves) {
+  const std::vector<std::string> problems =
+      Problems(absl::StrCat(kGoodTarget,
+                            "negotiation {\n  max_burst_length: \"64KiB\"\n"
+                            "  first_burst_length: \"128KiB\"\n}\n"));
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0], ::testing::StartsWith("f:2: "));
+}
+
+TEST_F(ConfigTest, FillsInDefaults) {
+  ASSERT_THAT(Problems(kGoodTarget), IsEmpty());
+  EXPECT_EQ(config_.log_level, protocol::LogLevel::kInfo);
+  EXPECT_EQ(config_.reactors.count, 1);
+  EXPECT_EQ(config_.reactors.reactor.spin, absl::ZeroDuration());
+  ASSERT_EQ(config_.portals.size(), 1u);
+  EXPECT_EQ(config_.portals[0].address.ToString(), "tcp://127.0.0.1:3260");
+  ASSERT_EQ(config_.targets.size(), 1u);
+  ASSERT_EQ(config_.targets[0].luns.size(), 1u);
+  const LunConfig& lun = config_.targets[0].luns[0];
+  EXPECT_EQ(lun.options.lun, 0u);
+  EXPECT_EQ(lun.options.vendor, "SKIFF");
+  const auto& ram = std::get<scsi::RamBackendOptions>(lun.medium);
+  EXPECT_EQ(ram.size_bytes, 1u << 20);
+  EXPECT_EQ(ram.block_size, 512u);
+  EXPECT_FALSE(ram.read_only);
+}
+
+TEST_F(ConfigTest, TakesWhatIsSet) {
+  const std::string path = MakeFile("disk", 8192);
+  ASSERT_THAT(
+      Problems("log_level: \"DEBUG\"\n"
+               "portal: \"tcp://[::]:0\"\n"
+               "shutdown_grace: \"2s\"\n"
+               "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
+               "limits { queue_depth: 32 nop_interval: \"1s\" buffer_pool: "
+               "\"8MiB\" }\n"
+               "transport { backlog: 5 user_timeout: \"9s\" }\n"
+               "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
+               "max_recv_data_segment_length: \"8k\" }\n"
+               "target { name: \"iqn.2026-11.com.example:a\"\n"
+               "  alias: \"A\"\n"
+               "  lun { lun: 5 serial: \"S\" file { path: \"DIR/disk\" "
+               "direct: true queue_depth: 7 } block_size: 4096 read_only: "
+               "true }\n"
+               "  lun { ram { size: \"1MiB\" } }\n"
+               "}\n"),
+      IsEmpty());
+  EXPECT_EQ(config_.log_level, protocol::LogLevel::kDebug);
+  EXPECT_EQ(config_.shutdown_grace, absl::Seconds(2));
+  EXPECT_EQ(config_.reactors.count, 2);
+  EXPECT_THAT(config_.reactors.cpus, ElementsAre(0, 1));
+  EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));
+  EXPECT_EQ(config_.server.limits.queue_depth, 32u);
+  EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
+  EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
+  EXPECT_EQ(config_.server.listen.backlog, 5);
+  EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
+  EXPECT_THAT(config_.server.offer.header_digest,
+              ElementsAre(protocol::Digest::kCrc32c));
+  EXPECT_TRUE(config_.server.offer.initial_r2t);
+  EXPECT_EQ(config_.server.offer.max_recv_data_segment_length, 8192u);
+  ASSERT_EQ(config_.targets.size(), 1u);
+  EXPECT_EQ(config_.targets[0].alias, "A");
+  ASSERT_EQ(config_.targets[0].luns.size(), 2u);
+  const LunConfig& lun = config_.targets[0].luns[0];
+  EXPECT_EQ(lun.where, "f:10");
+  EXPECT_EQ(lun.options.lun, 5u);
+  EXPECT_EQ(lun.options.serial, "S");
+  const auto& file = std::get<scsi::FileBackendOptions>(lun.medium);
+  EXPECT_EQ(file.path, path);
+  EXPECT_EQ(file.size_bytes, 0u);
+  EXPECT_EQ(file.block_size, 4096u);
+  EXPECT_EQ(file.queue_depth, 7u);
+  EXPECT_TRUE(file.direct);
+  EXPECT_TRUE(file.read_only);
+  EXPECT_EQ(config_.targets[0].luns[1].options.lun, 6u);
+}
+
+TEST_F(ConfigTest, TwoReadersMayShareAFile) {
+  MakeFile("disk", 4096);
+  EXPECT_THAT(
+      Problems(InTarget(" lun { file { path: \"DIR/disk\" } read_only: true }\n"
+                        " lun { file { path: \"DIR/disk\" } read_only: true "
+                        "}")),
+      IsEmpty());
+}
+
+TEST_F(ConfigTest, ChecksWithoutCreatingFiles) {
+  ASSERT_THAT(Problems(InTarget(" lun { file { path: \"DIR/new\" size: \"1M\" "
+                                "} }")),
+              IsEmpty());
+  EXPECT_NE(access((directory_ + "/new").c_str(), F_OK), 0);
+}
+
+TEST_F(ConfigTest, AcceptsTheExample) {
+  Flags flags;
+  flags.config_file = "tools/skiffd/example.conf";
+  EXPECT_THAT(FlagProblems(flags), IsEmpty());
+  EXPECT_EQ(config_.targets.size(), 2u);
+  EXPECT_EQ(config_.portals.size(), 2u);
+}
+
+TEST_F(ConfigTest, SaysWhichFileCannotBeRead) {
+  Flags flags;
+  flags.config_file = "no/such/file";
+  EXPECT_THAT(FlagProblems(flags),
+              ElementsAre("cannot read the configuration: no/such/file: No "
+                          "such file or directory"));
+}
+
+TEST_F(ConfigTest, FlagsWinOverTheFile) {
+  const std::string path = directory_ + "/conf";
+  std::ofstream(path) << kGoodTarget
+                      << "log_level: \"error\" reactors { count: 5 }\n";
+  Flags flags;
+  flags.config_file = path;
+  flags.reactors = 3;
+  flags.spin = "always";
+  flags.queue_depth = 9;
+  flags.log_level = "debug";
+  ASSERT_THAT(FlagProblems(flags), IsEmpty());
+  EXPECT_EQ(config_.reactors.count, 3);
+  EXPECT_EQ(config_.reactors.reactor.spin, absl::InfiniteDuration());
+  EXPECT_EQ(config_.server.limits.queue_depth, 9u);
+  EXPECT_EQ(config_.log_level, protocol::LogLevel::kDebug);
+
+  flags.reactors = 0;
+  flags.queue_depth = 0;
+  flags.spin = "x";
+  EXPECT_THAT(FlagProblems(flags),
+              ElementsAre("--reactors: count is 0; it can be 1 to 1024",
+                          "--spin: spin: 'x' does not say how long to poll "
+                          "before sleeping: write never, always, or a duration "
+                          "such as 50us",
+                          "--queue-depth: queue_depth is 0; it can be 1 to "
+                          "65535"));
+  flags = {};
+  flags.config_file = path;
+  flags.log_level = "loud";
+  EXPECT_THAT(FlagProblems(flags),
+              ElementsAre("--log-level: 'loud' is no log level; write error, "
+                          "warning, info or debug"));
+}
+
+TEST_F(ConfigTest, QuickFormGivesLunsToTheTargetBefore) {
+  Flags flags;
+  const char* const argv[] = {"skiffd",   "--lun=ram:1MiB",
+                              "--listen", "tcp://127.0.0.1:0",
+                              "--target", "iqn.2026-11.com.example:a"};
+  ASSERT_EQ(ParseFlags(6, argv, &flags), std::nullopt);
+  EXPECT_THAT(FlagProblems(flags),
+              ElementsAre("--lun 'ram:1MiB': comes before any --target; a "
+                          "--lun belongs to the --target before it"));
+
+  flags = {};
+  const char* const good[] = {
+      "skiffd",
+      "--target",
+      "iqn.2026-11.com.example:a",
+      "--lun",
+      "ram:1MiB",
+      "--lun=ram:2MiB,block_size=4096,lun=9,vendor=V",
+      "--listen",
+      "tcp://127.0.0.1:0",
+      "--target",
+      "iqn.2026-11.com.example:b",
+      "--lun",
+      "ram:3MiB,read_only,serial=X,product=P,revision=R"};
+  ASSERT_EQ(ParseFlags(12, good, &flags), std::nullopt);
+  ASSERT_THAT(FlagProblems(flags), IsEmpty());
+  ASSERT_EQ(config_.targets.size(), 2u);
+  ASSERT_EQ(config_.targets[0].luns.size(), 2u);
+  EXPECT_EQ(config_.targets[0].luns[1].options.lun, 9u);
+  EXPECT_EQ(config_.targets[0].luns[1].options.vendor, "V");
+  ASSERT_EQ(config_.targets[1].luns.size(), 1u);
+  const LunConfig& last = config_.targets[1].luns[0];
+  EXPECT_EQ(last.options.serial, "X");
+  EXPECT_EQ(last.options.product, "P");
+  EXPECT_EQ(last.options.revision, "R");
+  EXPECT_EQ(std::get<scsi::RamBackendOptions>(last.medium).size_bytes,
+            3u << 20);
+  EXPECT_TRUE(std::get<scsi::RamBackendOptions>(last.medium).read_only);
+}
+
+TEST_F(ConfigTest, QuickFormServesFiles) {
+  ASSERT_THAT(
+      QuickProblems({{QuickFlag::Kind::kTarget, "iqn.2026-11.com.example:a"},
+                     {QuickFlag::Kind::kLun,
+                      "file:DIR/new,size=1MiB,direct,block_size=4096"}}),
+      IsEmpty());
+  const auto& file =
+      std::get<scsi::FileBackendOptions>(config_.targets[0].luns[0].medium);
+  EXPECT_EQ(file.path, directory_ + "/new");
+  EXPECT_EQ(file.size_bytes, 1u << 20);
+  EXPECT_TRUE(file.direct);
+}
+
+TEST_F(ConfigTest, QuickFormExplainsEachMistake) {
+  const std::string syntax =
+      "write ram:SIZE or file:PATH, then perhaps ,size=SIZE "
+      ",block_size=512|4096 ,read_only ,direct ,lun=N ,serial=TEXT "
+      ",vendor=TEXT ,product=TEXT ,revision=TEXT";
+  const struct {
+    std::string lun;
+    std::string problem;
+  } cases[] = {
+      {"1GiB", syntax},
+      {"ram:", syntax},
+      {"tape:x", "'tape' is no kind of medium; " + syntax},
+      {"ram:1GiB,direct", "direct is for file: only"},
+      {"ram:1GiB,size=2GiB", "size= is for file: only; write ram:SIZE"},
+      {"ram:1GiB,fast", "'fast' is no option; " + syntax},
+      {"ram:1GiB,speed=9", "'speed' is no option; " + syntax},
+      {"ram:1GiB,lun=x", "lun=x is not a number"},
+      {"ram:1GiB,lun=20000", "lun is 20000; it can be 0 to 16383"},
+      {"file:DIR/none",
+       "DIR/none does not exist; correct the path, or give a "
+       "size to have it created"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(
+        QuickProblems({{QuickFlag::Kind::kTarget, "iqn.2026-11.com.example:a"},
+                       {QuickFlag::Kind::kLun, c.lun}}),
+        ElementsAre(absl::StrCat("--lun '", c.lun, "': ", c.problem)));
+  }
+  EXPECT_THAT(
+      QuickProblems({{QuickFlag::Kind::kListen, "tcp://:x"},
+                     {QuickFlag::Kind::kTarget, "iqn.2026-11.com.example:a"},
+                     {QuickFlag::Kind::kLun, "ram:1MiB"}}),
+      ElementsAre(::testing::StartsWith("--listen 'tcp://:x': ")));
+  EXPECT_THAT(QuickProblems({}),
+              ElementsAre("command line: there is no target; add at least "
+                          "one, with a name and a LUN"));
+}
+
+TEST(ParseFlagsTest, TellsUsageFromHelp) {
+  Flags flags;
+  const char* const help[] = {"skiffd", "--help"};
+  EXPECT_EQ(ParseFlags(2, help, &flags), kExitOk);
+  const char* const unknown[] = {"skiffd", "--lunn", "x"};
+  EXPECT_EQ(ParseFlags(3, unknown, &flags), kExitUsage);
+  const char* const both[] = {"skiffd", "--config", "f", "--lun", "ram:1"};
+  EXPECT_EQ(ParseFlags(5, both, &flags), kExitUsage);
+}
+
+}  // namespace
+}  // namespace skiff::tools::skiffd

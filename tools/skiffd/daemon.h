@@ -1,0 +1,63 @@
+#ifndef SKIFF_TOOLS_SKIFFD_DAEMON_H_
+#define SKIFF_TOOLS_SKIFFD_DAEMON_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protocol/driver/target_server.h"
+#include "scsi/target/target.h"
+#include "tools/skiffd/config.h"
+#include "transport/address.h"
+#include "transport/reactor_threads.h"
+#include "transport/registry.h"
+
+namespace skiff::tools::skiffd {
+
+// What a configuration describes, running on threads of its own. Used from one
+// thread.
+class Daemon {
+ public:
+  // Opens the media, starts the reactors and listens. Errors start with where
+  // the part at fault was configured. `registry` must outlive the daemon.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(
+      const DaemonConfig& config, const transport::Registry& registry);
+
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+  // Ends at once if Shutdown() was not called; otherwise only after it called
+  // back.
+  ~Daemon();
+
+  // One line for whoever waits for it: "ready portal=URI ... target=NAME ...",
+  // with the ports that were really bound.
+  std::string ReadyLine() const;
+
+  // TargetServer::Shutdown; `done` runs on a thread of the daemon.
+  void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
+  // Writes a table of the sessions to standard error, soon.
+  void PrintSessions();
+
+ private:
+  Daemon() = default;
+  absl::Status AddTarget(const TargetConfig& config);
+
+  // Destroyed from the last to the first: the server before its reactors.
+  std::unique_ptr<transport::ReactorThreads> threads_;
+  protocol::LogSink log_;
+  std::vector<std::string> target_names_;
+  std::unique_ptr<protocol::TargetServer> server_;
+  bool shut_down_ = false;
+  std::vector<transport::Address> portals_;
+};
+
+// The sessions as lines of a table, headings first.
+std::vector<std::string> SessionTable(
+    const std::vector<protocol::SessionInfo>& sessions);
+
+}  // namespace skiff::tools::skiffd
+
+#endif  // SKIFF_TOOLS_SKIFFD_DAEMON_H_

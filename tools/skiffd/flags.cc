@@ -1,0 +1,90 @@
+#include "tools/skiffd/flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace skiff::tools::skiffd {
+namespace {
+
+constexpr char kFooter[] = R"(
+The quick form describes targets by flags. Order counts: each --lun belongs to
+the --target before it, and LUNs are numbered from 0.
+
+  skiffd --listen tcp://127.0.0.1:3260 \
+    --target iqn.2026-11.com.example:disks --lun ram:1GiB \
+    --lun file:/srv/disk.img,size=10GiB,block_size=4096,direct
+
+Signals: SIGTERM, SIGINT, SIGHUP end gracefully, a second one at once;
+SIGUSR1 prints the sessions to standard error.
+Exit codes: 0 ended gracefully, 1 could not start, 2 bad flags or
+configuration, 3 a second signal cut the end short.)";
+
+}  // namespace
+
+std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
+  CLI::App app("Serves disks over iSCSI.", "skiffd");
+  app.footer(kFooter);
+  app.get_formatter()->column_width(28);
+
+  std::vector<std::string> listen;
+  std::vector<std::string> target;
+  std::vector<std::string> lun;
+  CLI::Option* config = app.add_option("--config", flags->config_file,
+                                       "Read the configuration from FILE")
+                            ->type_name("FILE");
+  std::map<const CLI::Option*,
+           std::pair<QuickFlag::Kind, const std::vector<std::string>*>>
+      quick;
+  const auto add_quick = [&](const char* name, QuickFlag::Kind kind,
+                             std::vector<std::string>* values, const char* type,
+                             const char* help) {
+    CLI::Option* option = app.add_option(name, *values, help);
+    option->type_name(type)->excludes(config)->allow_extra_args(false);
+    quick[option] = {kind, values};
+  };
+  add_quick("--listen", QuickFlag::Kind::kListen, &listen, "ADDRESS",
+            "A portal, such as tcp://[::]:3260; port 0: any free one "
+            "(default tcp://127.0.0.1:3260)");
+  add_quick("--target", QuickFlag::Kind::kTarget, &target, "NAME",
+            "A target, by its iSCSI name");
+  add_quick("--lun", QuickFlag::Kind::kLun, &lun, "MEDIUM",
+            "A LUN of the target before: ram:SIZE or file:PATH, then options "
+            ",size=SIZE ,block_size=N ,read_only ,direct ,lun=N ,serial=TEXT "
+            ",vendor=TEXT ,product=TEXT ,revision=TEXT");
+  app.add_flag("--check", flags->check,
+               "Check the configuration and end, without listening");
+  app.add_option("--reactors", flags->reactors, "Threads that serve")
+      ->type_name("N");
+  app.add_option("--spin", flags->spin,
+                 "How long a reactor polls before it sleeps: never, always, or "
+                 "a duration such as 50us")
+      ->type_name("DURATION");
+  app.add_option("--queue-depth", flags->queue_depth, "Commands per session")
+      ->type_name("N");
+  app.add_option("--log-level", flags->log_level,
+                 "error, warning, info or debug")
+      ->type_name("LEVEL");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+
+  // What CLI11 keeps for each option by itself is put back in order.
+  std::map<const CLI::Option*, size_t> taken;
+  for (const CLI::Option* option : app.parse_order()) {
+    const auto it = quick.find(option);
+    if (it == quick.end()) continue;
+    const auto& [kind, values] = it->second;
+    flags->quick.push_back({kind, values->at(taken[option]++)});
+  }
+  return std::nullopt;
+}
+
+}  // namespace skiff::tools::skiffd

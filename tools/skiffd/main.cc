@@ -1,0 +1,154 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/driver/target_server.h"
+#include "tools/common/stderr_log.h"
+#include "tools/skiffd/config.h"
+#include "tools/skiffd/daemon.h"
+#include "tools/skiffd/flags.h"
+#include "transport/registry.h"
+#include "transport/tcp/tcp_backend.h"
+
+namespace skiff::tools::skiffd {
+namespace {
+
+void Log(protocol::LogLevel level, absl::string_view message) {
+  LogToStderr(level, message);
+}
+
+// Takes over the signals that skiffd answers. To be made before any thread, so
+// that all threads block them.
+class Signals {
+ public:
+  Signals() {
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+      sigaddset(&set, number);
+    }
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
+    stopped_fd_ = eventfd(0, EFD_CLOEXEC);
+  }
+
+  bool ok() const { return signal_fd_ >= 0 && stopped_fd_ >= 0; }
+
+  // Thread-safe: makes Wait() return nothing, from now on.
+  void NotifyStopped() const {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written =
+        write(stopped_fd_, &one, sizeof(one));
+  }
+
+  // The next signal, or nothing once NotifyStopped() was called.
+  std::optional<int> Wait() const {
+    while (true) {
+      pollfd fds[] = {{stopped_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
+      if (poll(fds, 2, -1) < 0) continue;
+      if (fds[0].revents != 0) return std::nullopt;
+      signalfd_siginfo info;
+      if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+        return static_cast<int>(info.ssi_signo);
+      }
+    }
+  }
+
+ private:
+  int signal_fd_;
+  int stopped_fd_;
+};
+
+// Serves until told to end. Returns the exit code.
+int Serve(const Signals& signals, Daemon* daemon, absl::Duration grace) {
+  bool stopping = false;
+  while (const std::optional<int> number = signals.Wait()) {
+    if (*number == SIGUSR1) {
+      daemon->PrintSessions();
+      continue;
+    }
+    if (stopping) {
+      Log(protocol::LogLevel::kWarning, "second signal: ending at once");
+      // Destructors would wait for what is still in flight.
+      _exit(kExitImmediate);
+    }
+    stopping = true;
+    Log(protocol::LogLevel::kInfo,
+        absl::StrCat(strsignal(*number), ": ending; initiators have ",
+                     absl::FormatDuration(grace),
+                     " to log out, a second signal ends at once"));
+    daemon->Shutdown(grace, [&signals] { signals.NotifyStopped(); });
+  }
+  Log(protocol::LogLevel::kInfo, "ended");
+  return kExitOk;
+}
+
+bool Report(const std::vector<std::string>& problems) {
+  for (const std::string& problem : problems) {
+    std::fprintf(stderr, "%s\n", problem.c_str());
+  }
+  return !problems.empty();
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
+    return *code;
+  }
+  transport::Registry registry;
+  const absl::Status added = registry.Add(transport::MakeTcpBackend());
+  if (!added.ok()) {
+    std::fprintf(stderr, "skiffd: %s\n", added.ToString().c_str());
+    return kExitFailure;
+  }
+
+  std::vector<std::string> problems;
+  const ParsedConfig parsed = ReadConfig(flags, &problems);
+  if (Report(problems)) return kExitUsage;
+  DaemonConfig config = CheckConfig(parsed, registry, &problems);
+  if (Report(problems)) return kExitUsage;
+  if (flags.check) {
+    std::printf("%s: ok\n", flags.config_file.empty()
+                                ? "command line"
+                                : flags.config_file.c_str());
+    return kExitOk;
+  }
+
+  const Signals signals;
+  if (!signals.ok()) {
+    std::perror("skiffd: cannot watch signals");
+    return kExitFailure;
+  }
+  config.server.log = StderrSink(config.log_level);
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(config, registry);
+  if (!daemon.ok()) {
+    std::fprintf(stderr, "skiffd: %s\n",
+                 std::string(daemon.status().message()).c_str());
+    return kExitFailure;
+  }
+  std::printf("%s\n", (*daemon)->ReadyLine().c_str());
+  std::fflush(stdout);
+  return Serve(signals, daemon->get(), config.shutdown_grace);
+}
+
+}  // namespace
+}  // namespace skiff::tools::skiffd
+
+int main(int argc, char** argv) {
+  return skiff::tools::skiffd::Main(argc, argv);
+}
