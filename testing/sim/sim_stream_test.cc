@@ -77,8 +77,8 @@ uint64_t Exchange(uint64_t seed, const LinkOptions& link) {
   StreamPair pair(seed);
   pair.world.network().SetDefaultLink(link);
   EXPECT_TRUE(pair.Connect().ok());
-  const std::string up = Pattern(50000, seed);
-  const std::string down = Pattern(30000, seed + 1);
+  const std::string up = Pattern(20000, seed);
+  const std::string down = Pattern(10000, seed + 1);
   Party client(pair.client.get(), up);
   Party server(pair.server.get(), down);
   EXPECT_TRUE(pair.world.RunUntil([&] {
@@ -91,7 +91,7 @@ uint64_t Exchange(uint64_t seed, const LinkOptions& link) {
 }
 
 TEST(SimStreamTest, BytesArriveInOrderHoweverTheyAreCut) {
-  for (uint64_t seed = 0; seed < 50; ++seed) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
     LinkOptions link;
     link.send_buffer = seed % 3 == 0 ? 1000 : 100000;
     link.max_segment = seed % 2 == 0 ? 100 : 0;
