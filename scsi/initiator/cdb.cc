@@ -353,8 +353,9 @@ Cdb SynchronizeCache(uint64_t lba, uint32_t blocks, bool immediate) {
 Cdb WriteSame(uint64_t lba, uint32_t blocks, const WriteSameOptions& options) {
   const uint8_t flags = Bit(options.anchor, 4) | Bit(options.unmap, 3);
   // Only the long form has NDOB.
-  if (options.no_data_out) {
-    return Range16(kWriteSame16, flags | Bit(true, 0), lba, blocks);
+  if (options.no_data_out || options.long_form) {
+    return Range16(kWriteSame16, flags | Bit(options.no_data_out, 0), lba,
+                   blocks);
   }
   return Range(kWriteSame10, kWriteSame16, flags, lba, blocks);
 }

@@ -76,6 +76,7 @@ struct WriteSameOptions {
   bool unmap = false;
   bool anchor = false;
   bool no_data_out = false;  // NDOB: zeroes, without a data-out buffer.
+  bool long_form = false;    // WRITE SAME (16) also where (10) would do.
 };
 // 0 blocks: to the end of the medium, where the device allows it (WSNZ).
 Cdb WriteSame(uint64_t lba, uint32_t blocks,

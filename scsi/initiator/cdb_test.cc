@@ -48,6 +48,8 @@ TEST(CdbTest, BlockCommands) {
             "93000000000000000010000100000000");
   EXPECT_EQ(Hex(cdb::WriteSame(16, 8, {.anchor = true, .no_data_out = true})),
             "93110000000000000010000000080000");
+  EXPECT_EQ(Hex(cdb::WriteSame(16, 8, {.unmap = true, .long_form = true})),
+            "93080000000000000010000000080000");
   EXPECT_EQ(Hex(cdb::Unmap(24)), "42000000000000001800");
   EXPECT_EQ(Hex(cdb::GetLbaStatus(0x1122334455667788, 512)),
             "9e121122334455667788000002000000");

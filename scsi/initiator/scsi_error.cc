@@ -172,6 +172,15 @@ absl::Status CommandStatus(const Command& command) {
                      command);
 }
 
+absl::Status WithText(const absl::Status& status, absl::string_view text) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), text));
+  status.ForEachPayload(
+      [&longer](absl::string_view url, const absl::Cord& payload) {
+        longer.SetPayload(url, payload);
+      });
+  return longer;
+}
+
 std::optional<ScsiError> GetScsiError(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl);
   if (!payload.has_value() || payload->size() < 2) return std::nullopt;

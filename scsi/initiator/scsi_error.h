@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "scsi/initiator/command.h"
 #include "scsi/sense.h"
 
@@ -36,6 +37,9 @@ absl::Status CommandStatus(const Command& command);
 
 // The detail, or nothing when the status carries none.
 std::optional<ScsiError> GetScsiError(const absl::Status& status);
+
+// The same status, payloads included, with more text at its end.
+absl::Status WithText(const absl::Status& status, absl::string_view text);
 
 // "CHECK CONDITION"; "status 5Ah" when it has no name.
 std::string ScsiStatusName(uint8_t status);
