@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/text_value.h"
+#include "protocol/negotiation/keys.h"
 #include "protocol/session/serial.h"
 #include "protocol/session/target_session.h"
 #include "protocol/session/target_session_send.h"
@@ -193,9 +195,21 @@ void TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
            host_->Discover(login_->identity(), what)) {
         AppendTarget(target, &text_out_);
       }
+    } else if (pair.key == "MaxRecvDataSegmentLength") {
+      // The one operational key of full feature phase; a declaration needs no
+      // answer (section 13.12).
+      const absl::optional<uint64_t> bytes = ParseNumber(pair.value);
+      if (!bytes.has_value() || *bytes < 512 ||
+          *bytes > kMaxDataSegmentLength) {
+        text_out_.Add(pair.key, "Reject");
+        continue;
+      }
+      parameters_.initiator_max_recv_data_segment_length =
+          static_cast<uint32_t>(*bytes);
+      datamover_->EnableDatamover(parameters_);
     } else {
-      // No operational key is renegotiated here; section 6.2 names the answer.
-      text_out_.Add(pair.key, "Reject");
+      const bool known = FindKey(pair.key) != nullptr;
+      text_out_.Add(pair.key, known ? "Reject" : "NotUnderstood");
     }
   }
 }

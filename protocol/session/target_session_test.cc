@@ -311,6 +311,26 @@ TEST_F(TargetSessionTest, SendsTargetsInPiecesThatFit) {
   EXPECT_THAT(data_, HasSubstr("TargetAddress=127.0.0.1:3260,1"));
 }
 
+TEST_F(TargetSessionTest, TakesANewSegmentLengthAndRefusesOtherKeys) {
+  Start();
+  TextRequestPdu text;
+  text.initiator_task_tag = 9;
+  text.cmd_sn = cmd_sn_++;
+  Send(text, absl::string_view("MaxRecvDataSegmentLength=512\0", 29));
+  Answer<TextResponsePdu>(Opcode::kTextResponse);
+  EXPECT_EQ(data_, "");
+  Send(Transfer(/*write=*/false, 0, 3));
+  EXPECT_THAT(harness_->TakePdus(), SizeIs(3));
+  text.cmd_sn = cmd_sn_++;
+  Send(text,
+       absl::string_view(
+           "MaxRecvDataSegmentLength=511\0InitialR2T=Yes\0X-none=1\0", 53));
+  Answer<TextResponsePdu>(Opcode::kTextResponse);
+  EXPECT_THAT(data_, HasSubstr("MaxRecvDataSegmentLength=Reject"));
+  EXPECT_THAT(data_, HasSubstr("InitialR2T=Reject"));
+  EXPECT_THAT(data_, HasSubstr("X-none=NotUnderstood"));
+}
+
 TEST_F(TargetSessionTest, RefusesHostileText) {
   const std::vector<std::string> texts = {
       "SendTargets", "=All", std::string("SendTargets=All"),
