@@ -48,6 +48,8 @@ struct InitiatorOptions {
   // A command without an answer for this long is aborted (ABORT TASK, then
   // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
   absl::Duration command_timeout = absl::Seconds(60);
+  // How long each task management request, and each Text Request, may take.
+  absl::Duration task_management_timeout = absl::Seconds(10);
   uint32_t max_redirects = 4;
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>

@@ -27,6 +27,15 @@ class CompletionQueue {
     calls_.push_back(std::move(call));
   }
 
+  // Takes over everything of `other`.
+  void TakeAll(CompletionQueue* other) {
+    while (!other->commands_.empty()) {
+      commands_.PushBack(other->commands_.PopFront());
+    }
+    for (auto& call : other->calls_) calls_.push_back(std::move(call));
+    other->calls_.clear();
+  }
+
   bool empty() const { return commands_.empty() && calls_.empty(); }
 
   // Tells everything, also what is added meanwhile. Returns false if the queue

@@ -135,6 +135,8 @@ class InitiatorSession final : public DatamoverClient {
   const LoginIdentity& identity() const { return login_.identity(); }
   uint16_t tsih() const { return login_.tsih(); }
   uint32_t outstanding() const { return tasks_.size(); }
+  // Commands that the target answered in this session.
+  uint64_t responses() const { return responses_; }
 
   // DatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
@@ -276,6 +278,7 @@ class InitiatorSession final : public DatamoverClient {
   // A reset is on its way: what it covers must not grow (section 11.5.1).
   bool hold_issue_ = false;
   InitiatorTaskTable tasks_;
+  uint64_t responses_ = 0;
   uint32_t aborts_wanted_ = 0;
   uint32_t resets_wanted_ = 0;
 

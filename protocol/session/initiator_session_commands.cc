@@ -101,6 +101,7 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
   if (wrong != nullptr) {
     return ProtocolError(absl::StrCat("a SCSI Response with ", wrong));
   }
+  ++responses_;
   Complete(slot, response.response == ScsiResponsePdu::kCompleted
                      ? Command::Outcome::kCompleted
                      : Command::Outcome::kTargetFailure);

@@ -1,0 +1,210 @@
+// What happens to an initiator's commands when the network, or the target,
+// fails under them.
+
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+
+namespace skiff::protocol {
+namespace {
+
+using Outcome = scsi::Command::Outcome;
+
+void ExpectClean(const VerifiedLoad& load) {
+  EXPECT_TRUE(load.done()) << load.completed() << " commands completed";
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+}
+
+class FaultTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(FaultTest, ResetsUnderLoadLoseNothing) {
+  SimStack stack(GetParam());
+  stack.LogIn();
+  VerifiedLoad::Options options;
+  options.commands = 1500;
+  options.depth = 40;
+  VerifiedLoad load(stack.initiator.get(), &stack.world.random(), options);
+  load.Start();
+  for (int i = 0; i < 6; ++i) {
+    stack.RunUntil(
+        [&, goal = load.completed() + 100 + stack.world.random().Below(100)] {
+          return load.completed() >= goal;
+        });
+    stack.world.network().ResetConnections("client", "server");
+  }
+  stack.RunUntil([&] { return load.done(); });
+  ExpectClean(load);
+  EXPECT_GE(stack.initiator->stats().reconnects, 5u);
+  EXPECT_GT(stack.initiator->stats().retries, 0u);
+  EXPECT_GT(load.unit_attentions(), 0u);
+}
+
+// The connection dies after ever more bytes: in every phase of login, and at
+// every place of the first commands.
+TEST_P(FaultTest, ResetsAtEveryByte) {
+  uint64_t bytes = 1 + GetParam() % 7;
+  int ready = 0;
+  int refused = 0;
+  while (bytes < 20000) {
+    SCOPED_TRACE(::testing::Message() << "reset after " << bytes << " bytes");
+    SimStack stack(GetParam() + bytes);
+    testing::LinkOptions link;
+    link.reset_after_bytes = bytes;
+    stack.world.network().SetLink("client", "server", link);
+    stack.Connect(stack.Options());
+    VerifiedLoad::Options options;
+    options.commands = 30;
+    options.depth = 5;
+    VerifiedLoad load(stack.initiator.get(), &stack.world.random(), options);
+    load.Start();
+    stack.RunUntil([&] { return stack.ready().has_value(); });
+    ASSERT_TRUE(stack.ready().has_value());
+    if (stack.ready()->ok()) {
+      ++ready;
+      // Heal the link for the connections to come.
+      stack.RunUntil(
+          [&] { return load.done() || !stack.initiator->connected(); });
+      stack.world.network().SetLink("client", "server", {});
+      stack.RunUntil([&] { return load.done(); });
+      ExpectClean(load);
+    } else {
+      ++refused;
+      EXPECT_NE(stack.ready()->message().find("sim://server:3260"),
+                absl::string_view::npos)
+          << *stack.ready();
+      stack.RunUntil([&] { return load.done(); });
+      EXPECT_EQ(load.errors().size(), options.commands);
+    }
+    bytes += 1 + bytes / 8 + stack.world.random().Below(40);
+  }
+  EXPECT_GT(ready, 5);
+  EXPECT_GT(refused, 5);
+}
+
+TEST_P(FaultTest, SilenceIsNoticedAndSurvived) {
+  for (const bool one_way : {false, true}) {
+    SimStack stack(GetParam());
+    InitiatorOptions options = stack.Options();
+    options.nop_interval = absl::Seconds(2);
+    options.nop_timeout = absl::Seconds(3);
+    options.connect.timeout = absl::Seconds(3);
+    stack.LogIn(options);
+    VerifiedLoad::Options load_options;
+    load_options.commands = 800;
+    VerifiedLoad load(stack.initiator.get(), &stack.world.random(),
+                      load_options);
+    load.Start();
+    stack.RunUntil([&] {
+      return load.completed() >= 50 + stack.world.random().Below(50);
+    });
+    const absl::Time dark = stack.world.now();
+    if (one_way) {
+      stack.world.network().BlackholeOneWay("server", "client");
+    } else {
+      stack.world.network().Blackhole("client", "server");
+    }
+    stack.RunUntil([&] { return !stack.initiator->connected(); });
+    EXPECT_LE(stack.world.now() - dark, absl::Seconds(6));
+    stack.world.RunFor(absl::Seconds(15));
+    EXPECT_FALSE(stack.initiator->connected());
+    stack.world.network().Heal("client", "server");
+    stack.RunUntil([&] { return load.done(); });
+    ExpectClean(load);
+  }
+}
+
+TEST_P(FaultTest, ATargetThatRestartsIsFoundAgain) {
+  SimStack stack(GetParam());
+  stack.LogIn();
+  VerifiedLoad::Options options;
+  options.commands = 2000;
+  VerifiedLoad load(stack.initiator.get(), &stack.world.random(), options);
+  load.Start();
+  for (const absl::Duration grace : {absl::ZeroDuration(), absl::Seconds(5)}) {
+    stack.RunUntil([&, goal = load.completed() + 200] {
+      return load.completed() >= goal;
+    });
+    stack.StopServer(grace);
+    stack.world.RunFor(absl::Seconds(3));
+    EXPECT_FALSE(stack.initiator->connected());
+    stack.StartServer();
+  }
+  stack.RunUntil([&] { return load.done(); });
+  ExpectClean(load);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FaultTest, ::testing::Range<uint64_t>(1, 9));
+
+TEST(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
+  SimStack stack(50);
+  InitiatorOptions options = stack.Options();
+  options.replacement_timeout = absl::Seconds(20);
+  stack.LogIn(options);
+  stack.StopServer();
+  TestCommand first(scsi::cdb::TestUnitReady(), 0);
+  const absl::Time begin = stack.world.now();
+  stack.Run(&first.command);
+  EXPECT_EQ(first.command.outcome, Outcome::kConnectionLost);
+  EXPECT_LE(stack.world.now() - begin, absl::Seconds(21));
+  EXPECT_GE(stack.world.now() - begin, absl::Seconds(19));
+  // From now on at once, until it is back.
+  const absl::Time second_begin = stack.world.now();
+  TestCommand second(scsi::cdb::TestUnitReady(), 0);
+  stack.Run(&second.command);
+  EXPECT_EQ(second.command.outcome, Outcome::kConnectionLost);
+  EXPECT_LE(stack.world.now() - second_begin, absl::Milliseconds(1));
+  stack.StartServer();
+  EXPECT_TRUE(stack.RunUntil([&] { return stack.initiator->connected(); }));
+  TestCommand third(scsi::cdb::Inquiry(96), 96);
+  stack.Run(&third.command);
+  EXPECT_EQ(third.command.outcome, Outcome::kCompleted);
+  const std::string log = absl::StrJoin(stack.log, "\n");
+  EXPECT_NE(log.find("session lost"), std::string::npos) << log;
+  EXPECT_NE(log.find("not restored within 20s"), std::string::npos) << log;
+  EXPECT_NE(log.find("session restored"), std::string::npos) << log;
+}
+
+TEST(OutageTest, ZeroMeansAtOnce) {
+  SimStack stack(51);
+  InitiatorOptions options = stack.Options();
+  options.replacement_timeout = absl::ZeroDuration();
+  stack.LogIn(options);
+  stack.world.network().Blackhole("client", "server");
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  stack.initiator->Submit(&command.command);
+  stack.world.RunFor(absl::Milliseconds(1));
+  stack.world.network().ResetConnections("client", "server");
+  const absl::Time begin = stack.world.now();
+  stack.RunUntil([&] { return command.finished; });
+  EXPECT_EQ(command.command.outcome, Outcome::kConnectionLost);
+  EXPECT_LE(stack.world.now() - begin, absl::Milliseconds(1));
+}
+
+TEST(OutageTest, LogoutEndsTheAttempts) {
+  SimStack stack(52);
+  stack.LogIn();
+  stack.StopServer();
+  stack.RunUntil([&] { return !stack.initiator->connected(); });
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  stack.initiator->Submit(&command.command);
+  EXPECT_TRUE(
+      stack.Await([&](auto done) { stack.initiator->Logout(std::move(done)); })
+          .ok());
+  EXPECT_EQ(command.command.outcome, Outcome::kConnectionLost);
+  stack.StartServer();
+  stack.world.RunFor(absl::Minutes(1));
+  EXPECT_FALSE(stack.initiator->connected());
+}
+
+TEST(OutageTest, AnIdleSessionStaysUp) {
+  SimStack stack(53);
+  stack.LogIn();
+  stack.world.RunFor(absl::Minutes(30));
+  EXPECT_TRUE(stack.initiator->connected());
+  EXPECT_EQ(stack.initiator->stats().reconnects, 0u);
+}
+
+}  // namespace
+}  // namespace skiff::protocol

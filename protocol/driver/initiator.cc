@@ -1,0 +1,299 @@
+#include "protocol/driver/initiator.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/codec/text.h"
+#include "protocol/datamover/stream_initiator_datamover.h"
+#include "protocol/driver/initiator_impl.h"
+#include "protocol/negotiation/keys.h"
+#include "protocol/negotiation/names.h"
+
+namespace skiff::protocol {
+namespace {
+
+using scsi::Command;
+
+constexpr uint32_t kMaxCommands = kMaxTaskSlots - 16;
+
+// A random ISID (RFC 7143 section 11.12.5, type 10b).
+Isid RandomIsid() {
+  std::random_device random;
+  Isid isid;
+  for (uint8_t& byte : isid) byte = static_cast<uint8_t>(random());
+  isid[0] = 0x80;
+  return isid;
+}
+
+absl::Status Check(InitiatorOptions* options) {
+  if (options->max_commands == 0 || options->max_commands > kMaxCommands) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_commands is ", options->max_commands,
+                     "; it must be between 1 and ", kMaxCommands));
+  }
+  constexpr uint32_t kMaxR2t = StreamInitiatorDatamover::kMaxOutstandingR2t;
+  if (options->offer.max_outstanding_r2t > kMaxR2t) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "offer.max_outstanding_r2t is ", options->offer.max_outstanding_r2t,
+        "; an initiator supports at most ", kMaxR2t));
+  }
+  if (absl::Status offer = Validate(options->offer); !offer.ok()) return offer;
+  for (std::string* name : {&options->initiator_name, &options->target_name}) {
+    if (name == &options->target_name && name->empty()) continue;
+    absl::StatusOr<std::string> normal = NormalizeName(*name);
+    if (!normal.ok()) return normal.status();
+    *name = *std::move(normal);
+  }
+  if (options->isid == Isid{}) options->isid = RandomIsid();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Initiator>> Initiator::Create(
+    const transport::Registry* registry, transport::Reactor* reactor,
+    const InitiatorOptions& options,
+    absl::AnyInvocable<void(absl::Status)> on_ready) {
+  InitiatorOptions checked = options;
+  absl::Status status = Check(&checked);
+  if (!status.ok()) return status;
+  absl::StatusOr<transport::Backend*> backend =
+      registry->Find(checked.portal.scheme);
+  if (!backend.ok()) return backend.status();
+  auto initiator = std::make_unique<InitiatorImpl>(*backend, reactor, checked,
+                                                   std::move(on_ready));
+  initiator->Start();
+  return initiator;
+}
+
+InitiatorImpl::InitiatorImpl(transport::Backend* backend,
+                             transport::Reactor* reactor,
+                             const InitiatorOptions& options,
+                             absl::AnyInvocable<void(absl::Status)> on_ready)
+    : backend_(backend),
+      reactor_(reactor),
+      options_(options),
+      on_ready_(std::move(on_ready)),
+      delay_(options.reconnect_delay),
+      work_timer_(reactor, [this] { Wake(); }),
+      reconnect_timer_(reactor, [this] { Connect(options_.portal); }),
+      outage_timer_(reactor, [this] { GiveUpCommands(); }) {}
+
+InitiatorImpl::~InitiatorImpl() {
+  on_ready_ = nullptr;
+  Close(absl::CancelledError("the initiator was destroyed"));
+  // Also what waited in a queue that is being told right now.
+  CompletionQueue rest;
+  while (!completions_.empty()) {
+    rest.TakeAll(&completions_);
+    rest.Run();
+  }
+}
+
+// --- Commands.
+
+void InitiatorImpl::Submit(Command* command) {
+  ++stats_.commands;
+  command->session_slot = kNoTask;
+  command->outcome = Command::Outcome::kPending;
+  if (options_.target_name.empty() ||
+      InitiatorSession::Validate(*command) != nullptr) {
+    return Fail(command, Command::Outcome::kInvalid);
+  }
+  if (dead_ || commands_given_up_) {
+    return Fail(command, Command::Outcome::kConnectionLost);
+  }
+  if (up_ && queue_.empty() && session_->CanIssue()) {
+    const absl::Time now = reactor_->Now();
+    session_->Issue(command, now);
+    pump_->Kick();
+    if (options_.command_timeout > absl::ZeroDuration()) {
+      ScheduleWork(now + options_.command_timeout);
+    }
+    return;
+  }
+  queue_.PushBack(command);
+  if (up_) Wake();
+}
+
+void InitiatorImpl::Abort(Command* command) {
+  if (command->session_slot == kNoTask) {
+    if (queue_.Remove(command)) Fail(command, Command::Outcome::kAborted);
+    return;
+  }
+  session_->Abort(command);
+  Wake();
+}
+
+void InitiatorImpl::Fail(Command* command, Command::Outcome outcome) {
+  command->outcome = outcome;
+  command->status = 0;
+  command->sense_length = 0;
+  completions_.Add(command);
+  Wake();
+}
+
+void InitiatorImpl::FailQueued() {
+  while (!queue_.empty()) {
+    Fail(queue_.PopFront(), Command::Outcome::kConnectionLost);
+  }
+}
+
+void InitiatorImpl::IssueQueued() {
+  while (!queue_.empty() && session_->CanIssue()) {
+    session_->Issue(queue_.PopFront(), reactor_->Now());
+  }
+}
+
+// --- Requests.
+
+void InitiatorImpl::Tell(absl::AnyInvocable<void(absl::Status)> done,
+                         absl::Status status) {
+  if (done) {
+    completions_.Add([done = std::move(done), status]() mutable {
+      done(std::move(status));
+    });
+  }
+  Wake();
+}
+
+absl::Status InitiatorImpl::NotConnected() const {
+  if (dead_) return close_reason_;
+  return absl::UnavailableError(
+      absl::StrCat("not connected to ",
+                   options_.target_name.empty() ? "the discovery portal"
+                                                : options_.target_name,
+                   " at ", options_.portal.ToString(),
+                   "; wait until the session is restored"));
+}
+
+void InitiatorImpl::Manage(TaskManagementFunction function, uint64_t lun,
+                           Command* referenced,
+                           absl::AnyInvocable<void(absl::Status)> done) {
+  if (function == TaskManagementFunction::kAbortTask && referenced != nullptr &&
+      referenced->session_slot == kNoTask && queue_.Remove(referenced)) {
+    // The target never saw it.
+    Fail(referenced, Command::Outcome::kAborted);
+    return Tell(std::move(done), absl::OkStatus());
+  }
+  if (!up_) return Tell(std::move(done), NotConnected());
+  session_->Manage(function, lun, referenced, std::move(done));
+  Wake();
+}
+
+void InitiatorImpl::Ping(absl::AnyInvocable<void(absl::Status)> done) {
+  if (!up_) return Tell(std::move(done), NotConnected());
+  session_->Ping(std::move(done));
+  Wake();
+}
+
+void InitiatorImpl::SendTargets(
+    const std::string& what,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
+        done) {
+  if (!up_) {
+    return Tell([done = std::move(done)](
+                    absl::Status status) mutable { done(std::move(status)); },
+                NotConnected());
+  }
+  std::string keys = absl::StrCat("SendTargets=", what);
+  keys.push_back('\0');
+  session_->SendText(
+      std::move(keys),
+      [done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
+        if (!answer.ok()) return done(answer.status());
+        std::vector<TextPair> pairs;
+        const absl::Status parsed = ParseText(*answer, &pairs);
+        if (!parsed.ok()) return done(parsed);
+        done(ParseTargets(pairs));
+      });
+  Wake();
+}
+
+void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
+  logout_wanted_ = true;
+  if (up_ && session_->state() == InitiatorSession::State::kFullFeature) {
+    session_->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0,
+                     std::move(done));
+    return Wake();
+  }
+  if (!up_) Close(absl::CancelledError("the session was logged out"));
+  Tell(std::move(done), absl::OkStatus());
+}
+
+const InitiatorStats& InitiatorImpl::stats() const {
+  stats_.bytes_in = past_bytes_in_;
+  stats_.bytes_out = past_bytes_out_;
+  if (pump_ != nullptr) {
+    stats_.bytes_in += pump_->bytes_received();
+    stats_.bytes_out += pump_->bytes_sent();
+  }
+  return stats_;
+}
+
+// --- The engine.
+
+void InitiatorImpl::Wake() { reactor_->ScheduleTurnEnd(this); }
+
+void InitiatorImpl::ScheduleWork(absl::Time when) {
+  if (when == absl::InfiniteFuture()) return;
+  // Deadlines move away all the time: a timer that comes early looks again.
+  if (work_timer_.scheduled() && work_timer_.deadline() <= when) return;
+  work_timer_.ScheduleAt(when);
+}
+
+void InitiatorImpl::OnClosed(absl::Status why) {
+  session_->ConnectionLost(why);
+  Work();
+}
+
+void InitiatorImpl::Work() {
+  if (endpoint_.has_value()) {
+    absl::StatusOr<transport::Endpoint> endpoint = *std::move(endpoint_);
+    endpoint_.reset();
+    OnConnected(std::move(endpoint));
+  }
+  if (session_ != nullptr) Drive();
+  completions_.Run();  // `this` may be gone.
+}
+
+void InitiatorImpl::Drive() {
+  const absl::Time now = reactor_->Now();
+  if (!up_ && session_->state() == InitiatorSession::State::kFullFeature) {
+    OnSessionUp();
+  }
+  if (in_outage_ && session_->responses() > 0) OutageIsOver();
+  IssueQueued();
+  const absl::Time next = session_->Advance(now, pump_->last_receive());
+  if (!session_->ended()) {
+    const absl::Time stall = CheckStall(now);
+    if (!session_->ended()) {
+      if (datamover_->has_output()) pump_->Kick();
+      return ScheduleWork(std::min(next, stall));
+    }
+  }
+  OnSessionEnded();
+}
+
+// A target that keeps its window closed with nothing outstanding will never
+// take the commands that wait. Returns when to look again.
+absl::Time InitiatorImpl::CheckStall(absl::Time now) {
+  if (!up_ || queue_.empty() || session_->outstanding() > 0 ||
+      options_.command_timeout <= absl::ZeroDuration()) {
+    stalled_since_ = absl::InfiniteFuture();
+    return absl::InfiniteFuture();
+  }
+  stalled_since_ = std::min(stalled_since_, now);
+  const absl::Time deadline = stalled_since_ + options_.command_timeout;
+  if (now >= deadline) {
+    session_->Terminate(absl::DeadlineExceededError(
+        absl::StrCat("the target took no command for ",
+                     absl::FormatDuration(options_.command_timeout),
+                     ": it keeps its command window closed")));
+  }
+  return deadline;
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,261 @@
+// How an initiator's connection comes about, is lost and restored.
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "protocol/driver/initiator_impl.h"
+
+namespace skiff::protocol {
+namespace {
+
+const char* Advice(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kUnavailable:
+      return "; check that the target runs and that the portal is reachable";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "; check the network and the target's load";
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return "; check the initiator's name and secrets, and what the target "
+             "allows";
+    case absl::StatusCode::kNotFound:
+      return "; check the target's name; discovery lists what the portal has";
+    case absl::StatusCode::kCancelled:
+      return "";
+    default:
+      return "; see the target's log";
+  }
+}
+
+}  // namespace
+
+void InitiatorImpl::Log(absl::string_view message) const {
+  if (!options_.log) return;
+  options_.log(absl::StrCat(
+      options_.target_name.empty() ? "discovery" : options_.target_name, " at ",
+      address_.ToString(), ": ", message));
+}
+
+absl::Status InitiatorImpl::Explain(const absl::Status& why) const {
+  return absl::Status(
+      why.code(),
+      absl::StrCat(options_.target_name.empty()
+                       ? std::string("discovery session")
+                       : absl::StrCat("target ", options_.target_name),
+                   " at ", address_.ToString(), ": ", why.message(),
+                   Advice(why.code())));
+}
+
+InitiatorSessionOptions InitiatorImpl::SessionOptions() {
+  InitiatorSessionOptions session;
+  InitiatorLoginOptions& login = session.login;
+  login.identity.initiator_name = options_.initiator_name;
+  login.identity.initiator_alias = options_.initiator_alias;
+  login.identity.target_name = options_.target_name;
+  login.identity.session_type = options_.target_name.empty()
+                                    ? SessionType::kDiscovery
+                                    : SessionType::kNormal;
+  login.offer = options_.offer;
+  // The same ISID every time, and no TSIH: the target ends the old session
+  // before it begins the new one (RFC 7143 section 6.3.5).
+  login.isid = options_.isid;
+  login.auth_methods = options_.auth_methods;
+  login.start_auth = options_.start_auth;
+  session.max_commands = options_.max_commands;
+  session.login_timeout = options_.login_timeout;
+  session.logout_timeout = options_.logout_timeout;
+  session.nop_interval = options_.nop_interval;
+  session.nop_timeout = options_.nop_timeout;
+  session.command_timeout = options_.command_timeout;
+  session.task_management_timeout = options_.task_management_timeout;
+  session.on_async_event = [this](uint64_t lun,
+                                  absl::Span<const uint8_t> sense) {
+    if (on_async_event_) on_async_event_(lun, sense);
+  };
+  session.log = [this](absl::string_view message) { Log(message); };
+  return session;
+}
+
+void InitiatorImpl::Connect(const transport::Address& address) {
+  if (address == options_.portal) redirects_ = 0;
+  address_ = address;
+  auto attempt =
+      backend_->Connect(reactor_, address_, options_.connect,
+                        [this](absl::StatusOr<transport::Endpoint> endpoint) {
+                          // Not here: the attempt is on the call stack.
+                          endpoint_ = std::move(endpoint);
+                          Wake();
+                        });
+  if (attempt.ok()) {
+    attempt_ = *std::move(attempt);
+    return;
+  }
+  endpoint_ = attempt.status();
+  Wake();
+}
+
+void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
+  attempt_.reset();
+  if (!endpoint.ok()) return AttemptFailed(endpoint.status());
+  auto* stream =
+      std::get_if<std::unique_ptr<transport::ByteStream>>(&*endpoint);
+  if (stream == nullptr) {
+    return AttemptFailed(absl::UnimplementedError(
+        "this portal is an RDMA endpoint, and iSCSI needs a byte stream: use "
+        "a tcp:// portal"));
+  }
+  peer_address_ = (*stream)->peer_address();
+  StreamDatamoverOptions mover;
+  mover.max_send_queue_bytes = options_.max_send_queue_bytes;
+  mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
+  datamover_ = MakeInitiatorStreamDatamover(&scratch_, mover);
+  session_ = std::make_unique<InitiatorSession>(
+      SessionOptions(), datamover_.get(), &completions_);
+  pump_ = std::make_unique<StreamPump>(reactor_, std::move(*stream),
+                                       datamover_.get(), StreamPumpOptions(),
+                                       static_cast<StreamPumpClient*>(this));
+  session_->Start(reactor_->Now());
+  pump_->Kick();
+}
+
+void InitiatorImpl::OnSessionUp() {
+  up_ = true;
+  parameters_ = session_->parameters();
+  identity_ = session_->identity();
+  if (on_ready_) {
+    Log("connected");
+    Tell(std::move(on_ready_), absl::OkStatus());
+    on_ready_ = nullptr;
+    return;
+  }
+  ++stats_.reconnects;
+  commands_given_up_ = false;
+  outage_timer_.Cancel();
+  Log(absl::StrCat("session restored; ", queue_.size(),
+                   " commands wait or are retried"));
+  // Otherwise not before the first answer: a target that dies of what it is
+  // asked to retry is not restored.
+  if (queue_.empty()) OutageIsOver();
+}
+
+void InitiatorImpl::OutageIsOver() {
+  in_outage_ = false;
+  outage_ends_ = absl::InfiniteFuture();
+  delay_ = options_.reconnect_delay;
+}
+
+void InitiatorImpl::OnSessionEnded() {
+  const InitiatorSession::State state = session_->state();
+  const absl::Status why = session_->failure();
+  const absl::Duration wait = session_->time2wait();
+  const std::string redirect = session_->redirect_address();
+  TearDown();
+  switch (state) {
+    case InitiatorSession::State::kRedirected:
+      return Redirect(redirect);
+    case InitiatorSession::State::kLoginFailed:
+      return AttemptFailed(why);
+    case InitiatorSession::State::kLoggedOut:
+      if (logout_wanted_) {
+        return Close(absl::CancelledError("the session was logged out"));
+      }
+      return Lost(absl::UnavailableError("the target asked for a logout"),
+                  wait);
+    default:
+      if (logout_wanted_) return Close(why);
+      return Lost(why, wait);
+  }
+}
+
+// `host:port[,portal group]`, from the target (RFC 7143 section 13.8).
+void InitiatorImpl::Redirect(const std::string& target) {
+  const std::string where = std::vector<std::string>(
+      absl::StrSplit(target, absl::MaxSplits(',', 1)))[0];
+  if (++redirects_ > options_.max_redirects) {
+    return AttemptFailed(absl::FailedPreconditionError(
+        absl::StrCat("redirected more than ", options_.max_redirects,
+                     " times (max_redirects), at last to ", where)));
+  }
+  absl::StatusOr<transport::Address> address = transport::Address::Parse(
+      absl::StrCat(options_.portal.scheme, "://", where));
+  if (!address.ok() || !address->options.empty()) {
+    return AttemptFailed(absl::InvalidArgumentError(
+        "the target redirects to an address that makes no sense"));
+  }
+  address->options = options_.portal.options;
+  Log(absl::StrCat("redirected to ", where));
+  const uint32_t redirects = redirects_;
+  Connect(*address);
+  redirects_ = redirects;
+}
+
+// Mistakes are told at once; a session that once was up is tried again.
+void InitiatorImpl::AttemptFailed(const absl::Status& why) {
+  if (on_ready_) return Close(why);
+  if (logout_wanted_) return Close(why);
+  Log(absl::StrCat("reconnect failed: ", why.message()));
+  Reconnect(absl::ZeroDuration());
+}
+
+void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
+  Log(absl::StrCat("session lost: ", why.message(), "; restoring it, ",
+                   queue_.size(), " commands wait"));
+  if (!in_outage_) {
+    in_outage_ = true;
+    outage_ends_ = reactor_->Now() + options_.replacement_timeout;
+  }
+  if (!commands_given_up_) outage_timer_.ScheduleAt(outage_ends_);
+  Reconnect(wait);
+}
+
+void InitiatorImpl::Reconnect(absl::Duration wait) {
+  reconnect_timer_.ScheduleAfter(std::max(wait, delay_));
+  delay_ = std::min(2 * delay_, options_.max_reconnect_delay);
+}
+
+void InitiatorImpl::GiveUpCommands() {
+  Log(absl::StrCat("not restored within ",
+                   absl::FormatDuration(options_.replacement_timeout),
+                   " (replacement_timeout): ", queue_.size(),
+                   " commands fail, and new ones until it is"));
+  commands_given_up_ = true;
+  FailQueued();
+}
+
+// Ends the connection; its unanswered commands are first in the queue again.
+void InitiatorImpl::TearDown() {
+  up_ = false;
+  stalled_since_ = absl::InfiniteFuture();
+  if (session_ == nullptr) return;
+  past_bytes_in_ += pump_->bytes_received();
+  past_bytes_out_ += pump_->bytes_sent();
+  CommandList retry;
+  session_->TakeUnfinished(&retry);
+  if (!dead_) stats_.retries += retry.size();
+  queue_.Prepend(&retry);
+  pump_.reset();
+  session_.reset();
+  datamover_.reset();
+  work_timer_.Cancel();
+}
+
+void InitiatorImpl::Close(const absl::Status& why) {
+  if (dead_) return;
+  dead_ = true;
+  if (session_ != nullptr) session_->Terminate(why);
+  TearDown();
+  attempt_.reset();
+  endpoint_.reset();
+  reconnect_timer_.Cancel();
+  outage_timer_.Cancel();
+  close_reason_ = Explain(why);
+  FailQueued();
+  if (!on_ready_) return;
+  Tell(std::move(on_ready_), close_reason_);
+  on_ready_ = nullptr;
+}
+
+}  // namespace skiff::protocol

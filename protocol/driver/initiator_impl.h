@@ -1,0 +1,147 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_INITIATOR_IMPL_H_
+#define SKIFF_PROTOCOL_DRIVER_INITIATOR_IMPL_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/initiator.h"
+#include "protocol/driver/stream_pump.h"
+#include "protocol/session/command_list.h"
+#include "protocol/session/completion_queue.h"
+#include "protocol/session/initiator_session.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+#include "transport/registry.h"
+
+namespace skiff::protocol {
+
+// The initiator over a byte stream. Everything happens in Work(), at the end of
+// a turn: there neither a session nor a stream is on the call stack, so that
+// callers may do anything from their callbacks, also destroy this object.
+class InitiatorImpl final : public Initiator,
+                            private StreamPumpClient,
+                            private transport::TurnHook {
+ public:
+  InitiatorImpl(transport::Backend* backend, transport::Reactor* reactor,
+                const InitiatorOptions& options,
+                absl::AnyInvocable<void(absl::Status)> on_ready);
+  ~InitiatorImpl() override;
+
+  void Start() { Connect(options_.portal); }
+
+  // CommandPort:
+  void Submit(scsi::Command* command) override;
+  void Abort(scsi::Command* command) override;
+  // Initiator:
+  void Manage(TaskManagementFunction function, uint64_t lun,
+              scsi::Command* referenced,
+              absl::AnyInvocable<void(absl::Status)> done) override;
+  void Ping(absl::AnyInvocable<void(absl::Status)> done) override;
+  void SendTargets(
+      const std::string& what,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
+          done) override;
+  void Logout(absl::AnyInvocable<void(absl::Status)> done) override;
+  void SetAsyncEventHandler(
+      std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
+          handler) override {
+    on_async_event_ = std::move(handler);
+  }
+  bool connected() const override { return up_; }
+  const Parameters& parameters() const override { return parameters_; }
+  const LoginIdentity& identity() const override { return identity_; }
+  std::string transport_name() const override { return options_.portal.scheme; }
+  std::string data_model() const override { return "iSCSI"; }
+  std::string peer_address() const override { return peer_address_; }
+  const InitiatorStats& stats() const override;
+
+ private:
+  // StreamPumpClient:
+  void OnProgress() override { Work(); }
+  void OnClosed(absl::Status why) override;
+  // TurnHook:
+  void OnTurnEnd() override { Work(); }
+
+  // --- initiator.cc
+  void Work();
+  void Drive();
+  void IssueQueued();
+  absl::Time CheckStall(absl::Time now);
+  void Fail(scsi::Command* command, scsi::Command::Outcome outcome);
+  void FailQueued();
+  void Wake();
+  void ScheduleWork(absl::Time when);
+  void Tell(absl::AnyInvocable<void(absl::Status)> done, absl::Status status);
+  absl::Status NotConnected() const;
+
+  // --- initiator_connect.cc: the connection comes and goes.
+  void Connect(const transport::Address& address);
+  void OnConnected(absl::StatusOr<transport::Endpoint> endpoint);
+  void OnSessionUp();
+  void OnSessionEnded();
+  void Redirect(const std::string& target);
+  void AttemptFailed(const absl::Status& why);
+  void Lost(const absl::Status& why, absl::Duration wait);
+  void Reconnect(absl::Duration wait);
+  void OutageIsOver();
+  void GiveUpCommands();
+  void TearDown();
+  void Close(const absl::Status& why);
+  InitiatorSessionOptions SessionOptions();
+  absl::Status Explain(const absl::Status& why) const;
+  void Log(absl::string_view message) const;
+
+  transport::Backend* const backend_;
+  transport::Reactor* const reactor_;
+  InitiatorOptions options_;
+  absl::AnyInvocable<void(absl::Status)> on_ready_;
+  std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
+      on_async_event_;
+
+  ReceiveScratch scratch_;
+  CompletionQueue completions_;
+  CommandList queue_;  // Not yet issued, in order.
+
+  // A connection in the making, then its outcome.
+  transport::Address address_;
+  uint32_t redirects_ = 0;
+  std::unique_ptr<transport::ConnectAttempt> attempt_;
+  std::optional<absl::StatusOr<transport::Endpoint>> endpoint_;
+
+  // The connection. In this order: each refers to those before it.
+  std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<InitiatorSession> session_;
+  std::unique_ptr<StreamPump> pump_;
+  bool up_ = false;    // Full feature phase.
+  bool dead_ = false;  // No connection will ever be made again.
+  bool logout_wanted_ = false;
+  absl::Status close_reason_;
+
+  // Restoring a lost session.
+  absl::Time outage_ends_ = absl::InfiniteFuture();  // Commands fail then.
+  bool in_outage_ = false;
+  bool commands_given_up_ = false;  // Until the session is restored.
+  absl::Duration delay_;
+  absl::Time stalled_since_ = absl::InfiniteFuture();
+  transport::Timer work_timer_;
+  transport::Timer reconnect_timer_;
+  transport::Timer outage_timer_;
+
+  Parameters parameters_;
+  LoginIdentity identity_;
+  std::string peer_address_;
+  mutable InitiatorStats stats_;
+  uint64_t past_bytes_in_ = 0;  // Of connections that ended.
+  uint64_t past_bytes_out_ = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_INITIATOR_IMPL_H_
