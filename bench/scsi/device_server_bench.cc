@@ -1,0 +1,159 @@
+// What one command costs in the SCSI layer: dispatch, CDB checks, task set,
+// and the medium's memory, with a port that does nothing. Counts heap
+// allocations, of which there must be none.
+
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "scsi/backend/ram_backend.h"
+#include "scsi/endian.h"
+#include "scsi/target/target.h"
+#include "transport/epoll_reactor.h"
+
+namespace {
+
+std::atomic<uint64_t> allocations{0};
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace skiff::scsi {
+namespace {
+
+constexpr uint32_t kBlock = 512;
+constexpr uint32_t kBlocksPerCommand = 8;  // 4 KiB.
+constexpr uint64_t kMediumBytes = 64u << 20;
+
+// Takes what it gets at once.
+class NullPort : public TargetPort {
+ public:
+  void set_nexus(Nexus* nexus) { nexus_ = nexus; }
+  uint64_t completed() const { return completed_; }
+  uint64_t failed() const { return failed_; }
+
+  TransferResult ReceiveDataOut(Task*, uint32_t, uint8_t*, uint32_t) override {
+    return TransferResult::kDone;
+  }
+  void SendDataIn(Task*, uint32_t, const uint8_t*, uint32_t) override {}
+  void Complete(Task* task, uint32_t, const uint8_t* from,
+                uint32_t length) override {
+    benchmark::DoNotOptimize(from + length);
+    ++completed_;
+    if (task->status != ScsiStatus::kGood) ++failed_;
+    nexus_->Release(task);
+  }
+  void Aborted(Task* task, bool) override { nexus_->Release(task); }
+  void CancelTransfers(Task*) override {}
+  void AsyncEvent(uint64_t, const uint8_t*, size_t) override {}
+
+ private:
+  Nexus* nexus_ = nullptr;
+  uint64_t completed_ = 0;
+  uint64_t failed_ = 0;
+};
+
+class Stand {
+ public:
+  Stand()
+      : reactor_(*transport::EpollReactor::Create()),
+        worker_(*Worker::Create(reactor_.get(), {})),
+        target_(Target::Create("iqn.2026-01.example:bench")) {
+    RamBackendOptions options;
+    options.size_bytes = kMediumBytes;
+    options.block_size = kBlock;
+    target_->AddLogicalUnit(*MakeRamBackend(options), {}).IgnoreError();
+    nexus_ =
+        *target_->OpenNexus(worker_.get(), &port_, "iqn.2026-01.example:i,i,1",
+                            "iqn.2026-01.example:bench,t,1", 1);
+    port_.set_nexus(nexus_.get());
+    Task first;  // Takes the unit attention.
+    first.cdb.fill(0);
+    nexus_->Submit(&first);
+  }
+  ~Stand() {
+    bool closed = false;
+    nexus_->Close([&] { closed = true; });
+    while (!closed) reactor_->Poll();
+  }
+
+  // Runs the commands of `opcode`, at ever other places, forever.
+  void Run(benchmark::State& state, uint8_t opcode, Attribute attribute) {
+    std::vector<Task> tasks(32);
+    for (Task& task : tasks) {
+      task.cdb.fill(0);
+      task.cdb[0] = opcode;
+      task.attribute = attribute;
+      if (opcode != 0) StoreBe16(&task.cdb[7], kBlocksPerCommand);
+      task.data_in_length = task.data_out_length = kBlocksPerCommand * kBlock;
+    }
+    size_t next = 0;
+    uint32_t lba = 0;
+    const uint64_t allocations_before = allocations.load();
+    for (auto _ : state) {
+      Task& task = tasks[next++ % tasks.size()];
+      if (opcode != 0) StoreBe32(&task.cdb[2], lba);
+      lba = (lba + kBlocksPerCommand) & (kMediumBytes / kBlock - 1);
+      nexus_->Submit(&task);
+    }
+    state.counters["allocations"] =
+        static_cast<double>(allocations.load() - allocations_before);
+    state.SetItemsProcessed(state.iterations());
+    if (port_.failed() > 1) state.SkipWithError("commands fail");
+    if (allocations.load() > allocations_before + 8) {
+      state.SkipWithError("commands allocate");
+    }
+  }
+
+ private:
+  NullPort port_;
+  std::unique_ptr<transport::EpollReactor> reactor_;
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Target> target_;
+  std::unique_ptr<Nexus> nexus_;
+};
+
+void BM_Read4K(benchmark::State& state) {
+  Stand().Run(state, 0x28, Attribute::kSimple);
+}
+BENCHMARK(BM_Read4K);
+
+void BM_Write4K(benchmark::State& state) {
+  Stand().Run(state, 0x2a, Attribute::kSimple);
+}
+BENCHMARK(BM_Write4K);
+
+void BM_OrderedWrite4K(benchmark::State& state) {
+  Stand().Run(state, 0x2a, Attribute::kOrdered);
+}
+BENCHMARK(BM_OrderedWrite4K);
+
+void BM_Verify4K(benchmark::State& state) {
+  Stand().Run(state, 0x2f, Attribute::kSimple);
+}
+BENCHMARK(BM_Verify4K);
+
+void BM_TestUnitReady(benchmark::State& state) {
+  Stand().Run(state, 0x00, Attribute::kSimple);
+}
+BENCHMARK(BM_TestUnitReady);
+
+}  // namespace
+}  // namespace skiff::scsi
