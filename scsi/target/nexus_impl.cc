@@ -32,8 +32,8 @@ class NexusImpl::ManagementToken {
     // The nexus is not closed before this ran, so that the reactor is there.
     reactor_->Post([anchor = anchor_, done = std::move(done_),
                     result = result_]() mutable {
-      if (anchor->nexus != nullptr) anchor->nexus->OnManaged();
       done(result);
+      if (anchor->nexus != nullptr) anchor->nexus->OnManaged();
     });
   }
   void set_result(TaskManagementResult result) { result_ = result; }

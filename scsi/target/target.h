@@ -20,7 +20,7 @@ struct LogicalUnitOptions {
   std::string vendor = "SKIFF";  // 8 characters at most.
   std::string product = "SKIFF DISK";  // 16.
   std::string revision = "1.0";        // 4.
-  std::string serial;  // Empty: derived from target name and LUN.
+  std::string serial = {};  // Empty: derived from target name and LUN.
   uint32_t max_transfer_bytes = 16u
                                 << 20;  // VPD B0h; longer commands are refused.
   uint32_t max_tasks = 1024;            // Per nexus; beyond it TASK SET FULL.

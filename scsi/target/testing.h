@@ -128,6 +128,8 @@ class TestNexus {
   TaskManagementResult Manage(TaskManagement function, uint64_t lun = 0,
                               Task* task = nullptr);
   void Close();
+  // The test has closed the nexus itself.
+  void Abandon() { nexus_.reset(); }
 
   FakePort port;
   Nexus* nexus() { return nexus_.get(); }
