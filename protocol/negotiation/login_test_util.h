@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_NEGOTIATION_LOGIN_TEST_UTIL_H_
 #define SKIFF_PROTOCOL_NEGOTIATION_LOGIN_TEST_UTIL_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
