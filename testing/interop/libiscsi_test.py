@@ -23,20 +23,22 @@ import peers  # pylint: disable=wrong-import-position
 
 EXPECTED = pathlib.Path(__file__).parent / "libiscsi_expected.txt"
 TEST_SECONDS = 20
-LUNS = ("ram:1GiB", "ram:1GiB,read_only")
-# The tests for write-protected logical units run on the second one.
-LUN_OF_SUITE = {"ReadOnly": 1}
+LUNS = ("ram:1GiB", "ram:1GiB,read_only", "ram:1GiB,block_size=4096")
+# ReadOnly is about write-protected logical units. GetLBAStatus counts in logical blocks where it means physical ones, so
+# it needs a logical unit where they are the same.
+LUN_OF_SUITE = {"ReadOnly": 1, "GetLBAStatus": 2}
 
 
 def read_expected(path):
-    """SUITE.TEST -> ("skip" or "fail", reason), for the tests that are not expected to pass."""
+    """SUITE.TEST -> ("skip" or "fail=N", reason), for the tests that are not expected to pass."""
     expected = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        match = re.fullmatch(r"(skip|fail) +(\S+) +(\S.*)", line)
+        match = re.fullmatch(r"(skip|fail=\d+) +(\S+) +(\S.*)", line)
         if match is None or match[2] in expected:
-            raise peers.PeerError(f"{path.name}:{number}: not 'skip|fail SUITE.TEST REASON', or a second line for it")
+            raise peers.PeerError(
+                f"{path.name}:{number}: not 'skip|fail=ASSERTIONS SUITE.TEST REASON', or a second line for it")
         expected[match[2]] = (match[1], match[3])
     return expected
 
@@ -50,19 +52,21 @@ def list_tests():
 
 
 def run_test(name, target):
-    """("pass", "skip" or "fail", why, output) of one test, in a process of its own."""
+    """(verdict, why, output) of one test, in a process of its own: "pass", "skip", or "fail=N" of N failed assertions."""
     # Some tests want two paths to the same logical unit.
     suite = name.split(".", maxsplit=1)[0]
-    urls = [target.url(LUN_OF_SUITE.get(suite))] * (2 if suite == "MultipathIO" else 1)
+    urls = [target.url(LUN_OF_SUITE.get(suite) if isinstance(target, peers.Skiffd) else None)] * (2 if suite == "MultipathIO" else 1)
     command = [peers.find_program("iscsi-test-cu"), "--dataloss", "--allow-sanitize", "--test", f"ALL.{name}", *urls]
     status, output = peers.run_limited(command, TEST_SECONDS)
     if status is None:
-        return "fail", f"no end after {TEST_SECONDS} s", output
+        return "fail=0", f"no end after {TEST_SECONDS} s", output
     asserts = re.search(r"^\s*asserts\s+\d+\s+\d+\s+\d+\s+(\d+)", output, re.MULTILINE)
     if status != 0 or asserts is None or int(asserts[1]) > 0:
         detail = re.search(r"\[FAILED\] *(.*)", output)
-        return "fail", detail[1] if detail else f"exit status {status}", output
-    skip = re.search(r"\[SKIPPED\] *(.*)", output)
+        return f"fail={asserts[1] if asserts else 0}", detail[1] if detail else f"exit status {status}", output
+    # What it skips while it sets up and clears away is not the test's.
+    body = re.search(r"Test: \S+ \.\.\.(.*?)passed", output, re.DOTALL)
+    skip = re.search(r"\[SKIPPED\] *(.*)", body[1] if body else output)
     if skip:
         return "skip", skip[1].strip(), output
     return "pass", "", output
@@ -125,13 +129,11 @@ class Suite:
             judge(self._collected, name, got, self._expected.get(name), seconds)
         else:
             print(f"{got[0]} {name} {got[1]}", flush=True)
-        died = target.process.poll() is not None
-        if died:
+        if target.process.poll() is not None:
             self._collected.failed(f"{name} (target)", f"the target ended, status {target.process.returncode}")
-        if died or got[0] == "fail":
-            # What the test left behind (a reservation, a mode page) is not the next test's business.
-            target.stop()
-            target.start()
+        # What the test left behind (data, a reservation, a mode page) is not the next test's business.
+        target.stop()
+        target.start()
 
 
 def check_tool(command, *patterns):
