@@ -296,8 +296,7 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
   if (!due) {
     // Tags count up per slot: an old one belongs to a task that ended early.
     const auto age = static_cast<uint16_t>(task.tag_generation - generation);
-    const bool later_burst =
-        task.live && age > 0 && age <= task.burst_count;
+    const bool later_burst = task.live && age > 0 && age <= task.burst_count;
     if (later_burst) {
       DataError(in->task, kDataPhaseError.asc, kDataPhaseError.ascq,
                 "R2Ts were not answered in order");

@@ -35,18 +35,18 @@ class StreamTargetDatamover final : public StreamDatamover,
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   void SendCommand(const OutgoingCommand& command) override;
-  void AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
+  void AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
-  void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,
+  void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
-  void PutDataAndResponse(TaskSlot task, uint32_t offset,
+  void PutDataAndResponse(TaskSlot slot, uint32_t offset,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;
-  bool GetData(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to) override;
-  void CancelTransfers(TaskSlot task) override;
-  void DeallocateTaskResources(TaskSlot task) override;
+  bool GetData(TaskSlot slot, uint32_t offset, absl::Span<uint8_t> to) override;
+  void CancelTransfers(TaskSlot slot) override;
+  void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   bool congested() const override {
     return send_queue_.bytes() > options_.max_send_queue_bytes;

@@ -16,7 +16,7 @@ constexpr uint32_t kMaxQueueDepth = 4096;
 class FileBackend : public Backend {
  public:
   FileBackend(std::shared_ptr<FileMedium> medium, uint32_t queue_depth,
-              absl::Status io_uring)
+              const absl::Status& io_uring)
       : medium_(std::move(medium)),
         info_(medium_->info()),
         queue_depth_(queue_depth),
