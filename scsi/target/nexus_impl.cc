@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-#include "scsi/target/lun.h"
+#include "scsi/lun.h"
 #include "scsi/target/target_impl.h"
 
 namespace skiff::scsi {

@@ -1,5 +1,5 @@
-#ifndef SKIFF_SCSI_TARGET_LUN_H_
-#define SKIFF_SCSI_TARGET_LUN_H_
+#ifndef SKIFF_SCSI_LUN_H_
+#define SKIFF_SCSI_LUN_H_
 
 #include <cstdint>
 #include <optional>
@@ -27,4 +27,4 @@ inline uint64_t EncodeLun(uint64_t number) {
 
 }  // namespace skiff::scsi
 
-#endif  // SKIFF_SCSI_TARGET_LUN_H_
+#endif  // SKIFF_SCSI_LUN_H_
