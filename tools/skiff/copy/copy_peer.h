@@ -37,8 +37,6 @@ class CopyPeer {
   virtual std::optional<uint64_t> size() const = 0;
   // Pieces must be multiples of this, all but the last of a file.
   virtual uint32_t granularity() const = 0;
-  // Pieces must not be larger.
-  virtual uint32_t max_piece() const = 0;
   // True when pieces must be read (or written) in order.
   virtual bool ordered() const = 0;
 

@@ -29,7 +29,6 @@ class FilePeer final : public CopyPeer {
   std::string name() const override { return name_; }
   std::optional<uint64_t> size() const override { return size_; }
   uint32_t granularity() const override { return 1; }
-  uint32_t max_piece() const override { return 1u << 30; }
   bool ordered() const override { return !seekable_; }
 
   void Read(CopySlot* slot) override;

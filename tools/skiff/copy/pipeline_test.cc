@@ -31,7 +31,6 @@ class MemoryPeer : public CopyPeer {
   std::string name() const override { return "memory"; }
   std::optional<uint64_t> size() const override { return size_; }
   uint32_t granularity() const override { return granularity_; }
-  uint32_t max_piece() const override { return kPiece; }
   bool ordered() const override { return ordered_; }
 
   void Read(CopySlot* slot) override {

@@ -1,0 +1,200 @@
+#include "tools/skiff/client.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "scsi/initiator/scsi_error.h"
+#include "tools/common/completion.h"
+#include "tools/common/stderr_log.h"
+#include "tools/skiff/exit_code.h"
+#include "tools/skiff/unit_attention.h"
+#include "transport/tcp/tcp_backend.h"
+
+namespace skiff::tools {
+namespace {
+
+constexpr int kMaxUnitAttentions = 8;
+
+absl::StatusOr<std::vector<protocol::Digest>> ParseDigests(
+    absl::string_view flag, absl::string_view text) {
+  std::vector<protocol::Digest> digests;
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    if (absl::EqualsIgnoreCase(name, "none")) {
+      digests.push_back(protocol::Digest::kNone);
+    } else if (absl::EqualsIgnoreCase(name, "crc32c")) {
+      digests.push_back(protocol::Digest::kCrc32c);
+    } else {
+      return UsageError(absl::StrCat(
+          flag, ": '", name,
+          "' is no digest; write none, crc32c, or both in order of preference, "
+          "such as crc32c,none"));
+    }
+  }
+  return digests;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(
+    const CommonOptions& options, int reactors) {
+  std::unique_ptr<Client> client(new Client);
+  client->options_ = options;
+  const auto header = ParseDigests("--header-digest", options.header_digest);
+  if (!header.ok()) return header.status();
+  client->offer_.header_digest = *header;
+  const auto data = ParseDigests("--data-digest", options.data_digest);
+  if (!data.ok()) return data.status();
+  client->offer_.data_digest = *data;
+
+  absl::Status status = client->registry_.Add(transport::MakeTcpBackend());
+  if (!status.ok()) return status;
+  transport::ReactorThreadsOptions threads;
+  threads.count = reactors;
+  threads.reactor.spin = options.spin;
+  auto started = transport::ReactorThreads::Start(threads);
+  if (!started.ok()) return started.status();
+  client->threads_ = *std::move(started);
+  return client;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Client::Login(
+    const transport::Address& portal, const std::string& target, int reactor) {
+  protocol::InitiatorOptions options;
+  options.portal = portal;
+  options.target_name = target;
+  if (!options_.initiator_name.empty()) {
+    options.initiator_name = options_.initiator_name;
+  }
+  options.offer = offer_;
+  options.connect.timeout = options_.login_timeout;
+  options.login_timeout = options_.login_timeout;
+  options.command_timeout = options_.command_timeout;
+  options.replacement_timeout = options_.reconnect_timeout;
+  if (options_.verbose) {
+    options.log = [](absl::string_view message) {
+      LogToStderr(protocol::LogLevel::kInfo, message);
+    };
+  }
+
+  auto session = std::make_unique<Session>(threads_.get(), reactor);
+  const absl::Status status = session->Await([&](Session::Done done) {
+    // Kept by both: only one of them is called.
+    auto shared = std::make_shared<Session::Done>(std::move(done));
+    auto initiator = protocol::Initiator::Create(
+        &registry_, session->reactor(), options,
+        [shared](absl::Status ready) { (*shared)(std::move(ready)); });
+    if (!initiator.ok()) {
+      (*shared)(initiator.status());
+      return;
+    }
+    session->initiator_ = *std::move(initiator);
+  });
+  if (!status.ok()) return status;
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Client::Connect(
+    const transport::Address& portal, const std::string& target, int reactor) {
+  auto session = Login(portal, target, reactor);
+  if (session.ok()) return session;
+  return Explain(session.status(), portal, target);
+}
+
+absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
+    const transport::Address& portal) {
+  auto session = Connect(portal, "");
+  if (!session.ok()) return session.status();
+  std::vector<protocol::DiscoveredTarget> targets;
+  const absl::Status status = (*session)->Await([&](Session::Done done) {
+    (*session)->initiator()->SendTargets(
+        "All", [&targets, done = std::move(done)](
+                   absl::StatusOr<std::vector<protocol::DiscoveredTarget>>
+                       found) mutable {
+          if (found.ok()) targets = *std::move(found);
+          done(found.status());
+        });
+  });
+  if (!status.ok()) return status;
+  return targets;
+}
+
+absl::Status Client::Explain(const absl::Status& failure,
+                             const transport::Address& portal,
+                             const std::string& target) {
+  std::string message(failure.message());
+  if (absl::IsNotFound(failure) && !target.empty()) {
+    std::vector<std::string> names;
+    const auto targets = Discover(portal);
+    if (targets.ok()) {
+      for (const protocol::DiscoveredTarget& t : *targets) {
+        names.push_back(t.name);
+      }
+    }
+    absl::StrAppend(&message,
+                    names.empty() ? "; discovery shows no target there"
+                                  : "; discovery shows ",
+                    absl::StrJoin(names, ", "));
+  } else if (absl::IsUnauthenticated(failure)) {
+    absl::StrAppend(&message,
+                    "; the target wants authentication, which this program "
+                    "does not have yet");
+  }
+  return WithExitCode(absl::Status(failure.code(), message),
+                      ExitCode::kNoSession);
+}
+
+Session::~Session() {
+  if (initiator_ == nullptr) return;
+  // A target that does not answer is left after Logout's own timeout.
+  Await([this](Done done) {
+    if (initiator_->connected()) {
+      initiator_->Logout(std::move(done));
+    } else {
+      done(absl::OkStatus());
+    }
+  }).IgnoreError();
+  RunOnReactor([this] { initiator_.reset(); });
+}
+
+absl::Status Session::Await(absl::FunctionRef<void(Done)> start) {
+  Completion completion;
+  absl::Status result;
+  RunOnReactor([&] {
+    start([&completion, &result](absl::Status status) {
+      result = std::move(status);
+      completion.Signal();
+    });
+  });
+  completion.Wait();
+  return result;
+}
+
+absl::Status Session::Run(scsi::Command* command) {
+  for (int attempt = 0;; ++attempt) {
+    Completion completion;
+    command->context = &completion;
+    command->done = [](scsi::Command* c) {
+      static_cast<Completion*>(c->context)->Signal();
+    };
+    RunOnReactor([&] { initiator_->Submit(command); });
+    completion.Wait();
+    const absl::Status status = scsi::CommandStatus(*command);
+    if (!IsUnitAttention(status) || attempt == kMaxUnitAttentions) {
+      return status;
+    }
+  }
+}
+
+std::string Session::Describe() {
+  return absl::StrCat(initiator_->data_model(), " over ",
+                      initiator_->transport_name());
+}
+
+}  // namespace skiff::tools

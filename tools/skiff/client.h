@@ -1,0 +1,98 @@
+#ifndef SKIFF_TOOLS_SKIFF_CLIENT_H_
+#define SKIFF_TOOLS_SKIFF_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protocol/driver/initiator.h"
+#include "scsi/initiator/command.h"
+#include "tools/skiff/options.h"
+#include "transport/address.h"
+#include "transport/reactor_threads.h"
+#include "transport/registry.h"
+
+namespace skiff::tools {
+
+class Session;
+
+// The program's initiator: transports, reactors, settings. One thread's.
+class Client {
+ public:
+  // `reactors` threads, for as many concurrent sessions as one likes.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(
+      const CommonOptions& options, int reactors = 1);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client() = default;  // Only when all sessions are gone.
+
+  // Logs in, on one of the reactors. Errors say what to do, and for a target
+  // that is not there, which ones are.
+  absl::StatusOr<std::unique_ptr<Session>> Connect(
+      const transport::Address& portal, const std::string& target,
+      int reactor = 0);
+  // Asks a portal for its targets.
+  absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Discover(
+      const transport::Address& portal);
+
+  transport::ReactorThreads* threads() { return threads_.get(); }
+
+ private:
+  Client() = default;
+  absl::StatusOr<std::unique_ptr<Session>> Login(
+      const transport::Address& portal, const std::string& target, int reactor);
+  // Adds advice to why a login failed.
+  absl::Status Explain(const absl::Status& failure,
+                       const transport::Address& portal,
+                       const std::string& target);
+
+  CommonOptions options_;
+  protocol::Offer offer_;
+  transport::Registry registry_;
+  std::unique_ptr<transport::ReactorThreads> threads_;
+};
+
+// A session with one target, or for discovery. Its calls block; they come from
+// the thread of the Client.
+class Session {
+ public:
+  Session(transport::ReactorThreads* threads, int reactor)
+      : threads_(threads), reactor_(reactor) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();  // Logs out. No command may be pending.
+
+  protocol::Initiator* initiator() { return initiator_.get(); }
+  transport::Reactor* reactor() { return threads_->reactor(reactor_); }
+  // Runs `fn` on the session's reactor, and waits for it.
+  void RunOnReactor(absl::FunctionRef<void()> fn) {
+    threads_->RunOn(reactor_, fn);
+  }
+
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  // Starts something on the session's reactor, and waits until it calls its
+  // argument.
+  absl::Status Await(absl::FunctionRef<void(Done)> start);
+  // Sends a command and waits for its end; repeats it when the logical unit had
+  // a unit attention to tell. The status is scsi::CommandStatus()'s.
+  absl::Status Run(scsi::Command* command);
+
+  // What the session runs on, for people: "iSCSI over tcp".
+  std::string Describe();
+
+ private:
+  friend class Client;
+
+  transport::ReactorThreads* const threads_;
+  const int reactor_;
+  std::unique_ptr<protocol::Initiator> initiator_;
+};
+
+}  // namespace skiff::tools
+
+#endif  // SKIFF_TOOLS_SKIFF_CLIENT_H_

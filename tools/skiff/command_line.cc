@@ -1,0 +1,268 @@
+#include "tools/skiff/command_line.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tools/common/units.h"
+#include "tools/skiff/exit_code.h"
+
+namespace skiff::tools {
+namespace {
+
+constexpr char kFooter[] = R"(
+A URL names a portal, a target and a logical unit:
+  iscsi://host[:port][/target-name[/lun]]
+
+Exit codes: 0 done, 1 I/O or SCSI error, 2 bad flags, 3 connection or login
+failed, 4 data were not what they should be.)";
+
+template <typename T>
+CLI::Option* AddSize(CLI::App* app, const char* name, T* out,
+                     const char* help) {
+  using Value = std::conditional_t<std::is_integral_v<T>, T, uint64_t>;
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [out, name](const std::string& text) {
+            const absl::StatusOr<uint64_t> size = ParseSize(text);
+            if (!size.ok()) {
+              throw CLI::ValidationError(name,
+                                         std::string(size.status().message()));
+            }
+            if (*size > std::numeric_limits<Value>::max()) {
+              throw CLI::ValidationError(name,
+                                         absl::StrCat(text, " is too large"));
+            }
+            *out = static_cast<Value>(*size);
+          },
+          help)
+      ->type_name("SIZE");
+}
+
+CLI::Option* AddDuration(CLI::App* app, const char* name, absl::Duration* out,
+                         const char* help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [out, name](const std::string& text) {
+            const absl::StatusOr<absl::Duration> value = ParseDuration(text);
+            if (!value.ok()) {
+              throw CLI::ValidationError(name,
+                                         std::string(value.status().message()));
+            }
+            *out = *value;
+          },
+          help)
+      ->type_name("DURATION");
+}
+
+void AddUrl(CLI::App* app, std::string* url, const char* shape) {
+  app->add_option("url", *url, shape)->required()->type_name("");
+}
+
+void AddCommon(CLI::App* app, CommonOptions* o) {
+  app->add_flag("--json", o->json, "Print one JSON object");
+  app->add_flag("-v,--verbose", o->verbose,
+                "Tell the events of sessions on standard error");
+  app->add_option("--initiator-name", o->initiator_name,
+                  "The iSCSI name of this initiator")
+      ->type_name("NAME");
+  app->add_option("--header-digest", o->header_digest,
+                  "none, crc32c, or both in order of preference")
+      ->type_name("LIST");
+  app->add_option("--data-digest", o->data_digest, "As --header-digest")
+      ->type_name("LIST");
+  AddDuration(app, "--timeout", &o->login_timeout,
+              "For connecting and logging in (15s)");
+  AddDuration(app, "--command-timeout", &o->command_timeout,
+              "For each command (60s); 0: none");
+  AddDuration(app, "--reconnect-timeout", &o->reconnect_timeout,
+              "To restore a lost session before commands fail (30s)");
+  app->add_option("--password-file", o->password_file,
+                  "Read the secret from FILE")
+      ->type_name("FILE");
+  app->add_option_function<std::string>(
+         "--spin",
+         [o](const std::string& text) {
+           const absl::StatusOr<absl::Duration> spin = ParseSpin(text);
+           if (!spin.ok()) {
+             throw CLI::ValidationError("--spin",
+                                        std::string(spin.status().message()));
+           }
+           o->spin = *spin;
+         },
+         "Poll so long before sleeping: never, always, or a duration")
+      ->type_name("DURATION");
+}
+
+void AddTransfer(CLI::App* app, CopyOptions* o) {
+  AddSize(app, "--length", &o->length, "How much (default: all)");
+  app->add_option("--depth", o->depth, "Transfers in flight (16)")
+      ->type_name("N");
+  AddSize(app, "--transfer-size", &o->piece_bytes, "Of each command (1MiB)");
+  app->add_flag("-q,--quiet", o->quiet, "No progress and no summary");
+}
+
+// Builds the subcommands, and remembers which options each fills.
+class Builder {
+ public:
+  Builder(CLI::App* app, CommandLine* line) : app_(app), line_(line) {}
+
+  template <typename Options>
+  Options* Add(const char* name, const char* help, CLI::App** subcommand) {
+    auto options = std::make_shared<Options>();
+    *subcommand = app_->add_subcommand(name, help);
+    AddCommon(*subcommand, &line_->common);
+    CommandLine* line = line_;
+    (*subcommand)->callback([options, line] { line->command = *options; });
+    kept_.push_back(options);
+    return options.get();
+  }
+
+ private:
+  CLI::App* app_;
+  CommandLine* line_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+void AddQueries(Builder* builder) {
+  CLI::App* app = nullptr;
+  auto* discover = builder->Add<DiscoverOptions>(
+      "discover", "List the targets of a portal", &app);
+  AddUrl(app, &discover->url, "iscsi://host[:port]");
+
+  auto* list =
+      builder->Add<ListOptions>("ls", "List targets and their LUNs", &app);
+  AddUrl(app, &list->url, "iscsi://host[:port][/target]");
+
+  auto* inquiry = builder->Add<InquiryOptions>(
+      "inquiry", "Show what a logical unit says of itself", &app);
+  AddUrl(app, &inquiry->url, "iscsi://host[:port]/target/lun");
+  app->add_option("--vpd", inquiry->pages,
+                  "Vital product data: a page code such as 83, or all")
+      ->type_name("PAGE")
+      ->allow_extra_args(false);
+
+  auto* capacity = builder->Add<CapacityOptions>(
+      "capacity", "Show the size of a logical unit", &app);
+  AddUrl(app, &capacity->url, "iscsi://host[:port]/target/lun");
+}
+
+void AddCopies(Builder* builder) {
+  CLI::App* app = nullptr;
+  auto* read = builder->Add<CopyOptions>(
+      "read", "Read from a logical unit to standard output or a file", &app);
+  read->destination = "-";
+  AddUrl(app, &read->source, "iscsi://host[:port]/target/lun");
+  app->add_option("-o,--output", read->destination, "Write to FILE")
+      ->type_name("FILE");
+  AddSize(app, "--offset", &read->source_offset, "Where to start (0)");
+  AddTransfer(app, read);
+
+  auto* write = builder->Add<CopyOptions>(
+      "write", "Write standard input or a file to a logical unit", &app);
+  write->source = "-";
+  AddUrl(app, &write->destination, "iscsi://host[:port]/target/lun");
+  app->add_option("-i,--input", write->source, "Read from FILE")
+      ->type_name("FILE");
+  AddSize(app, "--offset", &write->destination_offset, "Where to start (0)");
+  app->add_flag("--pad", write->pad, "Fill the last block with zeroes");
+  app->add_flag("--verify", write->verify, "Read back and compare");
+  AddTransfer(app, write);
+
+  auto* copy = builder->Add<CopyOptions>(
+      "copy", "Copy between logical units, files, devices and pipes", &app);
+  app->add_option("source", copy->source, "A URL, a path, or -")
+      ->required()
+      ->type_name("");
+  app->add_option("destination", copy->destination, "A URL, a path, or -")
+      ->required()
+      ->type_name("");
+  AddSize(app, "--source-offset", &copy->source_offset,
+          "Where to start to read (0)");
+  AddSize(app, "--destination-offset", &copy->destination_offset,
+          "Where to start to write (0)");
+  app->add_flag("--pad", copy->pad, "Fill the last block with zeroes");
+  app->add_flag("--sparse", copy->sparse,
+                "Do not send zeroes: unmap, or leave holes");
+  app->add_flag("--verify", copy->verify,
+                "Read the destination back and compare");
+  AddTransfer(app, copy);
+}
+
+void AddPerf(Builder* builder) {
+  CLI::App* app = nullptr;
+  auto* perf = builder->Add<PerfOptions>(
+      "perf", "Measure a logical unit (writing destroys its data)", &app);
+  AddUrl(app, &perf->url, "iscsi://host[:port]/target/lun");
+  app->add_option("--rw", perf->rw,
+                  "read, write, rw, randread, randwrite or randrw (randread)")
+      ->type_name("KIND");
+  app->add_option("--rwmixread", perf->read_percent,
+                  "Reads of a mixed workload, in percent (50)")
+      ->type_name("N");
+  AddSize(app, "--bs", &perf->io_bytes, "Of each command (4k)");
+  app->add_option("--iodepth", perf->depth, "Commands in flight, per job (1)")
+      ->type_name("N");
+  app->add_option("--numjobs", perf->jobs,
+                  "Threads, each with a session and a part of the range (1)")
+      ->type_name("N");
+  AddSize(app, "--offset", &perf->offset, "Where the range starts (0)");
+  AddSize(app, "--size", &perf->size, "Of the range (to the end)");
+  AddDuration(app, "--runtime", &perf->runtime,
+              "Go on for so long (default: once over the range)");
+  app->add_option("--seed", perf->seed, "Of the random order (1)")
+      ->type_name("N");
+  // A flag, so that it does not take the URL for its value.
+  app->add_flag("--verify{crc32c}", perf->verify,
+                "Write blocks that prove themselves, and check what is read; "
+                "--verify=crc32c is the same")
+      ->check(CLI::IsMember({"crc32c"}));
+}
+
+void AddSession(Builder* builder) {
+  CLI::App* app = nullptr;
+  auto* ping = builder->Add<PingOptions>(
+      "ping", "Measure the round trip of iSCSI NOP-Out", &app);
+  AddUrl(app, &ping->url, "iscsi://host[:port]/target");
+  app->add_option("-c,--count", ping->count, "How many (4)")->type_name("N");
+  AddDuration(app, "--interval", &ping->interval, "Between them (1s)");
+
+  auto* reset = builder->Add<ResetOptions>(
+      "reset", "Reset a logical unit; aborts everybody's commands", &app);
+  AddUrl(app, &reset->url, "iscsi://host[:port]/target[/lun]");
+  app->add_flag("--target", reset->target, "Reset the whole target");
+}
+
+}  // namespace
+
+std::optional<int> ParseCommandLine(int argc, const char* const* argv,
+                                    CommandLine* command_line) {
+  CLI::App app("An iSCSI initiator for the command line.", "skiff");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(30);
+  Builder builder(&app, command_line);
+  AddQueries(&builder);
+  AddCopies(&builder);
+  AddPerf(&builder);
+  AddSession(&builder);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kOk
+                                                 : ExitCode::kUsage);
+  }
+  return std::nullopt;
+}
+
+}  // namespace skiff::tools

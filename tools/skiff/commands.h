@@ -1,0 +1,32 @@
+#ifndef SKIFF_TOOLS_SKIFF_COMMANDS_H_
+#define SKIFF_TOOLS_SKIFF_COMMANDS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/skiff/options.h"
+#include "tools/skiff/report.h"
+
+// The subcommands, without their printing. Errors carry the exit code
+// (exit_code.h).
+
+namespace skiff::tools {
+
+absl::StatusOr<DiscoveryReport> Discover(const CommonOptions& common,
+                                         const DiscoverOptions& options);
+absl::StatusOr<ListReport> List(const CommonOptions& common,
+                                const ListOptions& options);
+absl::StatusOr<FactsReport> Inquire(const CommonOptions& common,
+                                    const InquiryOptions& options);
+absl::StatusOr<FactsReport> Capacity(const CommonOptions& common,
+                                     const CapacityOptions& options);
+absl::StatusOr<CopyReport> Copy(const CommonOptions& common,
+                                const CopyOptions& options);
+absl::StatusOr<PerfReport> Perf(const CommonOptions& common,
+                                const PerfOptions& options);
+absl::StatusOr<PingReport> Ping(const CommonOptions& common,
+                                const PingOptions& options);
+absl::Status Reset(const CommonOptions& common, const ResetOptions& options);
+
+}  // namespace skiff::tools
+
+#endif  // SKIFF_TOOLS_SKIFF_COMMANDS_H_

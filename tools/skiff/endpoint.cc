@@ -1,0 +1,83 @@
+#include "tools/skiff/endpoint.h"
+
+#include <cstdlib>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/negotiation/url.h"
+#include "tools/skiff/exit_code.h"
+
+namespace skiff::tools {
+namespace {
+
+constexpr char kPasswordVariable[] = "SKIFF_PASSWORD";
+
+absl::Status NoAuthentication(absl::string_view given) {
+  return UsageError(absl::StrCat(
+      given,
+      ": this program has no authentication (CHAP) yet; leave the credentials "
+      "out to log in without"));
+}
+
+absl::StatusOr<Endpoint> Parse(const std::string& text) {
+  const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
+  if (!url.ok()) return UsageError(url.status().message());
+  if (!url->user.empty()) {
+    return NoAuthentication(absl::StrCat("user ", url->user));
+  }
+  if (url->scheme == "iser") {
+    return UsageError(
+        "iser:// asks for RDMA, which this program does not have; write "
+        "iscsi://");
+  }
+  Endpoint endpoint;
+  endpoint.portal.scheme = "tcp";
+  endpoint.portal.host = url->portal.host;
+  endpoint.portal.port = url->portal.port;
+  endpoint.target = url->target;
+  endpoint.has_lun = url->has_lun;
+  endpoint.lun = url->lun;
+  return endpoint;
+}
+
+}  // namespace
+
+bool IsUrl(absl::string_view text) { return absl::StrContains(text, "://"); }
+
+absl::StatusOr<Endpoint> ParsePortal(const std::string& url) {
+  // A portal alone is often written without the scheme.
+  return Parse(IsUrl(url) ? url : absl::StrCat("iscsi://", url));
+}
+
+absl::StatusOr<Endpoint> ParseTarget(const std::string& url) {
+  absl::StatusOr<Endpoint> endpoint = Parse(url);
+  if (endpoint.ok() && endpoint->target.empty()) {
+    return UsageError(absl::StrCat(
+        url, " names no target; write iscsi://host[:port]/target-name"));
+  }
+  return endpoint;
+}
+
+absl::StatusOr<Endpoint> ParseLun(const std::string& url) {
+  absl::StatusOr<Endpoint> endpoint = Parse(url);
+  if (endpoint.ok() && !endpoint->has_lun) {
+    return UsageError(absl::StrCat(
+        url,
+        " names no logical unit; write iscsi://host[:port]/target-name/lun"));
+  }
+  return endpoint;
+}
+
+absl::Status RefuseSecrets(const CommonOptions& options) {
+  if (!options.password_file.empty()) {
+    return NoAuthentication("--password-file");
+  }
+  if (std::getenv(kPasswordVariable) != nullptr) {
+    return NoAuthentication(
+        absl::StrCat("environment variable ", kPasswordVariable));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace skiff::tools

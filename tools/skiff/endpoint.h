@@ -1,0 +1,38 @@
+#ifndef SKIFF_TOOLS_SKIFF_ENDPOINT_H_
+#define SKIFF_TOOLS_SKIFF_ENDPOINT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tools/skiff/options.h"
+#include "transport/address.h"
+
+namespace skiff::tools {
+
+// What a URL names: iscsi://host[:port][/target[/lun]].
+struct Endpoint {
+  transport::Address portal;
+  std::string target;  // Empty: the portal.
+  bool has_lun = false;
+  uint32_t lun = 0;
+};
+
+// True for what is meant as a URL of a logical unit and not as a file's path.
+bool IsUrl(absl::string_view text);
+
+// Parses a URL that must name at least a portal, a target or a logical unit.
+// Usage errors show what is accepted. Credentials are refused as long as there
+// is nothing to use them for.
+absl::StatusOr<Endpoint> ParsePortal(const std::string& url);
+absl::StatusOr<Endpoint> ParseTarget(const std::string& url);
+absl::StatusOr<Endpoint> ParseLun(const std::string& url);
+
+// A secret that --password-file or the environment gives must not be ignored,
+// either.
+absl::Status RefuseSecrets(const CommonOptions& options);
+
+}  // namespace skiff::tools
+
+#endif  // SKIFF_TOOLS_SKIFF_ENDPOINT_H_

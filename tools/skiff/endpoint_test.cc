@@ -1,0 +1,68 @@
+#include "tools/skiff/endpoint.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/skiff/exit_code.h"
+
+namespace skiff::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(EndpointTest, ParsesUrls) {
+  const auto lun = ParseLun("iscsi://[::1]:3261/iqn.2026-11.com.example:a/7");
+  ASSERT_TRUE(lun.ok()) << lun.status();
+  EXPECT_EQ(lun->portal.ToString(), "tcp://[::1]:3261");
+  EXPECT_EQ(lun->target, "iqn.2026-11.com.example:a");
+  EXPECT_EQ(lun->lun, 7u);
+  const auto portal = ParsePortal("localhost");
+  ASSERT_TRUE(portal.ok()) << portal.status();
+  EXPECT_EQ(portal->portal.ToString(), "tcp://localhost:3260");
+  EXPECT_EQ(portal->target, "");
+}
+
+TEST(EndpointTest, SaysWhatIsMissing) {
+  const auto target = ParseTarget("iscsi://h");
+  EXPECT_EQ(target.status().message(),
+            "iscsi://h names no target; write iscsi://host[:port]/target-name");
+  EXPECT_EQ(ExitCodeOf(target.status()), ExitCode::kUsage);
+  EXPECT_THAT(
+      std::string(
+          ParseLun("iscsi://h/iqn.2026-11.com.example:a").status().message()),
+      HasSubstr("names no logical unit; write "
+                "iscsi://host[:port]/target-name/lun"));
+  EXPECT_THAT(std::string(ParsePortal("iser://h").status().message()),
+              HasSubstr("asks for RDMA"));
+  EXPECT_EQ(ExitCodeOf(ParsePortal("http://h").status()), ExitCode::kUsage);
+}
+
+TEST(EndpointTest, RefusesCredentialsInsteadOfIgnoringThem) {
+  const auto url =
+      ParseLun("iscsi://me%secret@h/iqn.2026-11.com.example:a/0").status();
+  EXPECT_EQ(ExitCodeOf(url), ExitCode::kUsage);
+  EXPECT_THAT(std::string(url.message()),
+              HasSubstr("user me: this program has no authentication"));
+  EXPECT_EQ(std::string(url.message()).find("secret"), std::string::npos);
+
+  CommonOptions common;
+  EXPECT_TRUE(RefuseSecrets(common).ok());
+  common.password_file = "f";
+  EXPECT_EQ(ExitCodeOf(RefuseSecrets(common)), ExitCode::kUsage);
+  common.password_file.clear();
+  ASSERT_EQ(setenv("SKIFF_PASSWORD", "x", 1), 0);
+  EXPECT_THAT(std::string(RefuseSecrets(common).message()),
+              HasSubstr("SKIFF_PASSWORD"));
+  ASSERT_EQ(unsetenv("SKIFF_PASSWORD"), 0);
+}
+
+TEST(EndpointTest, TellsUrlsFromPaths) {
+  EXPECT_TRUE(IsUrl("iscsi://h/t/0"));
+  EXPECT_FALSE(IsUrl("/dev/sda"));
+  EXPECT_FALSE(IsUrl("-"));
+}
+
+}  // namespace
+}  // namespace skiff::tools

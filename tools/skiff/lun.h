@@ -1,0 +1,65 @@
+#ifndef SKIFF_TOOLS_SKIFF_LUN_H_
+#define SKIFF_TOOLS_SKIFF_LUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "scsi/initiator/cdb.h"
+#include "scsi/initiator/disk.h"
+#include "scsi/initiator/disk_info.h"
+#include "scsi/initiator/inquiry_data.h"
+#include "tools/skiff/client.h"
+
+namespace skiff::tools {
+
+// SAM-5 section 4.7: LUNs up to 255 in peripheral device addressing, others up
+// to 16383 in flat space addressing, big-endian as a number.
+uint64_t EncodeLun(uint32_t lun);
+// The number of a LUN of one level in either addressing; else nothing.
+std::optional<uint32_t> DecodeLun(uint64_t wire);
+
+// A logical unit of a session, used as a disk.
+class Lun {
+ public:
+  // An error for what is no disk; for a LUN that is not there it names those
+  // that are.
+  static absl::StatusOr<std::unique_ptr<Lun>> Open(Session* session,
+                                                   uint32_t lun);
+  Lun(const Lun&) = delete;
+  Lun& operator=(const Lun&) = delete;
+  ~Lun();  // Only when no I/O is pending.
+
+  Session* session() const { return session_; }
+  uint64_t wire() const { return wire_; }  // As in Command::lun.
+  const scsi::DiskInfo& info() const { return disk_->info(); }
+  // Lives on the session's reactor.
+  scsi::Disk* disk() const { return disk_.get(); }
+  // Makes acknowledged writes stable. Blocks.
+  absl::Status Flush();
+
+ private:
+  Lun(Session* session, uint64_t wire) : session_(session), wire_(wire) {}
+
+  Session* const session_;
+  const uint64_t wire_;
+  std::unique_ptr<scsi::Disk> disk_;
+};
+
+// Sends a command that returns data; the data are what arrived, `allocated` at
+// most.
+absl::StatusOr<std::vector<uint8_t>> Fetch(Session* session, uint64_t wire,
+                                           const scsi::Cdb& cdb,
+                                           uint32_t allocated);
+
+absl::StatusOr<scsi::InquiryData> FetchInquiry(Session* session, uint64_t wire);
+absl::StatusOr<std::vector<uint64_t>> FetchLuns(Session* session);
+absl::StatusOr<std::vector<uint8_t>> FetchVpd(Session* session, uint64_t wire,
+                                              uint8_t page);
+
+}  // namespace skiff::tools
+
+#endif  // SKIFF_TOOLS_SKIFF_LUN_H_

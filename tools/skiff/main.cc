@@ -1,0 +1,111 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/skiff/command_line.h"
+#include "tools/skiff/commands.h"
+#include "tools/skiff/endpoint.h"
+#include "tools/skiff/exit_code.h"
+#include "tools/skiff/json.h"
+#include "tools/skiff/text.h"
+
+namespace skiff::tools {
+namespace {
+
+int Fail(const CommonOptions& common, const absl::Status& status) {
+  const int code = static_cast<int>(ExitCodeOf(status));
+  const std::string message(status.message());
+  std::fprintf(stderr, "skiff: %s\n", message.c_str());
+  if (common.json)
+    std::printf("%s\n", ToJson(ErrorReport{code, message}).c_str());
+  return code;
+}
+
+template <typename Report>
+int Print(const CommonOptions& common, const absl::StatusOr<Report>& report) {
+  if (!report.ok()) return Fail(common, report.status());
+  if (common.json) {
+    std::printf("%s\n", ToJson(*report).c_str());
+  } else {
+    std::fputs(ToText(*report).c_str(), stdout);
+  }
+  return static_cast<int>(ExitCode::kOk);
+}
+
+// Runs the subcommand of a command line.
+class Runner {
+ public:
+  explicit Runner(const CommonOptions& common) : common_(common) {}
+
+  int operator()(const DiscoverOptions& o) {
+    return Print(common_, Discover(common_, o));
+  }
+  int operator()(const ListOptions& o) {
+    return Print(common_, List(common_, o));
+  }
+  int operator()(const InquiryOptions& o) {
+    return Print(common_, Inquire(common_, o));
+  }
+  int operator()(const CapacityOptions& o) {
+    return Print(common_, Capacity(common_, o));
+  }
+  int operator()(const PerfOptions& o) {
+    return Print(common_, Perf(common_, o));
+  }
+  int operator()(const PingOptions& o) {
+    return Print(common_, Ping(common_, o));
+  }
+  int operator()(const ResetOptions& o) {
+    const absl::Status status = Reset(common_, o);
+    return status.ok() ? 0 : Fail(common_, status);
+  }
+  int operator()(const CopyOptions& o);
+
+ private:
+  const CommonOptions& common_;
+};
+
+int Runner::operator()(const CopyOptions& o) {
+  const bool to_stdout = o.destination == "-";
+  if (to_stdout && common_.json) {
+    return Fail(common_, UsageError("--json: standard output is taken by the "
+                                    "data; write them to a file"));
+  }
+  if (to_stdout && isatty(STDOUT_FILENO) != 0) {
+    return Fail(common_,
+                UsageError("standard output is a terminal; write to a file, or "
+                           "pipe into a program such as xxd"));
+  }
+  const absl::StatusOr<CopyReport> report = Copy(common_, o);
+  if (!report.ok() || common_.json) return Print(common_, report);
+  // Standard output may be the destination.
+  if (!o.quiet) std::fputs(ToText(*report).c_str(), stderr);
+  return static_cast<int>(ExitCode::kOk);
+}
+
+int Main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  CommandLine line;
+  if (const std::optional<int> code = ParseCommandLine(argc, argv, &line)) {
+    return *code;
+  }
+  const absl::Status refused = RefuseSecrets(line.common);
+  if (!refused.ok()) return Fail(line.common, refused);
+  const int code = std::visit(Runner(line.common), line.command);
+  if (std::fflush(stdout) != 0) {
+    std::perror("skiff: cannot write to standard output");
+    return static_cast<int>(ExitCode::kFailed);
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace skiff::tools
+
+int main(int argc, char** argv) { return skiff::tools::Main(argc, argv); }

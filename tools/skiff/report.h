@@ -1,0 +1,112 @@
+#ifndef SKIFF_TOOLS_SKIFF_REPORT_H_
+#define SKIFF_TOOLS_SKIFF_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// What subcommands find out. Each report can be printed for people (text.h) and
+// for programs (json.h).
+
+namespace skiff::tools {
+
+struct DiscoveryReport {
+  struct Target {
+    std::string name;
+    std::vector<std::string> portals;  // "192.0.2.1:3260,1", as discovered.
+  };
+  std::vector<Target> targets;
+};
+
+struct LunReport {
+  uint32_t lun = 0;
+  uint64_t size_bytes = 0;
+  uint32_t block_size = 0;
+  std::string vendor;
+  std::string product;
+  std::string revision;
+  std::string serial;
+  std::string problem;  // When there is no more to tell.
+};
+
+struct ListReport {
+  struct Target {
+    std::string name;
+    std::string problem;  // Why there are no LUNs.
+    std::vector<LunReport> luns;
+  };
+  std::vector<Target> targets;
+};
+
+// Facts in the order in which they are told.
+struct FactsReport {
+  using Value =
+      std::variant<bool, uint64_t, std::string, std::vector<std::string>>;
+  struct Fact {
+    std::string key;    // "max_transfer_length", for programs.
+    std::string label;  // "maximum transfer length", for people.
+    Value value;
+    std::string unit;  // For people.
+  };
+  struct Section {
+    std::string key;
+    std::string title;
+    std::vector<Fact> facts;
+  };
+  std::vector<Section> sections;
+};
+
+struct CopyReport {
+  std::string source;
+  std::string destination;
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::optional<double> verify_seconds;  // Verified, and found equal.
+};
+
+struct LatencyReport {
+  uint64_t ios = 0;
+  double iops = 0;
+  double megabytes_per_second = 0;  // Of 10^6 bytes.
+  double mean_us = 0;
+  double min_us = 0;
+  double max_us = 0;
+  std::vector<std::pair<std::string, double>> percentiles_us;  // "p99.9".
+};
+
+struct PerfReport {
+  std::string url;
+  std::string transport;
+  std::string data_model;
+  std::string rw;
+  uint32_t io_bytes = 0;
+  uint32_t depth = 0;
+  uint32_t jobs = 0;
+  double seconds = 0;
+  LatencyReport read;
+  LatencyReport write;
+  // Of this process, for one command.
+  double cpu_user_us = 0;
+  double cpu_system_us = 0;
+  bool verify = false;
+  uint64_t verified_blocks = 0;
+};
+
+struct PingReport {
+  std::string peer;
+  uint32_t sent = 0;
+  std::vector<double> round_trips_us;
+};
+
+// What went wrong, when that is all there is.
+struct ErrorReport {
+  int exit_code = 0;
+  std::string message;
+};
+
+}  // namespace skiff::tools
+
+#endif  // SKIFF_TOOLS_SKIFF_REPORT_H_

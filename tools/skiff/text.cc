@@ -1,0 +1,201 @@
+#include "tools/skiff/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "tools/common/units.h"
+
+namespace skiff::tools {
+namespace {
+
+using Row = std::vector<std::string>;
+
+bool LooksLikeANumber(const std::string& cell) {
+  return std::all_of(cell.begin(), cell.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.' ||
+           c == ',' || c == '-';
+  });
+}
+
+std::string Rounded(double number) {
+  return WithCommas(static_cast<uint64_t>(std::llround(number)));
+}
+
+std::string Megabytes(double bytes, double seconds) {
+  return absl::StrFormat("%.0f MB/s",
+                         seconds > 0 ? bytes / 1e6 / seconds : 0.0);
+}
+
+Row LatencyRow(const std::string& name, const LatencyReport& r) {
+  Row row = {name, Rounded(r.iops),
+             absl::StrFormat("%.1f", r.megabytes_per_second),
+             absl::StrFormat("%.1f", r.mean_us)};
+  for (const auto& [unused, us] : r.percentiles_us) {
+    row.push_back(absl::StrFormat("%.1f", us));
+  }
+  row.push_back(absl::StrFormat("%.1f", r.max_us));
+  return row;
+}
+
+std::string ValueText(const FactsReport::Fact& fact) {
+  if (const bool* flag = std::get_if<bool>(&fact.value)) {
+    return *flag ? "yes" : "no";
+  }
+  if (const auto* list = std::get_if<std::vector<std::string>>(&fact.value)) {
+    return absl::StrJoin(*list, ", ");
+  }
+  const auto* number = std::get_if<uint64_t>(&fact.value);
+  if (number == nullptr) return std::get<std::string>(fact.value);
+  if (fact.unit == "B") {
+    return absl::StrCat(*number, " bytes (", FormatSize(*number), ")");
+  }
+  return absl::StrCat(*number, fact.unit.empty() ? "" : " ", fact.unit);
+}
+
+}  // namespace
+
+std::string WithCommas(uint64_t number) {
+  std::string digits = absl::StrCat(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  std::vector<bool> numbers;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    numbers.resize(widths.size(), true);
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+      if (&row != &rows.front() && !LooksLikeANumber(row[i])) {
+        numbers[i] = false;
+      }
+    }
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(&line, i == 0 ? "" : "  ", numbers[i] ? padding : "",
+                      row[i], numbers[i] ? "" : padding);
+    }
+    absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
+  }
+  return text;
+}
+
+std::string ToText(const DiscoveryReport& report) {
+  if (report.targets.empty()) return "no targets\n";
+  std::vector<Row> rows = {{"TARGET", "PORTALS"}};
+  for (const auto& target : report.targets) {
+    rows.push_back({target.name, absl::StrJoin(target.portals, " ")});
+  }
+  return FormatTable(rows);
+}
+
+std::string ToText(const ListReport& report) {
+  std::vector<Row> rows = {{"TARGET", "LUN", "SIZE", "BLOCK", "VENDOR",
+                            "PRODUCT", "REVISION", "SERIAL"}};
+  for (const auto& target : report.targets) {
+    if (target.luns.empty()) {
+      rows.push_back({target.name, "",
+                      target.problem.empty() ? "no LUNs" : target.problem});
+    }
+    for (const LunReport& lun : target.luns) {
+      if (!lun.problem.empty()) {
+        rows.push_back({target.name, absl::StrCat(lun.lun), lun.problem});
+        continue;
+      }
+      rows.push_back({target.name, absl::StrCat(lun.lun),
+                      FormatSize(lun.size_bytes), absl::StrCat(lun.block_size),
+                      lun.vendor, lun.product, lun.revision, lun.serial});
+    }
+  }
+  if (rows.size() == 1) return "no targets\n";
+  return FormatTable(rows);
+}
+
+std::string ToText(const FactsReport& report) {
+  std::string text;
+  for (const auto& section : report.sections) {
+    if (!section.title.empty()) {
+      absl::StrAppend(&text, text.empty() ? "" : "\n", section.title, "\n");
+    }
+    std::vector<Row> rows;
+    for (const auto& fact : section.facts) {
+      rows.push_back(
+          {absl::StrCat(section.title.empty() ? "" : "  ", fact.label, ":"),
+           ValueText(fact)});
+    }
+    absl::StrAppend(&text, FormatTable(rows));
+  }
+  return text;
+}
+
+std::string ToText(const CopyReport& report) {
+  const auto bytes = static_cast<double>(report.bytes);
+  std::string text = absl::StrCat(FormatSize(report.bytes), " copied in ",
+                                  ShortDuration(absl::Seconds(report.seconds)),
+                                  ", ", Megabytes(bytes, report.seconds), "\n");
+  if (report.verify_seconds.has_value()) {
+    absl::StrAppend(&text, FormatSize(report.bytes), " verified in ",
+                    ShortDuration(absl::Seconds(*report.verify_seconds)), ", ",
+                    Megabytes(bytes, *report.verify_seconds), "\n");
+  }
+  return text;
+}
+
+std::string ToText(const PerfReport& report) {
+  std::string text =
+      absl::StrFormat("%s %s, queue depth %d, %d %s, %s, %s over %s\n",
+                      report.rw, FormatSize(report.io_bytes), report.depth,
+                      report.jobs, report.jobs == 1 ? "job" : "jobs",
+                      ShortDuration(absl::Seconds(report.seconds)),
+                      report.data_model, report.transport);
+  const LatencyReport& any = report.read.ios != 0 ? report.read : report.write;
+  Row head = {"", "IOPS", "MB/s", "mean us"};
+  for (const auto& [name, unused] : any.percentiles_us) head.push_back(name);
+  head.push_back("max us");
+  std::vector<Row> rows = {head};
+  if (report.read.ios != 0) rows.push_back(LatencyRow("read", report.read));
+  if (report.write.ios != 0) rows.push_back(LatencyRow("write", report.write));
+  absl::StrAppend(&text, FormatTable(rows));
+  absl::StrAppendFormat(&text,
+                        "CPU %.2f us per I/O here (user %.2f, system %.2f)\n",
+                        report.cpu_user_us + report.cpu_system_us,
+                        report.cpu_user_us, report.cpu_system_us);
+  if (report.verify) {
+    absl::StrAppend(&text, "verified ", WithCommas(report.verified_blocks),
+                    " blocks, all intact\n");
+  }
+  return text;
+}
+
+std::string ToText(const PingReport& report) {
+  std::string text = absl::StrCat(report.sent, " pings to ", report.peer, ", ",
+                                  report.round_trips_us.size(), " answers");
+  if (!report.round_trips_us.empty()) {
+    const auto [min, max] = std::minmax_element(report.round_trips_us.begin(),
+                                                report.round_trips_us.end());
+    double sum = 0;
+    for (const double us : report.round_trips_us) sum += us;
+    absl::StrAppendFormat(
+        &text, "; min/mean/max %.0f/%.0f/%.0f us", *min,
+        sum / static_cast<double>(report.round_trips_us.size()), *max);
+  }
+  return text + "\n";
+}
+
+}  // namespace skiff::tools
