@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(
       FileMedium::Open(options);
   if (!medium.ok()) return medium.status();
   return std::make_unique<FileBackend>(*std::move(medium), options.queue_depth,
-                                       std::move(io_uring));
+                                       io_uring);
 }
 
 }  // namespace skiff::scsi

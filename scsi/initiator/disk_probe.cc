@@ -172,8 +172,9 @@ absl::Status DiskProbe::Learn(absl::Span<const uint8_t> data) {
       return LearnInquiry(data);
     case Step::kVpdPages: {
       auto pages = ParseSupportedVpdPages(data);
-      if (pages.ok()) vpd_pages_ = *std::move(pages);
-      return pages.status();
+      if (!pages.ok()) return pages.status();
+      vpd_pages_ = *std::move(pages);
+      return absl::OkStatus();
     }
     // Names are good to have, but many a disk works well with odd ones.
     case Step::kSerial:
