@@ -224,6 +224,15 @@ void SendQueue::BytesSent(size_t n) {
   head_sent_ += n;
 }
 
+bool SendQueue::HeaderSent(TaskSlot task) const {
+  for (size_t i = 0; i < count_; ++i) {
+    const Item& item = At(i);
+    if (item.task != task) continue;
+    return item.continuation || (i == 0 && head_sent_ >= item.header_size);
+  }
+  return true;
+}
+
 void SendQueue::TakeOver(Item* item) {
   if (item->owned != nullptr || item->data_size == 0) return;
   item->owned = std::make_unique<uint8_t[]>(item->data_size);

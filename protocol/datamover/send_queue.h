@@ -62,6 +62,9 @@ class SendQueue {
   absl::Span<const iovec> Spans();
   void BytesSent(size_t n);
 
+  // Whether the header of the task's next PDU has left; true when none waits.
+  bool HeaderSent(TaskSlot task) const;
+
   // Forgets the task's PDUs that have not begun to leave, and takes a copy of
   // what is left of one that has: the task's memory is free on return. Notices
   // are given.
@@ -94,6 +97,9 @@ class SendQueue {
   };
 
   Item& Push();
+  const Item& At(size_t i) const {
+    return ring_[(head_ + i) & (ring_.size() - 1)];
+  }
   Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
   void PopFront(bool sent);
   void FillHeaderDigest(Item* item);

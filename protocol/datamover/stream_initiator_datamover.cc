@@ -319,7 +319,7 @@ bool StreamInitiatorDatamover::BeginDataIn(const StreamReceiver::Pdu& pdu) {
   }
   Task& task = tasks_[slot];
   const char* wrong = nullptr;
-  if (!task.command_sent) {
+  if (!Known(slot)) {
     wrong = "data for a command that was not sent";
   } else if (task.data_in_length == 0 && length > 0) {
     wrong = "data for a command that reads none";
@@ -379,7 +379,7 @@ void StreamInitiatorDatamover::OnResponse(const StreamReceiver::Pdu& pdu,
   if (!decoded.ok()) return Refuse(pdu.bhs, decoded.field);
   const TaskSlot slot = Find(response.initiator_task_tag);
   if (slot == kNoTask) return Refuse(pdu.bhs, "unknown Initiator Task Tag");
-  if (!tasks_[slot].command_sent) {
+  if (!Known(slot)) {
     return Refuse(pdu.bhs, "a response to a command that was not sent");
   }
   Respond(slot, &response, data);
@@ -406,14 +406,14 @@ void StreamInitiatorDatamover::Respond(TaskSlot slot, ScsiResponsePdu* response,
 }
 
 // Returns what is wrong, or null.
-const char* StreamInitiatorDatamover::CheckR2t(const Task& task,
-                                               const R2tPdu& r2t,
-                                               const Parameters& parameters) {
+const char* StreamInitiatorDatamover::CheckR2t(TaskSlot slot,
+                                               const R2tPdu& r2t) const {
+  const Task& task = tasks_[slot];
   const uint64_t end =
       uint64_t{r2t.buffer_offset} + r2t.desired_data_transfer_length;
-  if (!task.command_sent) return "R2T for a command that was not sent";
+  if (!Known(slot)) return "R2T for a command that was not sent";
   if (task.data_out_length == 0) return "R2T for a command that writes nothing";
-  if (r2t.desired_data_transfer_length > parameters.max_burst_length) {
+  if (r2t.desired_data_transfer_length > parameters_.max_burst_length) {
     return "Desired Data Transfer Length above MaxBurstLength";
   }
   if (end > task.data_out_length) {
@@ -421,7 +421,7 @@ const char* StreamInitiatorDatamover::CheckR2t(const Task& task,
   }
   if (SerialGreater(r2t.r2t_sn, task.r2t_sn)) return "R2TSN skipped a PDU";
   if (task.outstanding_r2ts >=
-      std::min(parameters.max_outstanding_r2t, kMaxOutstandingR2t)) {
+      std::min(parameters_.max_outstanding_r2t, kMaxOutstandingR2t)) {
     return "more R2Ts than MaxOutstandingR2T";
   }
   return nullptr;
@@ -434,7 +434,7 @@ void StreamInitiatorDatamover::OnR2t(const StreamReceiver::Pdu& pdu) {
   const TaskSlot slot = Find(r2t.initiator_task_tag);
   if (slot == kNoTask) return Refuse(pdu.bhs, "unknown Initiator Task Tag");
   Task& task = tasks_[slot];
-  const char* const wrong = CheckR2t(task, r2t, parameters_);
+  const char* const wrong = CheckR2t(slot, r2t);
   if (wrong != nullptr) return Refuse(pdu.bhs, wrong);
   if (r2t.r2t_sn == task.r2t_sn) {  // Duplicates are discarded (section 7.9).
     ++task.r2t_sn;

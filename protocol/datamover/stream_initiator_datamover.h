@@ -96,8 +96,8 @@ class StreamInitiatorDatamover final : public StreamDatamover,
     uint32_t initiator_task_tag = kReservedTag;
     Lun lun = 0;
     bool live = false;
-    bool command_sent = false;
-    bool sending = false;     // In the list of those with sequences to send.
+    bool command_sent = false;  // To the last byte of its immediate data.
+    bool sending = false;       // In the list of those with sequences to send.
     uint32_t references = 0;  // PDUs of the send queue with this task's memory.
 
     // Data-In.
@@ -140,6 +140,11 @@ class StreamInitiatorDatamover final : public StreamDatamover,
               bool sent) override;
 
   TaskSlot Find(uint32_t tag) const;
+  // The target can know of the command: its header has left, though perhaps
+  // not all of its immediate data.
+  bool Known(TaskSlot slot) const {
+    return tasks_[slot].command_sent || send_queue_.HeaderSent(slot);
+  }
   void Refuse(const uint8_t* bhs, const char* why);
   bool BeginDataIn(const StreamReceiver::Pdu& pdu);
   void FinishDataIn(uint32_t length);
@@ -148,8 +153,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   void Respond(TaskSlot slot, ScsiResponsePdu* response,
                absl::Span<const uint8_t> data);
   void OnR2t(const StreamReceiver::Pdu& pdu);
-  static const char* CheckR2t(const Task& task, const R2tPdu& r2t,
-                              const Parameters& parameters);
+  const char* CheckR2t(TaskSlot slot, const R2tPdu& r2t) const;
   uint32_t* NextR2tSn(Task* task);
   void PushSequence(TaskSlot slot, const Sequence& sequence);
   void SendDataOut(TaskSlot slot);

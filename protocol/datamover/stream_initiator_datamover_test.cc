@@ -280,6 +280,27 @@ TEST(StreamInitiatorTest, AnEarlyResponseCancelsTheDataStillToSend) {
   EXPECT_FALSE(initiator.datamover.has_output());
 }
 
+TEST(StreamInitiatorTest, TheTargetMayAnswerBeforeTheImmediateDataHaveLeft) {
+  Parameters parameters = SmallParameters();
+  parameters.target_max_recv_data_segment_length = kFirstBurst;
+  InitiatorHarness initiator(parameters);
+  const PieceBuffer from(Pattern(2 * kFirstBurst, 3), 3);
+  const auto sent = initiator.Write(0, from, 2 * kFirstBurst);
+  std::string bytes = initiator.TakeBytes(kBhsSize, 16);
+  R2tPdu r2t;
+  r2t.initiator_task_tag = sent.tag;
+  r2t.target_transfer_tag = 1;
+  r2t.buffer_offset = kFirstBurst;
+  r2t.desired_data_transfer_length = kFirstBurst;
+  initiator.Feed(Frame(r2t, "", parameters));
+  EXPECT_EQ(initiator.refused, "");
+  bytes += initiator.TakeBytes(~size_t{0}, 1000);
+  ASSERT_EQ(bytes.size(), 2 * (kBhsSize + kFirstBurst));
+  EXPECT_EQ(bytes.substr(kBhsSize, kFirstBurst) +
+                bytes.substr(2 * kBhsSize + kFirstBurst),
+            from.content());
+}
+
 TEST(StreamInitiatorTest, AMissingEndIsToldAsUnderflow) {
   const Parameters parameters = SmallParameters();
   InitiatorHarness initiator(parameters);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "protocol/session/command_list.h"
 #include "protocol/session/command_window.h"
 #include "protocol/session/completion_queue.h"
+#include "protocol/session/initiator_request.h"
 #include "protocol/session/initiator_task_table.h"
 #include "scsi/initiator/command.h"
 
@@ -156,48 +156,10 @@ class InitiatorSession final : public DatamoverClient {
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
  private:
-  using StatusCallback = absl::AnyInvocable<void(absl::Status)>;
-  using TextCallback = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
-
-  // A request of our own other than a SCSI command.
-  struct Request {
-    enum class Kind : uint8_t { kPing, kText, kTaskManagement, kLogout };
-    Kind kind = Kind::kPing;
-    StatusCallback done;    // May be null.
-    bool own_idea = false;  // Nobody asked for it.
-    absl::Time deadline = absl::InfiniteFuture();
-    // Task management.
-    TaskManagementFunction function = TaskManagementFunction::kAbortTask;
-    Lun lun = 0;
-    uint32_t cmd_sn = 0;
-    uint32_t referenced_tag = kReservedTag;
-    uint32_t ref_cmd_sn = 0;
-    // Text.
-    TextCallback text_done;
-    std::string text;
-    uint32_t exchanges = 0;
-    // Logout.
-    LogoutRequestPdu::Reason reason = LogoutRequestPdu::kCloseSession;
-    uint16_t cid = 0;
-  };
-  // Requests of which the target gets one at a time.
-  struct Lane {
-    TaskSlot slot = kNoTask;
-    uint16_t generation = 0;
-    std::optional<Request> current;
-    std::deque<Request> waiting;
-
-    uint32_t tag() const { return MakeTag(slot, generation); }
-    uint32_t NextTag() { return MakeTag(slot, ++generation); }
-    bool Owns(uint32_t tag) const {
-      return current.has_value() && tag == this->tag();
-    }
-    // The tag of a request that was given up not long ago.
-    bool Retired(uint32_t tag) const {
-      const auto age = static_cast<uint16_t>(generation - (tag >> 16));
-      return SlotOfTag(tag) == slot && age < 64;
-    }
-  };
+  using Request = InitiatorRequest;
+  using Lane = InitiatorRequestLane;
+  using StatusCallback = Request::StatusCallback;
+  using TextCallback = Request::TextCallback;
 
   // --- initiator_session.cc: the life of the session.
   void SendLoginRequest(InitiatorLogin::Request request);

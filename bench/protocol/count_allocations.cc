@@ -1,0 +1,35 @@
+#include "bench/protocol/count_allocations.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<uint64_t> allocations{0};
+
+void* Count(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const memory = std::malloc(size != 0 ? size : 1);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Count(size); }
+void* operator new[](std::size_t size) { return Count(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace skiff::protocol {
+
+uint64_t AllocationCount() {
+  return allocations.load(std::memory_order_relaxed);
+}
+
+}  // namespace skiff::protocol
