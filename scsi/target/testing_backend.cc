@@ -71,7 +71,7 @@ ProvisioningExtent TestBackend::ProvisioningAt(uint64_t offset) {
 
 void TestBackend::Execute(IoRequest* request) {
   using Op = IoRequest::Op;
-  log.push_back(request->op);
+  if (keep_log) log.push_back(request->op);
   if (request->fua) ++fua_requests;
   request->status = IoStatus::kOk;
   if (failure.has_value() && failure->op == request->op) {

@@ -40,6 +40,7 @@ class TestBackend : public Backend {
   std::optional<Failure> failure;
   // Kinds that are answered with kNotSupported.
   bool supports_write_zeroes = true;
+  bool keep_log = true;
   std::vector<IoRequest::Op> log;  // Every request.
   int fua_requests = 0;
 
