@@ -101,7 +101,6 @@ class TargetConnection final : private TargetSessionHost,
   Ending ending_ = Ending::kNo;
   bool must_wait_ = false;
   bool in_login_ = true;
-  bool announced_ = false;
   absl::Time login_deadline_;
   absl::Time drain_deadline_ = absl::InfiniteFuture();
   // In this order: the pump refers to the datamover, the session too.
