@@ -125,9 +125,6 @@ bool InitiatorSession::AcceptStatSn(uint32_t stat_sn, const char* pdu) {
     return false;
   }
   ++exp_stat_sn_;
-  // A task set's abortion waits for the acknowledgement of what came before
-  // (section 11.6.1), and without other traffic nothing would carry it.
-  if (task_management_.current.has_value()) ack_wanted_ = true;
   return true;
 }
 
@@ -216,8 +213,8 @@ absl::Time InitiatorSession::Advance(absl::Time now, absl::Time last_receive) {
         (tasks_.empty() || now_ >= logout_by_)) {
       Logout(LogoutRequestPdu::kCloseSession, options_.login.cid, nullptr);
     }
+    SendPingAnswers();
     StartRequests();
-    SendOwed();
     return NextDeadline(last_receive);
   }
   CloseDown();

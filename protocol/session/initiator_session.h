@@ -188,6 +188,7 @@ class InitiatorSession final : public DatamoverClient {
 
   // --- initiator_session_requests.cc: what we ask, and the answers.
   bool Enqueue(Lane* lane, Request request);
+  bool AckIsOwed() const;
   void StartRequests();
   void SendRequest(Lane* lane);
   void SendPing();
@@ -218,7 +219,7 @@ class InitiatorSession final : public DatamoverClient {
   void OnScsiEvent(Lun lun, absl::Span<const uint8_t> data);
   void AnswerPing(const NopInPdu& ping);
   void SendNopOut(uint32_t target_transfer_tag, Lun lun);
-  void SendOwed();
+  void SendPingAnswers();
 
   const InitiatorSessionOptions options_;
   Datamover* const datamover_;
@@ -247,7 +248,7 @@ class InitiatorSession final : public DatamoverClient {
   Lane task_management_;
   Lane general_;  // Pings and texts.
   Lane logout_;
-  bool ack_wanted_ = false;
+  bool ack_wanted_ = false;            // Of the response of a command.
   std::deque<NopInPdu> ping_answers_;  // Waiting for room in the send queue.
   // The target asked for a logout: by when.
   bool logout_requested_ = false;

@@ -93,6 +93,7 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
       !AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) {
     return;
   }
+  ack_wanted_ = true;
   InitiatorTask& task = tasks_[slot];
   if (task.state != InitiatorTask::State::kActive) {
     return ProtocolError("a second response to one command");

@@ -60,18 +60,12 @@ void InitiatorSession::SendNopOut(uint32_t target_transfer_tag, Lun lun) {
   datamover_->SendControl(bhs.data(), {});
 }
 
-// Answers that waited, and an acknowledgement that nothing else carried.
-void InitiatorSession::SendOwed() {
+void InitiatorSession::SendPingAnswers() {
   while (!ping_answers_.empty() && !datamover_->congested()) {
     const NopInPdu& ping = ping_answers_.front();
     SendNopOut(ping.target_transfer_tag, ping.lun);
     ping_answers_.pop_front();
   }
-  if (ack_wanted_ && task_management_.current.has_value() &&
-      acknowledged_stat_sn_ != exp_stat_sn_) {
-    SendNopOut(kReservedTag, 0);
-  }
-  ack_wanted_ = false;
 }
 
 void InitiatorSession::OnReject(const ControlPdu& pdu) {

@@ -215,12 +215,11 @@ void InitiatorSession::OnTaskManagementResponse(const ControlPdu& pdu) {
   const absl::Status status = StatusOf(request.function, response.response);
   lane.current->done = std::move(request.done);
   Finish(&lane, status);
-  // "Task does not exist" is a completed function too (section 11.6.1): the
-  // response, if there ever was one, came before.
-  if (status.ok() ||
-      response.response == TaskManagementResponsePdu::kTaskDoesNotExist) {
-    return ConcludeTasks(request);
-  }
+  if (status.ok()) return ConcludeTasks(request);
+  // "Task does not exist" included: a target that keeps to section 11.6.1 has
+  // answered such a task before, so that it is not pending here. Others say it
+  // of tasks whose data they still wait for (tgt), and carry them out: to call
+  // those aborted would give their buffers and blocks free too early.
   if (request.function == TaskManagementFunction::kAbortTask) {
     Log(status.message());
     return AbortRefused(request.referenced_tag);

@@ -73,8 +73,23 @@ void InitiatorSession::Logout(LogoutRequestPdu::Reason reason, uint16_t cid,
   SendRequest(&logout_);
 }
 
+// Before the target answers a function that ends a task set, it may wait for
+// the acknowledgement of the tasks' responses (section 11.6.1), which without
+// other traffic nothing would carry. A ping that wants an answer does: tgt
+// stops sending over several that want none.
+bool InitiatorSession::AckIsOwed() const {
+  return ack_wanted_ && acknowledged_stat_sn_ != exp_stat_sn_ &&
+         task_management_.current.has_value() &&
+         task_management_.current->function !=
+             TaskManagementFunction::kAbortTask;
+}
+
 void InitiatorSession::StartRequests() {
   if (state_ != State::kFullFeature) return;
+  if (!general_.current.has_value() && general_.waiting.empty() &&
+      AckIsOwed()) {
+    Enqueue(&general_, Request());
+  }
   if (!general_.current.has_value() && !general_.waiting.empty()) {
     general_.current = std::move(general_.waiting.front());
     general_.waiting.pop_front();
@@ -118,6 +133,7 @@ void InitiatorSession::SendPing() {
   pdu.initiator_task_tag = general_.tag();
   pdu.cmd_sn = window_.cmd_sn();
   pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
+  ack_wanted_ = false;
   Bhs bhs;
   Encode(pdu, bhs.data());
   datamover_->SendControl(bhs.data(), {});

@@ -193,17 +193,22 @@ TEST_F(InitiatorRequestsTest, AbortTaskKeepsItsRefCmdSnWhenTheSlotIsReused) {
 
 TEST_F(InitiatorRequestsTest, ARefusedAbortLeavesTheCommandAlone) {
   LogIn();
-  scsi::Command* command = MakeRead(1);
-  const auto sent = Issue(command);
-  session_->Abort(command);
-  Advance();
-  AnswerTmf(Sent<TaskManagementRequestPdu>(),
-            TaskManagementResponsePdu::kRejected);
-  Advance();
-  EXPECT_TRUE(mover_.controls.empty());
-  Respond(sent);
-  EXPECT_EQ(Completed().size(), 1u);
-  EXPECT_EQ(command->outcome, Outcome::kCompleted);
+  // tgt answers the latter for a task whose data it still waits for, and then
+  // goes on with it.
+  for (const uint8_t refusal : {TaskManagementResponsePdu::kRejected,
+                                TaskManagementResponsePdu::kTaskDoesNotExist}) {
+    scsi::Command* command = MakeRead(1);
+    const auto sent = Issue(command);
+    session_->Abort(command);
+    Advance();
+    AnswerTmf(Sent<TaskManagementRequestPdu>(), refusal);
+    Advance();
+    EXPECT_TRUE(mover_.controls.empty());
+    EXPECT_TRUE(Completed().empty());
+    Respond(sent);
+    EXPECT_EQ(Completed().size(), 1u);
+    EXPECT_EQ(command->outcome, Outcome::kCompleted);
+  }
 }
 
 TEST_F(InitiatorRequestsTest, NothingToAbort) {
@@ -280,8 +285,24 @@ TEST_F(InitiatorRequestsTest, StatusIsAcknowledgedWhileTaskManagementWaits) {
   Advance();
   // A target may wait for this before it answers (section 11.6.1).
   const auto ack = Sent<NopOutPdu>();
-  EXPECT_EQ(ack.initiator_task_tag, kReservedTag);
+  EXPECT_NE(ack.initiator_task_tag, kReservedTag);
   EXPECT_EQ(ack.exp_stat_sn, stat_sn_);
+  NopInPdu pong;
+  pong.initiator_task_tag = ack.initiator_task_tag;
+  Deliver(pong);
+  Advance();
+  EXPECT_TRUE(mover_.controls.empty());
+}
+
+TEST_F(InitiatorRequestsTest, AnAbortNeedsNoAcknowledgement) {
+  LogIn();
+  const auto sent = Issue(MakeRead(1));
+  scsi::Command* aborted = MakeRead(1);
+  Issue(aborted);
+  session_->Abort(aborted);
+  Advance();
+  Sent<TaskManagementRequestPdu>();
+  Respond(sent);
   Advance();
   EXPECT_TRUE(mover_.controls.empty());
 }
