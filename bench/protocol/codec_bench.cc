@@ -30,7 +30,7 @@ NopOutPdu Valid() {
 }
 
 template <typename Pdu>
-void BM_Encode(benchmark::State& state) {
+void BmEncode(benchmark::State& state) {
   Pdu pdu = Valid<Pdu>();
   Bhs bhs;
   for (auto _ : state) {
@@ -41,7 +41,7 @@ void BM_Encode(benchmark::State& state) {
 }
 
 template <typename Pdu>
-void BM_Decode(benchmark::State& state) {
+void BmDecode(benchmark::State& state) {
   Bhs bhs;
   Encode(Valid<Pdu>(), bhs.data());
   Pdu pdu;
@@ -53,9 +53,9 @@ void BM_Decode(benchmark::State& state) {
   }
 }
 
-#define SKIFF_BENCH_PDU(Pdu)          \
-  BENCHMARK_TEMPLATE(BM_Encode, Pdu); \
-  BENCHMARK_TEMPLATE(BM_Decode, Pdu)
+#define SKIFF_BENCH_PDU(Pdu)         \
+  BENCHMARK_TEMPLATE(BmEncode, Pdu); \
+  BENCHMARK_TEMPLATE(BmDecode, Pdu)
 SKIFF_BENCH_PDU(ScsiCommandPdu);
 SKIFF_BENCH_PDU(ScsiResponsePdu);
 SKIFF_BENCH_PDU(TaskManagementRequestPdu);
@@ -75,7 +75,7 @@ SKIFF_BENCH_PDU(RejectPdu);
 SKIFF_BENCH_PDU(NopOutPdu);
 SKIFF_BENCH_PDU(NopInPdu);
 
-void BM_Digest(benchmark::State& state) {
+void BmDigest(benchmark::State& state) {
   const std::vector<uint8_t> data(static_cast<size_t>(state.range(0)), 0x5a);
   for (auto _ : state) {
     benchmark::DoNotOptimize(
@@ -83,7 +83,7 @@ void BM_Digest(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(BM_Digest)
+BENCHMARK(BmDigest)
     ->Arg(48)
     ->Arg(512)
     ->Arg(4096)
@@ -92,7 +92,7 @@ BENCHMARK(BM_Digest)
     ->Arg(262144)
     ->Arg(1 << 20);
 
-void BM_DecodeAhs(benchmark::State& state) {
+void BmDecodeAhs(benchmark::State& state) {
   const std::vector<uint8_t> cdb(16, 0x7f);
   AhsView view;
   view.extended_cdb = cdb;
@@ -103,7 +103,7 @@ void BM_DecodeAhs(benchmark::State& state) {
     benchmark::DoNotOptimize(DecodeAhs(ahs, &view).ok());
   }
 }
-BENCHMARK(BM_DecodeAhs);
+BENCHMARK(BmDecodeAhs);
 
 }  // namespace
 }  // namespace skiff::protocol

@@ -26,7 +26,7 @@ std::string Proposals() {
   return writer.Next(8192, &more);
 }
 
-void BM_ParseText(benchmark::State& state) {
+void BmParseText(benchmark::State& state) {
   const std::string text = Proposals();
   std::vector<TextPair> pairs;
   for (auto _ : state) {
@@ -35,9 +35,9 @@ void BM_ParseText(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() *
                           static_cast<int64_t>(pairs.size()));
 }
-BENCHMARK(BM_ParseText);
+BENCHMARK(BmParseText);
 
-void BM_FindKey(benchmark::State& state) {
+void BmFindKey(benchmark::State& state) {
   for (auto _ : state) {
     for (const KeySpec& key : AllKeys()) {
       benchmark::DoNotOptimize(FindKey(key.name));
@@ -46,9 +46,9 @@ void BM_FindKey(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() *
                           static_cast<int64_t>(AllKeys().size()));
 }
-BENCHMARK(BM_FindKey);
+BENCHMARK(BmFindKey);
 
-void BM_Negotiate(benchmark::State& state) {
+void BmNegotiate(benchmark::State& state) {
   const std::string text = Proposals();
   std::vector<TextPair> pairs;
   if (!ParseText(text, &pairs).ok()) state.SkipWithError("bad text");
@@ -62,10 +62,10 @@ void BM_Negotiate(benchmark::State& state) {
     benchmark::DoNotOptimize(answers);
   }
 }
-BENCHMARK(BM_Negotiate);
+BENCHMARK(BmNegotiate);
 
 // Both sides of a login, the PDUs through the codec.
-void RunLogins(benchmark::State& state, InitiatorLoginOptions options,
+void RunLogins(benchmark::State& state, const InitiatorLoginOptions& options,
                std::vector<std::string> methods) {
   FakePolicy policy;
   policy.auth_methods = std::move(methods);
@@ -77,25 +77,25 @@ void RunLogins(benchmark::State& state, InitiatorLoginOptions options,
   state.SetItemsProcessed(state.iterations());
 }
 
-void BM_Login(benchmark::State& state) {
+void BmLogin(benchmark::State& state) {
   RunLogins(state, DefaultOptions(), {"None"});
 }
-BENCHMARK(BM_Login);
+BENCHMARK(BmLogin);
 
-void BM_LoginWithAuthentication(benchmark::State& state) {
+void BmLoginWithAuthentication(benchmark::State& state) {
   InitiatorLoginOptions options = DefaultOptions();
   UseAuth({"Fake"}, "secret", true, &options);
-  RunLogins(state, std::move(options), {"Fake"});
+  RunLogins(state, options, {"Fake"});
 }
-BENCHMARK(BM_LoginWithAuthentication);
+BENCHMARK(BmLoginWithAuthentication);
 
-void BM_DiscoveryLogin(benchmark::State& state) {
+void BmDiscoveryLogin(benchmark::State& state) {
   InitiatorLoginOptions options = DefaultOptions();
   options.identity.session_type = SessionType::kDiscovery;
   options.identity.target_name.clear();
-  RunLogins(state, std::move(options), {"None"});
+  RunLogins(state, options, {"None"});
 }
-BENCHMARK(BM_DiscoveryLogin);
+BENCHMARK(BmDiscoveryLogin);
 
 }  // namespace
 }  // namespace skiff::protocol

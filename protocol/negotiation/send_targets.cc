@@ -17,7 +17,7 @@ namespace {
 // in this place, but nothing depends on it.
 absl::Status CheckAddress(absl::string_view address) {
   const size_t comma = address.find(',');
-  const absl::Status portal = ParsePortal(address.substr(0, comma)).status();
+  absl::Status portal = ParsePortal(address.substr(0, comma)).status();
   if (!portal.ok() || comma == absl::string_view::npos) return portal;
   const absl::optional<uint64_t> tag = ParseNumber(address.substr(comma + 1));
   if (tag.has_value() && *tag <= 0xffff) return absl::OkStatus();

@@ -62,6 +62,7 @@ TEST(SendTargetsTest, RefusesBadNamesAndLooseAddresses) {
 
 // They are shown to users, and connected to.
 TEST(SendTargetsTest, RefusesBadAddresses) {
+  const std::string null(1, '\0');
   const std::string name =
       std::string("TargetName=iqn.2026-11.org.example:a") + '\0';
   for (const std::string& address :
@@ -69,13 +70,14 @@ TEST(SendTargetsTest, RefusesBadAddresses) {
         std::string("10.0.0.1:0,1"), std::string("10.0.0.1,"),
         std::string("10.0.0.1,65536"), std::string("10.0.0.1,1,2"),
         std::string("\x1b[2J,1"), std::string(300, 'a')}) {
-    EXPECT_FALSE(Parse(name + "TargetAddress=" + address + '\0').ok())
+    EXPECT_FALSE(
+        Parse(absl::StrCat(name, "TargetAddress=", address, null)).ok())
         << address;
   }
   for (const char* address :
        {"10.0.0.1:3260,1", "[1080::8:800:200C:417A],65", "host.example.com",
         "computingcenter.example.com,23"}) {
-    EXPECT_TRUE(Parse(name + "TargetAddress=" + address + '\0').ok())
+    EXPECT_TRUE(Parse(absl::StrCat(name, "TargetAddress=", address, null)).ok())
         << address;
   }
 }
