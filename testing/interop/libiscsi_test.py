@@ -24,8 +24,8 @@ import peers  # pylint: disable=wrong-import-position
 EXPECTED = pathlib.Path(__file__).parent / "libiscsi_expected.txt"
 TEST_SECONDS = 20
 LUNS = ("ram:1GiB", "ram:1GiB,read_only", "ram:1GiB,block_size=4096")
-# ReadOnly is about write-protected logical units. GetLBAStatus counts in logical blocks where it means physical ones, so
-# it needs a logical unit where they are the same.
+# ReadOnly is about write-protected logical units. GetLBAStatus counts in logical blocks where it means physical ones, and
+# so needs a logical unit where they are the same.
 LUN_OF_SUITE = {"ReadOnly": 1, "GetLBAStatus": 2}
 
 
@@ -52,10 +52,11 @@ def list_tests():
 
 
 def run_test(name, target):
-    """(verdict, why, output) of one test, in a process of its own: "pass", "skip", or "fail=N" of N failed assertions."""
+    """(verdict, why, output) of one test, in a process of its own: "pass", "skip", "fail=N" of N failed assertions."""
     # Some tests want two paths to the same logical unit.
     suite = name.split(".", maxsplit=1)[0]
-    urls = [target.url(LUN_OF_SUITE.get(suite) if isinstance(target, peers.Skiffd) else None)] * (2 if suite == "MultipathIO" else 1)
+    lun = LUN_OF_SUITE.get(suite) if isinstance(target, peers.Skiffd) else None
+    urls = [target.url(lun)] * (2 if suite == "MultipathIO" else 1)
     command = [peers.find_program("iscsi-test-cu"), "--dataloss", "--allow-sanitize", "--test", f"ALL.{name}", *urls]
     status, output = peers.run_limited(command, TEST_SECONDS)
     if status is None:

@@ -7,6 +7,7 @@ Usage: tgt_test.py SKIFF TASK_MANAGEMENT_PROBE
 import itertools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,13 @@ import peers  # pylint: disable=wrong-import-position
 
 LUN_BYTES = 64 << 20
 LIMIT_SECONDS = 60
+LOGIN_FAILED = 3  # skiff's exit status.
+
+
+def check_report(text):
+    report = json.loads(text)
+    if report["read"]["ios"] == 0 or report["write"]["ios"] == 0 or report["verified_blocks"] == 0:
+        raise peers.PeerError(f"nothing was read, written or checked: {report}")
 
 
 class Initiator:
@@ -38,11 +46,8 @@ class Initiator:
         return ["perf", self._target.url(), "--rw=randrw", "--verify", "--iodepth=32", "--json", *flags]
 
     def perf(self, *flags):
-        """Mixed reads and writes, each checked; the report."""
-        result = json.loads(self._run(*self._perf_command(*flags)))
-        if result["iops"] <= 0 or result["verified"] <= 0:
-            raise peers.PeerError(f"nothing was read and checked: {result}")
-        return result
+        """Mixed reads and writes, each checked."""
+        check_report(self._run(*self._perf_command(*flags)))
 
     def discovery(self):
         output = self._run("discover", f"iscsi://{self._target.portal}")
@@ -52,24 +57,31 @@ class Initiator:
     def digests(self, header, data):
         self._target.set("HeaderDigest", header)
         self._target.set("DataDigest", data)
-        result = self.perf("--bs=16k", "--runtime=0.3", f"--header-digest={header}", f"--data-digest={data}")
-        for what, wanted in (("header_digest", header), ("data_digest", data)):
-            if result[what].lower() != wanted.lower():
-                raise peers.PeerError(f"{what} is {result[what]}, not {wanted}")
+        # Offers nothing else, so that no other digest can be in force.
+        self.perf("--bs=16k", "--size=8m", "--runtime=0.3s", f"--header-digest={header.lower()}",
+                  f"--data-digest={data.lower()}")
 
-    def sizes(self, block_size):
-        self.perf(f"--bs={block_size}", "--runtime=1")
+    def digest_mismatch(self):
+        """The target wants no digest, the initiator accepts nothing but one: refused, and said why."""
+        self._target.set("HeaderDigest", "None")
+        command = [self._program, "inquiry", self._target.url(), "--header-digest=crc32c"]
+        status, output = peers.run_limited(command, LIMIT_SECONDS)
+        if status != LOGIN_FAILED or "HeaderDigest" not in output:
+            raise peers.PeerError(f"status {status}, and not {LOGIN_FAILED} and a word on HeaderDigest\n{output}")
+
+    def sizes(self, block_size, size):
+        self.perf(f"--bs={block_size}", f"--size={size}", "--runtime=0.5s")
 
     def logs_out(self):
         """A session that ended in order is gone from the target at once."""
-        self.perf("--bs=4k", "--runtime=0.2")
+        self.perf("--bs=4k", "--size=4m", "--runtime=0.2s")
         connections = self._target.connections()
         if connections:
             raise peers.PeerError(f"tgt still has\n{connections}")
 
     def survives_restarts(self):
         """tgtd killed twice under load: every command is done in the end, every block is what was written last."""
-        process = peers.spawn([self._program, *self._perf_command("--bs=4k", "--runtime=5")],
+        process = peers.spawn([self._program, *self._perf_command("--bs=4k", "--size=8m", "--runtime=5s", "--verbose")],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2):
             time.sleep(1)
@@ -84,9 +96,10 @@ class Initiator:
             raise peers.PeerError(f"skiff perf hangs\n{errors}{output}") from None
         if process.returncode != 0:
             raise peers.PeerError(f"skiff perf: status {process.returncode}\n{errors}{output}")
-        result = json.loads(output)
-        if result["reconnects"] < 2 or result["verified"] <= 0:
-            raise peers.PeerError(f"no two reconnections, or nothing checked: {result}")
+        check_report(output)
+        restored = len(re.findall(r"\bconnected\b|\brestored\b", errors))
+        if restored < 3:
+            raise peers.PeerError(f"{restored} connections, and not the first and two more\n{errors}")
 
 
 def run_probe(program, target):
@@ -109,11 +122,11 @@ def main():
             collected.run("discovery", initiator.discovery)
             for header, data in itertools.product(("None", "CRC32C"), repeat=2):
                 collected.run(f"digests: header {header}, data {data}", initiator.digests, header, data)
-            target.set("HeaderDigest", "None")
             target.set("DataDigest", "None")
+            collected.run("digests: mismatch", initiator.digest_mismatch)
             # Immediate data alone; unsolicited data; with R2Ts; many of them.
-            for block_size in ("512", "4k", "64k", "512k", "1m"):
-                collected.run(f"verified mixed I/O, {block_size}", initiator.sizes, block_size)
+            for block_size, size in (("512", "2m"), ("4k", "8m"), ("64k", "32m"), ("512k", "64m"), ("1m", "64m")):
+                collected.run(f"verified mixed I/O, {block_size}", initiator.sizes, block_size, size)
             collected.run("logout", initiator.logs_out)
             collected.run("task management", run_probe, probe, target)
             collected.run("restarts under load", initiator.survives_restarts)

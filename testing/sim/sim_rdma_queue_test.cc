@@ -14,6 +14,7 @@ namespace {
 using transport::Access;
 using transport::Completion;
 using transport::CompletionStatus;
+using transport::OperationKind;
 using transport::PostResult;
 
 TEST(SimRdmaNotReadyTest, InfiniBandWaitsForAReceive) {

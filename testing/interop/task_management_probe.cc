@@ -1,0 +1,267 @@
+// Task management between Skiff's initiator and somebody else's target: aborts
+// commands that are in flight, then the task set, then resets the logical unit;
+// each command has to end exactly once, whatever became of it, what was
+// reported as written has to be there, and the session has to live on.
+//
+//   task_management_probe --portal=tcp://127.0.0.1:3260 --target=iqn --lun=1
+//
+// Overwrites the first 8 MiB of the logical unit. Exit status 0 when all holds.
+
+#include <poll.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/driver/initiator.h"
+#include "scsi/initiator/cdb.h"
+#include "scsi/initiator/command.h"
+#include "transport/epoll_reactor.h"
+#include "transport/registry.h"
+#include "transport/tcp/tcp_backend.h"
+
+ABSL_FLAG(std::string, portal, "", "tcp://host:port of the target");
+ABSL_FLAG(std::string, target, "", "name of the target");
+ABSL_FLAG(uint32_t, lun, 0, "logical unit, 0 to 255");
+
+namespace skiff::testing {
+namespace {
+
+using protocol::TaskManagementFunction;
+using scsi::Command;
+
+constexpr uint32_t kBlockSize = 512;
+// With R2Ts, so that aborts find tasks in every state.
+constexpr uint32_t kLongWrite = 256 << 10;
+// As immediate data: tgt leaves tasks that wait for data out of task sets, goes
+// on with them after it called them aborted, and so loses the session.
+constexpr uint32_t kShortWrite = 32 << 10;
+constexpr int kCommands = 32;
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
+[[noreturn]] void Fail(const std::string& message) {
+  std::fprintf(stderr, "task_management_probe: %s\n", message.c_str());
+  std::exit(1);
+}
+
+void Check(bool condition, const std::string& message) {
+  if (!condition) Fail(message);
+}
+
+// A command with its buffer; counts how often it ended.
+struct Slot {
+  Command command;
+  std::vector<uint8_t> data;
+  iovec piece = {};
+  int ended = 0;
+
+  bool good() const {
+    return command.outcome == Command::Outcome::kCompleted &&
+           command.status == 0;
+  }
+};
+
+class Probe {
+ public:
+  Probe() {
+    absl::StatusOr<std::unique_ptr<transport::EpollReactor>> reactor =
+        transport::EpollReactor::Create();
+    Check(reactor.ok(), reactor.status().ToString());
+    reactor_ = std::move(*reactor);
+    Check(registry_.Add(transport::MakeTcpBackend()).ok(), "no TCP backend");
+
+    absl::StatusOr<transport::Address> portal =
+        transport::Address::Parse(absl::GetFlag(FLAGS_portal));
+    Check(portal.ok(), portal.status().ToString());
+    protocol::InitiatorOptions options;
+    options.portal = *portal;
+    options.target_name = absl::GetFlag(FLAGS_target);
+    options.log = [](absl::string_view message) {
+      std::fprintf(stderr, "%s\n", std::string(message).c_str());
+    };
+    lun_ = uint64_t{absl::GetFlag(FLAGS_lun)} << 48;
+    absl::StatusOr<std::unique_ptr<protocol::Initiator>> initiator =
+        protocol::Initiator::Create(&registry_, reactor_.get(), options,
+                                    Keep());
+    Check(initiator.ok(), initiator.status().ToString());
+    initiator_ = std::move(*initiator);
+    Await("login");
+  }
+
+  void Run() {
+    AwaitReady();
+    AbortTasks();
+    ManageTaskSet(TaskManagementFunction::kAbortTaskSet, "ABORT TASK SET");
+    ManageTaskSet(TaskManagementFunction::kLogicalUnitReset,
+                  "LOGICAL UNIT RESET");
+    AwaitReady();
+    initiator_->Ping(Keep());
+    Await("ping");
+    Check(initiator_->stats().reconnects == 0,
+          "the session was lost meanwhile");
+    initiator_->Logout(Keep());
+    Await("logout");
+    Check(!initiator_->connected(), "still connected after the logout");
+  }
+
+ private:
+  // Keeps the status of what is awaited next.
+  absl::AnyInvocable<void(absl::Status)> Keep() {
+    status_.reset();
+    return [this](const absl::Status& status) { status_ = status; };
+  }
+
+  void Await(const std::string& what) {
+    Turn(what, [this] { return status_.has_value(); });
+    Check(status_->ok(), what + ": " + status_->ToString());
+  }
+
+  void Turn(const std::string& what, const std::function<bool()>& finished) {
+    const absl::Time deadline =
+        transport::EpollReactor::MonotonicNow() + kPatience;
+    while (!finished()) {
+      Check(transport::EpollReactor::MonotonicNow() < deadline,
+            what + ": no end");
+      pollfd readable = {reactor_->fd(), POLLIN, 0};
+      poll(&readable, 1, 1);
+      reactor_->Poll();
+    }
+  }
+
+  static void OnDone(Command* command) {
+    ++static_cast<Slot*>(command->context)->ended;
+  }
+
+  void Prepare(Slot* slot) const {
+    slot->command = Command();
+    slot->command.lun = lun_;
+    slot->command.done = OnDone;
+    slot->command.context = slot;
+    slot->ended = 0;
+  }
+
+  // READ(16) or WRITE(16) of the slot's own part of the logical unit.
+  void PrepareTransfer(Slot* slot, int index, uint32_t bytes,
+                       bool write) const {
+    Prepare(slot);
+    Command& command = slot->command;
+    slot->data.resize(bytes);
+    slot->piece = {slot->data.data(), bytes};
+    const uint32_t blocks = bytes / kBlockSize;
+    const uint32_t lba = static_cast<uint32_t>(index) * blocks;
+    SetCdb(write ? scsi::cdb::Write(lba, blocks) : scsi::cdb::Read(lba, blocks),
+           &command);
+    (write ? command.data_out : command.data_in) = &slot->piece;
+    (write ? command.data_out_count : command.data_in_count) = 1;
+    (write ? command.data_out_length : command.data_in_length) = bytes;
+  }
+
+  void AwaitEnds(const std::string& what, const std::vector<Slot>& slots) {
+    Turn(what, [&slots] {
+      return std::all_of(slots.begin(), slots.end(),
+                         [](const Slot& slot) { return slot.ended > 0; });
+    });
+    // Whatever else the target sends about them follows no later than the
+    // answer to this.
+    initiator_->Ping(Keep());
+    Await(what + ", ping");
+    for (const Slot& slot : slots) {
+      Check(slot.ended == 1, what + ": a command ended twice");
+    }
+  }
+
+  // TEST UNIT READY until the unit has told all its unit attentions.
+  void AwaitReady() {
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      std::vector<Slot> slots(1);
+      Prepare(slots.data());
+      SetCdb(scsi::cdb::TestUnitReady(), &slots[0].command);
+      initiator_->Submit(&slots[0].command);
+      AwaitEnds("TEST UNIT READY", slots);
+      if (slots[0].good()) return;
+    }
+    Fail("the logical unit does not get ready");
+  }
+
+  void SubmitWrites(std::vector<Slot>* slots, uint32_t bytes, uint8_t pattern) {
+    for (int i = 0; i < kCommands; ++i) {
+      Slot& slot = (*slots)[i];
+      PrepareTransfer(&slot, i, bytes, true);
+      std::fill(slot.data.begin(), slot.data.end(),
+                static_cast<uint8_t>(pattern + i));
+      initiator_->Submit(&slot.command);
+    }
+  }
+
+  // What ended GOOD is on the medium; the rest may be, in part.
+  void CheckWritten(const std::vector<Slot>& written, uint32_t bytes,
+                    const std::string& what) {
+    std::vector<Slot> slots(kCommands);
+    for (int i = 0; i < kCommands; ++i) {
+      PrepareTransfer(&slots[i], i, bytes, false);
+      initiator_->Submit(&slots[i].command);
+    }
+    AwaitEnds(what + ", reading back", slots);
+    int good = 0;
+    for (int i = 0; i < kCommands; ++i) {
+      Check(slots[i].good(), what + ": cannot read back");
+      if (!written[i].good()) continue;
+      ++good;
+      Check(slots[i].data == written[i].data, what + ": wrong data");
+    }
+    std::printf("%s: %d of %d commands completed\n", what.c_str(), good,
+                kCommands);
+  }
+
+  void AbortTasks() {
+    std::vector<Slot> slots(kCommands);
+    SubmitWrites(&slots, kLongWrite, 0x10);
+    for (int i = 1; i < kCommands; i += 2) {
+      initiator_->Abort(&slots[i].command);
+    }
+    AwaitEnds("ABORT TASK", slots);
+    for (int i = 0; i < kCommands; i += 2) {
+      Check(slots[i].good(), "ABORT TASK hit a command that it did not name");
+    }
+    CheckWritten(slots, kLongWrite, "ABORT TASK");
+  }
+
+  void ManageTaskSet(TaskManagementFunction function, const std::string& what) {
+    std::vector<Slot> slots(kCommands);
+    SubmitWrites(&slots, kShortWrite, 0x50);
+    initiator_->Manage(function, lun_, nullptr, Keep());
+    Await(what);
+    AwaitEnds(what, slots);
+    AwaitReady();
+    CheckWritten(slots, kShortWrite, what);
+  }
+
+  transport::Registry registry_;
+  std::unique_ptr<transport::EpollReactor> reactor_;
+  std::unique_ptr<protocol::Initiator> initiator_;
+  uint64_t lun_ = 0;
+  std::optional<absl::Status> status_;
+};
+
+}  // namespace
+}  // namespace skiff::testing
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  skiff::testing::Probe().Run();
+  return 0;
+}
