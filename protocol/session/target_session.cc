@@ -232,10 +232,11 @@ absl::Time TargetSession::Tick(absl::Time now, absl::Time last_receive) {
   if (ping_sent_ != absl::InfiniteFuture()) {
     const absl::Time deadline = ping_sent_ + options_.nop_timeout;
     if (now < deadline) return deadline;
-    Close(
-        absl::DeadlineExceededError(absl::StrCat(
-            "no sign of life for ", absl::FormatDuration(now - last_receive))),
-        /*after_sending=*/false);
+    Close(absl::DeadlineExceededError(
+              absl::StrCat("no sign of life for ",
+                           absl::FormatDuration(absl::Trunc(
+                               now - last_receive, absl::Seconds(1))))),
+          /*after_sending=*/false);
     return absl::InfiniteFuture();
   }
   const absl::Time due = last_receive + options_.nop_interval;

@@ -1,0 +1,325 @@
+// A target server and peers that misbehave, in virtual time.
+
+#include "protocol/driver/target_server.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/session/target_session_harness.h"
+#include "transport/byte_stream.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// A peer that sends what it is told to, reads when it wants to, and notes
+// when the target hangs up.
+class RawPeer : private transport::StreamObserver {
+ public:
+  explicit RawPeer(SimStack* stack,
+                   absl::string_view scheme_host = "sim://server:3260")
+      : stack_(stack) {
+    const auto address = transport::Address::Parse(scheme_host).value();
+    attempt_ =
+        stack->registry.Find("sim")
+            .value()
+            ->Connect(stack->client_reactor, address, {},
+                      [this](absl::StatusOr<transport::Endpoint> endpoint) {
+                        Connected(std::move(endpoint));
+                      })
+            .value();
+    stack->RunUntil([this] { return stream_ != nullptr || closed_; });
+  }
+  ~RawPeer() override {
+    if (stream_ != nullptr) stream_->SetObserver(nullptr);
+  }
+
+  void Send(absl::string_view bytes) {
+    to_send_.append(bytes.data(), bytes.size());
+    OnWritable();
+  }
+  void StopReading() { reading_ = false; }
+  bool closed() const { return closed_; }
+  const std::string& received() const { return received_; }
+
+  // Logs in to the target of the stack; `isid` tells sessions apart.
+  void LogIn(uint8_t isid, absl::string_view target = kTargetName) {
+    LoginRequestPdu login;
+    login.transit = true;
+    login.csg = LoginStage::kOperational;
+    login.nsg = LoginStage::kFullFeature;
+    login.isid = {0x80, 0, 0, 0, 0, isid};
+    login.initiator_task_tag = 1;
+    login.cmd_sn = 1;
+    std::string text =
+        absl::StrCat("InitiatorName=iqn.2001-04.com.example:raw");
+    text += '\0';
+    absl::StrAppend(&text, "TargetName=", target);
+    text += '\0';
+    text += std::string("InitialR2T=No") + '\0';
+    Send(ToWire(login, text));
+    stack_->RunUntil([this] { return received_.size() >= kBhsSize || closed_; },
+                     absl::Seconds(5));
+  }
+  // Status-Class and Status-Detail of the first response.
+  int LoginStatus() const {
+    if (received_.size() < kBhsSize) return -1;
+    return static_cast<uint8_t>(received_[36]) << 8 |
+           static_cast<uint8_t>(received_[37]);
+  }
+
+ private:
+  void Connected(absl::StatusOr<transport::Endpoint> endpoint) {
+    if (!endpoint.ok()) {
+      closed_ = true;
+      return;
+    }
+    stream_ =
+        std::get<std::unique_ptr<transport::ByteStream>>(*std::move(endpoint));
+    stream_->SetObserver(this);
+  }
+  void OnReadable() override {
+    char buffer[4096];
+    const iovec to = {buffer, sizeof(buffer)};
+    while (reading_ && !closed_) {
+      const transport::IoResult result = stream_->Readv({&to, 1});
+      if (result.status == transport::IoStatus::kWouldBlock) return;
+      if (result.status != transport::IoStatus::kOk) {
+        closed_ = true;
+        return;
+      }
+      received_.append(buffer, result.bytes);
+    }
+  }
+  void OnWritable() override {
+    while (!to_send_.empty() && !closed_) {
+      const iovec from = {to_send_.data(), to_send_.size()};
+      const transport::IoResult result = stream_->Writev({&from, 1});
+      if (result.status == transport::IoStatus::kWouldBlock) return;
+      if (result.status != transport::IoStatus::kOk) {
+        closed_ = true;
+        return;
+      }
+      to_send_.erase(0, result.bytes);
+    }
+  }
+
+  SimStack* const stack_;
+  std::unique_ptr<transport::ConnectAttempt> attempt_;
+  std::unique_ptr<transport::ByteStream> stream_;
+  std::string to_send_;
+  std::string received_;
+  bool reading_ = true;
+  bool closed_ = false;
+};
+
+class TargetServerTest : public ::testing::Test {
+ protected:
+  TargetServerTest() : stack_(testing::SimWorld::SeedFromEnvironment(1)) {}
+
+  // Restarts the server with other limits.
+  void Restart(const TargetServerLimits& limits) {
+    stack_.StopServer();
+    stack_.server_options.limits = limits;
+    stack_.server_options.log = [this](LogLevel, absl::string_view line) {
+      log_.emplace_back(line);
+    };
+    stack_.StartServer();
+  }
+  // Another session works.
+  void ExpectServes() {
+    stack_.LogIn();
+    TestCommand ready(scsi::cdb::TestUnitReady(), 0);
+    stack_.initiator->Submit(&ready.command);
+    EXPECT_TRUE(
+        stack_.RunUntil([&ready] { return ready.finished; }, absl::Seconds(5)));
+    EXPECT_EQ(ready.command.outcome, scsi::Command::Outcome::kCompleted);
+    stack_.initiator.reset();
+  }
+  size_t Sessions() {
+    size_t count = ~size_t{0};
+    stack_.server->ListSessions([&count](std::vector<SessionInfo> sessions) {
+      count = sessions.size();
+    });
+    stack_.RunUntil([&count] { return count != ~size_t{0}; });
+    return count;
+  }
+
+  std::vector<std::string> log_;  // Outlives the server, who writes it.
+  SimStack stack_;
+};
+
+TEST_F(TargetServerTest, DropsALoginThatNeverFinishes) {
+  TargetServerLimits limits;
+  Restart(limits);
+  RawPeer silent(&stack_);
+  RawPeer halfway(&stack_);
+  halfway.Send(std::string(20, '\0'));
+  stack_.world.RunFor(absl::Seconds(14));
+  EXPECT_FALSE(silent.closed());
+  ExpectServes();
+  stack_.world.RunFor(absl::Seconds(2));
+  EXPECT_TRUE(silent.closed());
+  EXPECT_TRUE(halfway.closed());
+  EXPECT_THAT(log_, Contains(HasSubstr("login took longer than 15s")));
+}
+
+TEST_F(TargetServerTest, ClosesConnectionsBeyondTheLimits) {
+  TargetServerLimits limits;
+  limits.max_connections = 4;
+  limits.max_connections_in_login = 2;
+  Restart(limits);
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 3; ++i)
+    peers.push_back(std::make_unique<RawPeer>(&stack_));
+  stack_.world.RunFor(absl::Milliseconds(100));
+  EXPECT_FALSE(peers[0]->closed());
+  EXPECT_FALSE(peers[1]->closed());
+  EXPECT_TRUE(peers[2]->closed());
+  EXPECT_THAT(log_, Contains(HasSubstr("max_connections_in_login is reached")));
+  // Logged in, they make room for further logins.
+  peers[0]->LogIn(1);
+  peers[1]->LogIn(2);
+  EXPECT_EQ(peers[1]->LoginStatus(), 0);
+  for (int i = 0; i < 3; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(&stack_));
+    peers.back()->LogIn(static_cast<uint8_t>(10 + i));
+  }
+  stack_.world.RunFor(absl::Milliseconds(100));
+  EXPECT_FALSE(peers[4]->closed());
+  EXPECT_TRUE(peers[5]->closed());
+  EXPECT_THAT(log_, Contains(HasSubstr("max_connections is reached")));
+  peers.clear();
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(Sessions(), 0u);
+  ExpectServes();
+}
+
+TEST_F(TargetServerTest, DropsAReaderThatNeverDrainsAndServesTheOthers) {
+  TargetServerLimits limits;
+  limits.max_send_queue_bytes = 1 << 20;
+  limits.nop_interval = absl::ZeroDuration();  // Or it would notice first.
+  Restart(limits);
+  RawPeer greedy(&stack_);
+  greedy.LogIn(1);
+  ASSERT_EQ(greedy.LoginStatus(), 0);
+  greedy.StopReading();
+  // Reads of 64 KiB, as many as the window has and more.
+  for (uint32_t i = 0; i < 1000; ++i) {
+    ScsiCommandPdu read;
+    read.read = true;
+    read.initiator_task_tag = 100 + i;
+    read.cmd_sn = 1 + i;
+    read.expected_data_transfer_length = 65536;
+    read.cdb[0] = 0x28;
+    read.cdb[8] = 128;
+    greedy.Send(ToWire(read));
+  }
+  stack_.world.RunFor(absl::Seconds(10));
+  ExpectServes();
+  stack_.world.RunFor(absl::Minutes(3));
+  EXPECT_EQ(Sessions(), 0u);
+  EXPECT_THAT(log_, Contains(HasSubstr("the peer read nothing for 1m")));
+}
+
+TEST_F(TargetServerTest, DropsAPeerThatIsGoneWithoutAWord) {
+  Restart(TargetServerLimits());
+  RawPeer dead(&stack_);
+  dead.LogIn(1);
+  EXPECT_EQ(Sessions(), 1u);
+  // It reads our pings, but never answers.
+  stack_.world.RunFor(absl::Seconds(44));
+  EXPECT_FALSE(dead.closed());
+  stack_.world.RunFor(absl::Seconds(2));
+  EXPECT_TRUE(dead.closed());
+  EXPECT_EQ(Sessions(), 0u);
+}
+
+TEST_F(TargetServerTest, ANewLoginOfTheSameNameEndsTheOldSession) {
+  Restart(TargetServerLimits());
+  RawPeer old(&stack_);
+  old.LogIn(1);
+  RawPeer other(&stack_);
+  other.LogIn(2);
+  EXPECT_EQ(Sessions(), 2u);
+  RawPeer fresh(&stack_);
+  fresh.LogIn(1);
+  EXPECT_EQ(fresh.LoginStatus(), 0);
+  stack_.world.RunFor(absl::Milliseconds(100));
+  EXPECT_TRUE(old.closed());
+  EXPECT_FALSE(other.closed());
+  EXPECT_EQ(Sessions(), 2u);
+  EXPECT_THAT(log_, Contains(HasSubstr("reinstated")));
+}
+
+TEST_F(TargetServerTest, AStormOfLoginsOfOneNameLeavesOneSession) {
+  Restart(TargetServerLimits());
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 50; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(&stack_));
+    peers.back()->LogIn(1);
+  }
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(Sessions(), 1u);
+  EXPECT_EQ(std::count_if(peers.begin(), peers.end(),
+                          [](const auto& peer) { return !peer->closed(); }),
+            1);
+}
+
+TEST_F(TargetServerTest, RefusesTargetsThatAreNotThere) {
+  Restart(TargetServerLimits());
+  RawPeer peer(&stack_);
+  peer.LogIn(1, "iqn.2001-04.com.example:nothing");
+  EXPECT_EQ(peer.LoginStatus(), 0x0203);
+  stack_.world.RunFor(absl::Seconds(10));
+  EXPECT_TRUE(peer.closed());
+}
+
+TEST_F(TargetServerTest, ShutdownTellsInitiatorsAndDropsTheDeaf) {
+  Restart(TargetServerLimits());
+  RawPeer deaf(&stack_);
+  deaf.LogIn(1);
+  const size_t before = deaf.received().size();
+  const absl::Time start = stack_.world.now();
+  stack_.StopServer(absl::Seconds(7));
+  EXPECT_GE(stack_.world.now() - start, absl::Seconds(7));
+  EXPECT_LE(stack_.world.now() - start, absl::Seconds(8));
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(deaf.closed());
+  ASSERT_GE(deaf.received().size(), before + kBhsSize);
+  AsyncMessagePdu message;
+  ASSERT_TRUE(
+      Decode(reinterpret_cast<const uint8_t*>(deaf.received().data()) + before,
+             &message)
+          .ok());
+  EXPECT_EQ(message.async_event, AsyncMessagePdu::kLogoutRequested);
+  EXPECT_EQ(message.parameter3, 7);
+}
+
+TEST_F(TargetServerTest, GarbageOfEveryKindEndsOnlyItsOwnConnection) {
+  Restart(TargetServerLimits());
+  testing::SimRandom& random = stack_.world.random();
+  for (int i = 0; i < 200; ++i) {
+    RawPeer peer(&stack_);
+    if (i % 2 == 0) peer.LogIn(static_cast<uint8_t>(i));
+    std::string garbage(48 * 4, '\0');
+    for (char& c : garbage) c = static_cast<char>(random.Below(256));
+    peer.Send(garbage);
+    stack_.world.RunFor(absl::Milliseconds(10));
+  }
+  stack_.world.RunFor(absl::Minutes(3));
+  EXPECT_EQ(Sessions(), 0u);
+  ExpectServes();
+}
+
+}  // namespace
+}  // namespace skiff::protocol

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Runs skiffd and skiff together on the loopback interface, as users would.
+
+Usage: tools_test.py SKIFFD SKIFF
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SKIFFD, SKIFF = (os.path.abspath(path) for path in sys.argv[1:3])
+NAME = "iqn.2026-11.com.example:disks"
+OTHER = "iqn.2026-11.com.example:other"
+SECONDS = 60
+MIB = 1 << 20
+
+OK, FAILED, USAGE, NO_SESSION, VERIFY_FAILED = range(5)
+
+
+class Daemon:
+    """A skiffd on a free port."""
+
+    def __init__(self, *arguments):
+        # A file: nobody reads a pipe while skiffd runs.
+        self._log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([SKIFFD, *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True)
+        self.ready = self.process.stdout.readline().strip()
+        self.portals = re.findall(r"portal=tcp://(\S+)", self.ready)
+        self.portal = self.portals[0] if self.portals else None
+
+    @property
+    def log(self):
+        self._log.seek(0)
+        return self._log.read()
+
+    def wait_for_log(self, pattern, poke=lambda: None):
+        """Waits until a line matches, and calls `poke` in between."""
+        deadline = time.monotonic() + SECONDS
+        while not re.search(pattern, self.log, re.MULTILINE):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no line matches {pattern}:\n{self.log}")
+            poke()
+            time.sleep(0.05)
+
+    def url(self, lun=None, name=NAME):
+        return f"iscsi://{self.portal}/{name}" + ("" if lun is None else f"/{lun}")
+
+    def end(self, number=signal.SIGTERM):
+        """Sends a signal; the exit status."""
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(SECONDS)
+        finally:
+            self.close()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+def skiff(*arguments, stdin=b"", env=None):
+    environment = {key: value for key, value in os.environ.items() if key != "SKIFF_PASSWORD"}
+    environment.update(env or {})
+    return subprocess.run([SKIFF, *map(str, arguments)], input=stdin, capture_output=True, timeout=SECONDS,
+                          env=environment, check=False)
+
+
+class ToolsTest(unittest.TestCase):
+    """Shares one daemon with two targets: LUN 0 in memory, 1 in a file, 2 read-only."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.directory.name)
+        (cls.path / "fixed.img").write_bytes(b"\x5a" * MIB)
+        cls.daemon = Daemon("--listen", "tcp://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--target", NAME,
+                            "--lun", "ram:64MiB", "--lun", f"file:{cls.path}/disk.img,size=16MiB,block_size=4096",
+                            "--lun", f"file:{cls.path}/fixed.img,read_only,serial=FIXED",
+                            "--target", OTHER, "--lun", "ram:1MiB,lun=300")
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.daemon.end()
+        cls.directory.cleanup()
+        if status != 0:
+            raise AssertionError(f"skiffd ended with {status}:\n{cls.daemon.log}")
+
+    def run_ok(self, *arguments, **options):
+        result = skiff(*arguments, **options)
+        self.assertEqual(result.returncode, OK, (arguments, result.stderr.decode()))
+        return result
+
+    def run_json(self, *arguments, **options):
+        return json.loads(self.run_ok(*arguments, "--json", **options).stdout)
+
+    def check_failure(self, code, pattern, *arguments, **options):
+        result = skiff(*arguments, **options)
+        self.assertEqual(result.returncode, code, (arguments, result.stderr.decode()))
+        self.assertRegex(result.stderr.decode(), pattern)
+        return result
+
+    def test_ready_line_names_what_is_bound(self):
+        self.assertRegex(self.daemon.ready,
+                         rf"^ready( portal=tcp://127\.0\.0\.1:[1-9]\d*){{2}} target={NAME} target={OTHER}$")
+        self.assertNotEqual(*self.daemon.portals)
+
+    def test_discover(self):
+        expected = [f"{portal},1" for portal in self.daemon.portals]
+        self.assertEqual(self.run_json("discover", self.daemon.portal),
+                         {"targets": [{"name": NAME, "portals": expected}, {"name": OTHER, "portals": expected}]})
+        text = self.run_ok("discover", f"iscsi://{self.daemon.portals[1]}").stdout.decode()
+        self.assertIn(NAME, text)
+        self.assertIn(OTHER, text)
+
+    def test_ls(self):
+        targets = self.run_json("ls", self.daemon.portal)["targets"]
+        luns = {(target["name"], lun["lun"]): (lun["size"], lun["block_size"]) for target in targets
+                for lun in target["luns"]}
+        self.assertEqual(luns, {(NAME, 0): (64 * MIB, 512), (NAME, 1): (16 * MIB, 4096), (NAME, 2): (MIB, 512),
+                                (OTHER, 300): (MIB, 512)})
+        text = self.run_ok("ls", self.daemon.url()).stdout.decode()
+        self.assertRegex(text, rf"(?m)^{NAME} +2  1 MiB +512  SKIFF +SKIFF DISK +\S+  FIXED$")
+        self.assertNotIn(OTHER, text)
+
+    def test_inquiry(self):
+        inquiry = self.run_json("inquiry", self.daemon.url(0))["inquiry"]
+        self.assertEqual((inquiry["vendor"], inquiry["product"]), ("SKIFF", "SKIFF DISK"))
+        pages = self.run_json("inquiry", self.daemon.url(2), "--vpd", "80", "--vpd=0xb0")
+        self.assertEqual(pages["unit_serial_number"], {"serial": "FIXED"})
+        self.assertGreater(pages["block_limits"]["max_transfer_length"], 0)
+        everything = self.run_json("inquiry", self.daemon.url(2), "--vpd", "all")
+        self.assertIn("device_identification", everything)
+        self.assertIn("vendor:", self.run_ok("inquiry", self.daemon.url(0)).stdout.decode())
+        self.check_failure(FAILED, "INVALID FIELD IN CDB", "inquiry", self.daemon.url(0), "--vpd", "c0")
+        self.check_failure(USAGE, "no page code", "inquiry", self.daemon.url(0), "--vpd", "seven")
+
+    def test_capacity(self):
+        capacity = self.run_json("capacity", self.daemon.url(1))["capacity"]
+        self.assertEqual((capacity["size"], capacity["blocks"], capacity["block_size"], capacity["read_only"]),
+                         (16 * MIB, 4096, 4096, False))
+        self.assertTrue(self.run_json("capacity", self.daemon.url(2))["capacity"]["read_only"])
+        self.assertIn("1048576 bytes (1 MiB)", self.run_ok("capacity", self.daemon.url(300, OTHER)).stdout.decode())
+
+    def test_write_and_read(self):
+        data = os.urandom(3 * 4096)
+        self.run_ok("write", self.daemon.url(1), "--offset", "8k", "--verify", stdin=data)
+        result = self.run_ok("read", self.daemon.url(1), "--offset", "8192", "--length", str(len(data)))
+        self.assertEqual(result.stdout, data)
+        self.assertIn(b"12 KiB copied", result.stderr)
+        self.assertEqual((self.path / "disk.img").read_bytes()[8192:8192 + len(data)], data)
+        quiet = self.run_ok("read", self.daemon.url(1), "--length", "4k", "-q")
+        self.assertEqual((len(quiet.stdout), quiet.stderr), (4096, b""))
+
+    def test_write_wants_whole_blocks(self):
+        self.check_failure(USAGE, "standard input has 100 bytes, no multiple of the block size, 4096: --pad",
+                           "write", self.daemon.url(1), stdin=b"x" * 100)
+        self.run_ok("write", self.daemon.url(1), "--pad", stdin=b"x" * 100)
+        self.assertEqual(self.run_ok("read", self.daemon.url(1), "--length", "4096").stdout,
+                         b"x" * 100 + b"\0" * 3996)
+
+    def test_copy_there_and_back(self):
+        source, back = self.path / "source", self.path / "back"
+        source.write_bytes(os.urandom(5 * MIB + 512))
+        report = self.run_json("copy", source, self.daemon.url(0), "--verify", "--transfer-size", "256k", "--depth",
+                               "4")
+        self.assertEqual((report["bytes"], report["verified"]), (5 * MIB + 512, True))
+        self.run_ok("copy", self.daemon.url(0), back, "--length", str(5 * MIB + 512), "--verify")
+        self.assertEqual(back.read_bytes(), source.read_bytes())
+
+    def test_copy_between_luns_with_offsets(self):
+        data = os.urandom(MIB)
+        self.run_ok("write", self.daemon.url(0), "--offset", "32MiB", stdin=data)
+        self.run_ok("copy", self.daemon.url(0), self.daemon.url(300, OTHER), "--source-offset", "32MiB", "--length",
+                    "512KiB", "--destination-offset", "512KiB", "--verify")
+        self.assertEqual(self.run_ok("read", self.daemon.url(300, OTHER), "--offset", "512KiB").stdout,
+                         data[:MIB // 2])
+
+    def test_copy_sparse(self):
+        self.run_ok("write", self.daemon.url(0), "--offset", "40MiB", stdin=b"\xff" * (3 * MIB))
+        source = self.path / "sparse"
+        data = bytearray(3 * MIB)
+        data[MIB:MIB + 4096] = os.urandom(4096)
+        source.write_bytes(data)
+        self.run_ok("copy", source, self.daemon.url(0), "--destination-offset", "40MiB", "--sparse", "--verify")
+        target = self.path / "sparse-back"
+        self.run_ok("copy", self.daemon.url(0), target, "--source-offset", "40MiB", "--length", "3MiB", "--sparse")
+        self.assertEqual(target.read_bytes(), bytes(data))
+        self.assertLess(target.stat().st_blocks * 512, 2 * MIB)
+
+    def test_copy_says_what_cannot_be(self):
+        self.check_failure(USAGE, "neither end is a logical unit", "copy", "a", "b")
+        self.check_failure(USAGE, "cannot open .*/none: No such file", "copy", self.path / "none", self.daemon.url(0))
+        self.check_failure(USAGE, "do not fit into the 1048576 bytes", "copy", self.daemon.url(0),
+                           self.daemon.url(300, OTHER))
+        self.check_failure(USAGE, "cannot be read again", "copy", self.daemon.url(0), "-", "--verify")
+        self.check_failure(USAGE, "must be a multiple of the block size, 4096", "read", self.daemon.url(1), "--offset",
+                           "512")
+        self.check_failure(FAILED, "write-protected", "write", self.daemon.url(2), stdin=b"x" * 512)
+        self.check_failure(FAILED, "longer than the 1048576 bytes", "write", self.daemon.url(300, OTHER),
+                           stdin=bytes(2 * MIB))
+
+    def test_copy_writes_no_progress_without_a_terminal(self):
+        result = self.run_ok("read", self.daemon.url(0), "--length", "8MiB")
+        self.assertRegex(result.stderr.decode(), r"\A8 MiB copied in .*\n\Z")
+
+    def test_perf(self):
+        for kind in ("read", "write", "rw", "randread", "randwrite", "randrw"):
+            report = self.run_json("perf", self.daemon.url(0), f"--rw={kind}", "--bs=16k", "--iodepth=8", "--size=8MiB",
+                                   "--offset=48MiB")
+            ios = sum(report.get(side, {"ios": 0})["ios"] for side in ("read", "write"))
+            self.assertEqual(ios, 512, kind)
+            self.assertEqual((report["rw"], report["transport"], report["data_model"]), (kind, "tcp", "iSCSI"))
+            for side in set(report) & {"read", "write"}:
+                percentiles = list(report[side]["latency_us"]["percentiles"].values())
+                self.assertEqual(percentiles, sorted(percentiles))
+                self.assertGreater(report[side]["iops"], 0)
+        text = self.run_ok("perf", self.daemon.url(0), "--size=4MiB", "--iodepth=4", "--spin=always").stdout.decode()
+        self.assertIn("randread 4 KiB, queue depth 4, 1 job", text)
+        self.assertIn("CPU ", text)
+
+    def test_perf_runs_for_the_runtime(self):
+        report = self.run_json("perf", self.daemon.url(0), "--runtime=300ms", "--size=1MiB", "--numjobs=2")
+        self.assertGreaterEqual(report["seconds"], 0.3)
+        self.assertLess(report["seconds"], 10)
+
+    def test_perf_verifies(self):
+        area = ("--bs=8k", "--iodepth=16", "--size=8MiB", "--offset=16MiB", "--verify=crc32c")
+        report = self.run_json("perf", self.daemon.url(0), "--rw=write", "--numjobs=2", *area)
+        self.assertEqual(report["verified_blocks"], 1024)
+        report = self.run_json("perf", self.daemon.url(0), "--rw=randrw", *area)
+        self.assertGreater(report["verified_blocks"], 1024)
+        report = self.run_json("perf", self.daemon.url(0), "--rw=read", *area)
+        self.assertEqual(report["verified_blocks"], 1024)
+        # One changed byte is found.
+        self.run_ok("write", self.daemon.url(0), "--offset", str(16 * MIB + 512), stdin=b"\xff" * 512)
+        result = self.check_failure(VERIFY_FAILED, "offset 16777216: the checksum is wrong", "perf", self.daemon.url(0),
+                                    "--rw=read", "--json", *area)
+        self.assertEqual(json.loads(result.stdout)["error"]["exit_code"], VERIFY_FAILED)
+
+    def test_perf_refuses_what_makes_no_sense(self):
+        url = self.daemon.url(1)
+        self.check_failure(USAGE, "must be a multiple of the block size, 4096", "perf", url, "--bs=512")
+        self.check_failure(USAGE, "none of read, write", "perf", url, "--rw=trim")
+        self.check_failure(USAGE, "beyond the end", "perf", url, "--size=1GiB")
+        self.check_failure(USAGE, "4x", "perf", url, "--bs=4x")
+
+    def test_digests(self):
+        data = os.urandom(MIB)
+        for flags in (("--header-digest=crc32c", "--data-digest=crc32c"), ("--data-digest=crc32c,none",)):
+            self.run_ok("write", self.daemon.url(0), "--verify", *flags, stdin=data)
+            self.assertEqual(self.run_ok("read", self.daemon.url(0), "--length=1MiB", *flags).stdout, data)
+        self.check_failure(USAGE, "'md5' is no digest", "ls", self.daemon.url(), "--data-digest=md5")
+
+    def test_ping_and_reset(self):
+        report = self.run_json("ping", self.daemon.url(), "-c", "3", "--interval", "1ms")
+        self.assertEqual((report["sent"], report["received"], len(report["round_trips_us"])), (3, 3, 3))
+        self.run_ok("reset", self.daemon.url(0))
+        self.run_ok("capacity", self.daemon.url(0))
+        self.check_failure(USAGE, "names no logical unit", "reset", self.daemon.url())
+
+    def test_no_session(self):
+        result = self.check_failure(NO_SESSION, "(?s)not found.*discovery shows .*" + NAME, "ls",
+                                    f"iscsi://{self.daemon.portal}/iqn.2026-11.com.example:none", "--json")
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual(error["exit_code"], NO_SESSION)
+        self.check_failure(NO_SESSION, "refused.*listening", "discover", "127.0.0.1:1")
+        self.check_failure(FAILED, "has no LUN 9; it has 0, 1, 2", "capacity", self.daemon.url(9))
+
+    def test_credentials_are_not_ignored(self):
+        url = self.daemon.url(0).replace("iscsi://", "iscsi://user%secret@")
+        result = self.check_failure(USAGE, "user user: .*CHAP", "capacity", url)
+        self.assertNotIn(b"secret", result.stderr)
+        self.check_failure(USAGE, "SKIFF_PASSWORD", "ls", self.daemon.portal, env={"SKIFF_PASSWORD": "x"})
+        self.check_failure(USAGE, "--password-file", "ls", self.daemon.portal, "--password-file", "f")
+
+    def test_initiator_name_reaches_the_target(self):
+        name = "iqn.2026-11.com.example:somebody"
+        with subprocess.Popen([SKIFF, "ping", self.daemon.url(), "-c", "1000", "--interval", "10ms",
+                               "--initiator-name", name], stdout=subprocess.DEVNULL) as ping:
+            self.daemon.wait_for_log(rf"TSIH \d+: {name} from 127\.0\.0\.1:\d+ to {NAME} at ",
+                                     lambda: self.daemon.process.send_signal(signal.SIGUSR1))
+            ping.terminate()
+
+
+class SkiffdTest(unittest.TestCase):
+    """Starts and ends daemons of its own."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+
+    def run_skiffd(self, *arguments):
+        return subprocess.run([SKIFFD, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    def start(self, *arguments):
+        daemon = Daemon(*arguments)
+        self.addCleanup(daemon.close)
+        return daemon
+
+    def quick(self):
+        return self.start("--listen", "tcp://127.0.0.1:0", "--target", NAME, "--lun", "ram:64MiB")
+
+    def test_serves_a_configuration_file(self):
+        config = self.path / "skiffd.conf"
+        config.write_text(f'portal: "tcp://127.0.0.1:0"\nreactors {{ count: 2 spin: "20us" }}\n'
+                          f'target {{ name: "{NAME}" alias: "disks" lun {{ ram {{ size: "1MiB" }} }} }}\n')
+        check = self.run_skiffd("--check", "--config", str(config))
+        self.assertEqual((check.returncode, check.stdout, check.stderr), (0, f"{config}: ok\n", ""))
+        daemon = self.start("--config", str(config), "--log-level", "debug")
+        listed = skiff("ls", daemon.portal)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn(NAME, listed.stdout.decode())
+        self.assertEqual(daemon.end(signal.SIGINT), 0)
+        self.assertRegex(daemon.log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info  Interrupt: ending")
+        self.assertRegex(daemon.log, r"Z debug ")
+
+    def test_reports_mistakes_with_their_place(self):
+        config = self.path / "bad.conf"
+        config.write_text('log_level: "loud"\n\ntarget {\n  name: "disk"\n  lun { ram { size: "10GX" } }\n}\n')
+        result = self.run_skiffd("--config", str(config))
+        self.assertEqual(result.returncode, 2)
+        places = [line.split(": ")[0] for line in result.stderr.splitlines()]
+        self.assertEqual(places, [f"{config}:1", f"{config}:4", f"{config}:5"])
+        config.write_text("targets {}\n")
+        result = self.run_skiffd("--check", "--config", str(config))
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, rf"^{config}:1:9: there is no 'targets' here; known are log_level, ")
+
+    def test_says_why_it_cannot_listen(self):
+        daemon = self.quick()
+        result = self.run_skiffd("--listen", f"tcp://{daemon.portal}", "--target", NAME, "--lun", "ram:1MiB")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, rf"skiffd: tcp://{daemon.portal}: .*in use")
+        self.assertEqual(daemon.end(), 0)
+
+    def test_finishes_what_is_in_flight(self):
+        daemon = self.quick()
+        with subprocess.Popen([SKIFF, "perf", daemon.url(0), "--rw=randrw", "--verify", "--iodepth=8", "--runtime=1s",
+                               "--reconnect-timeout=0"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              text=True) as perf:
+            daemon.wait_for_log("logged in")
+            time.sleep(0.3)
+            began = time.monotonic()
+            self.assertEqual(daemon.end(), 0)
+            self.assertLess(time.monotonic() - began, 15)
+            errors = perf.communicate(timeout=SECONDS)[1]
+        # Cut off or done; in no case with wrong data.
+        self.assertIn(perf.returncode, (OK, FAILED), errors)
+
+    def test_second_signal_ends_at_once(self):
+        config = self.path / "skiffd.conf"
+        config.write_text('portal: "tcp://127.0.0.1:0"\nshutdown_grace: "1h"\n'
+                          f'target {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
+        daemon = self.start("--config", str(config))
+        # A session whose initiator neither answers nor goes.
+        with subprocess.Popen([SKIFF, "ping", daemon.url(), "-c", "1000", "--interval", "10ms"],
+                              stdout=subprocess.DEVNULL) as held:
+            daemon.wait_for_log("logged in")
+            held.send_signal(signal.SIGSTOP)
+            try:
+                daemon.process.send_signal(signal.SIGTERM)
+                daemon.wait_for_log("a second signal ends at once")
+                time.sleep(0.3)
+                self.assertIsNone(daemon.process.poll(), "did not wait for the session")
+                self.assertEqual(daemon.end(), 3)
+                self.assertIn("second signal: ending at once", daemon.log)
+            finally:
+                held.kill()
+
+    def test_files_outlive_the_daemon(self):
+        image = self.path / "disk.img"
+        data = os.urandom(MIB)
+        arguments = ("--listen", "tcp://127.0.0.1:0", "--target", NAME, "--lun", f"file:{image},size=4MiB")
+        first = self.start(*arguments)
+        written = skiff("write", first.url(0), "--offset=1MiB", stdin=data)
+        self.assertEqual(written.returncode, 0, written.stderr)
+        self.assertEqual(first.end(), 0)
+        self.assertEqual(image.stat().st_size, 4 * MIB)
+        second = self.start(*arguments)
+        self.assertEqual(skiff("read", second.url(0), "--offset=1MiB", "--length=1MiB").stdout, data)
+        self.assertEqual(second.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
