@@ -1,0 +1,172 @@
+// Initiator and target over TCP on the loopback interface: the server's
+// reactors on threads of their own, the initiator's turned by the test.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "transport/epoll_reactor.h"
+#include "transport/reactor_threads.h"
+#include "transport/tcp/tcp_backend.h"
+
+namespace skiff::protocol {
+namespace {
+
+class TcpStack {
+ public:
+  TcpStack() : target_(MakeRamTarget()) {
+    EXPECT_TRUE(registry.Add(transport::MakeTcpBackend()).ok());
+    transport::ReactorThreadsOptions threads;
+    threads.count = 2;
+    threads_ = transport::ReactorThreads::Start(threads).value();
+    reactor = transport::EpollReactor::Create().value();
+    portal = transport::Address::Parse("tcp://127.0.0.1:0").value();
+    StartServer();
+  }
+  ~TcpStack() {
+    initiator.reset();
+    StopServer();
+  }
+
+  void StartServer() {
+    server_ = TargetServer::Create(&registry, threads_->reactors(),
+                                   TargetServerOptions())
+                  .value();
+    EXPECT_TRUE(server_->AddTarget(target_).ok());
+    const auto bound = server_->Listen(portal);
+    ASSERT_TRUE(bound.ok()) << bound.status();
+    portal = *bound;
+  }
+  void StopServer() {
+    std::atomic<bool> down{false};
+    server_->Shutdown(absl::ZeroDuration(), [&down] { down = true; });
+    Turn([&down] { return down.load(); });
+    server_.reset();
+  }
+
+  // Turns the initiator's reactor until `done` holds; a minute at most.
+  bool Turn(const std::function<bool()>& done) {
+    const absl::Time limit =
+        transport::EpollReactor::MonotonicNow() + absl::Minutes(1);
+    while (!done()) {
+      if (transport::EpollReactor::MonotonicNow() > limit) return false;
+      if (reactor->Poll() == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    return true;
+  }
+
+  void LogIn(InitiatorOptions options) {
+    options.portal = portal;
+    options.target_name = kTargetName;
+    std::optional<absl::Status> ready;
+    initiator =
+        Initiator::Create(&registry, reactor.get(), options,
+                          [&ready](absl::Status status) { ready = status; })
+            .value();
+    ASSERT_TRUE(Turn([&ready] { return ready.has_value(); }));
+    ASSERT_TRUE(ready->ok()) << *ready;
+  }
+
+  transport::Registry registry;
+  std::unique_ptr<transport::EpollReactor> reactor;
+  transport::Address portal;
+  std::unique_ptr<Initiator> initiator;
+
+ private:
+  std::shared_ptr<scsi::Target> target_;
+  std::unique_ptr<transport::ReactorThreads> threads_;
+  std::unique_ptr<TargetServer> server_;
+};
+
+TEST(EndToEndTcpTest, VerifiesDataAtDepth) {
+  for (const bool digests : {false, true}) {
+    TcpStack stack;
+    InitiatorOptions options;
+    if (digests) {
+      options.offer.header_digest = {Digest::kCrc32c};
+      options.offer.data_digest = {Digest::kCrc32c};
+    }
+    stack.LogIn(options);
+    testing::SimRandom random(1);
+    VerifiedLoad::Options load_options;
+    load_options.depth = 64;
+    load_options.max_blocks = 256;
+    load_options.commands = 3000;
+    VerifiedLoad load(stack.initiator.get(), &random, load_options);
+    load.Start();
+    EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
+    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  }
+}
+
+TEST(EndToEndTcpTest, BigSolicitedWritesAndReads) {
+  TcpStack stack;
+  InitiatorOptions options;
+  options.offer.initial_r2t = true;
+  options.offer.immediate_data = false;
+  options.offer.max_recv_data_segment_length = 65536;
+  stack.LogIn(options);
+  testing::SimRandom random(2);
+  VerifiedLoad::Options load_options;
+  load_options.depth = 4;
+  load_options.max_blocks = 4096;  // 2 MiB.
+  load_options.commands = 60;
+  load_options.pieces = 100;
+  VerifiedLoad load(stack.initiator.get(), &random, load_options);
+  load.Start();
+  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+}
+
+TEST(EndToEndTcpTest, OutlivesTheServersRestart) {
+  TcpStack stack;
+  InitiatorOptions options;
+  options.reconnect_delay = absl::Milliseconds(5);
+  stack.LogIn(options);
+  testing::SimRandom random(3);
+  VerifiedLoad::Options load_options;
+  load_options.commands = 3000;
+  VerifiedLoad load(stack.initiator.get(), &random, load_options);
+  load.Start();
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t goal = load.completed() + 300;
+    EXPECT_TRUE(stack.Turn([&load, goal] { return load.completed() >= goal; }));
+    stack.StopServer();
+    stack.StartServer();
+  }
+  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  EXPECT_GE(stack.initiator->stats().reconnects, 3u);
+}
+
+TEST(EndToEndTcpTest, SaysThatNobodyListens) {
+  TcpStack stack;
+  stack.LogIn(InitiatorOptions());
+  stack.initiator.reset();
+  stack.StopServer();
+  InitiatorOptions options;
+  options.portal = stack.portal;
+  options.target_name = kTargetName;
+  std::optional<absl::Status> ready;
+  auto initiator =
+      Initiator::Create(&stack.registry, stack.reactor.get(), options,
+                        [&ready](absl::Status status) { ready = status; });
+  ASSERT_TRUE(initiator.ok());
+  ASSERT_TRUE(stack.Turn([&ready] { return ready.has_value(); }));
+  EXPECT_FALSE(ready->ok());
+  for (const std::string& part :
+       {std::string(kTargetName), stack.portal.ToString(),
+        std::string("check that")}) {
+    EXPECT_NE(ready->message().find(part), absl::string_view::npos) << *ready;
+  }
+  stack.StartServer();
+}
+
+}  // namespace
+}  // namespace skiff::protocol

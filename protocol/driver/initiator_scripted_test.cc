@@ -1,0 +1,247 @@
+// Targets that have moved, and targets that misbehave at the driver's level:
+// small scripted ones on the simulated network.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/negotiation/target_login.h"
+#include "testing/sim/sim_backend.h"
+
+namespace skiff::protocol {
+namespace {
+
+// Reads PDUs without digests, and answers as the test wants.
+class ScriptedTarget : private transport::StreamObserver,
+                       private TargetLoginPolicy {
+ public:
+  using Script =
+      std::function<std::string(const BhsFrame& frame, const uint8_t* bhs)>;
+
+  ScriptedTarget(testing::SimWorld* world, transport::Backend* backend,
+                 const std::string& uri)
+      : reactor_(world->AddReactor("server")) {
+    auto listener = backend->Listen(
+        reactor_, transport::Address::Parse(uri).value(), {},
+        [this](std::unique_ptr<transport::ConnectionRequest> request) {
+          ++connections;
+          request->Accept(reactor_, {},
+                          [this](absl::StatusOr<transport::Endpoint> made) {
+                            if (made.ok()) Serve(*std::move(made));
+                          });
+        });
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
+  }
+  ~ScriptedTarget() override {
+    if (stream_ != nullptr) stream_->SetObserver(nullptr);
+  }
+
+  void Drop() { stream_->Abort(); }
+
+  LoginStatus status = LoginStatus::kSuccess;
+  std::string address;  // For redirections.
+  Script script;        // What to answer to other PDUs.
+  int connections = 0;
+  int commands = 0;
+  uint32_t stat_sn = 1;
+
+ private:
+  void Serve(transport::Endpoint endpoint) {
+    if (stream_ != nullptr) stream_->SetObserver(nullptr);
+    stream_ =
+        std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint));
+    login_ = std::make_unique<TargetLogin>(
+        static_cast<TargetLoginPolicy*>(this), TargetLogin::Limits());
+    input_.clear();
+    stream_->SetObserver(this);
+  }
+
+  void OnReadable() override {
+    char buffer[4096];
+    iovec to = {buffer, sizeof(buffer)};
+    for (;;) {
+      const transport::IoResult result = stream_->Readv({&to, 1});
+      if (result.status != transport::IoStatus::kOk) break;
+      input_.append(buffer, result.bytes);
+    }
+    while (input_.size() >= kBhsSize) {
+      const auto* bhs = reinterpret_cast<const uint8_t*>(input_.data());
+      const BhsFrame frame = DecodeFrame(bhs);
+      const size_t size = kBhsSize + frame.data_segment_length +
+                          PaddingFor(frame.data_segment_length);
+      if (input_.size() < size) break;
+      output_ += Answer(frame, bhs);
+      input_.erase(0, size);
+    }
+    OnWritable();
+  }
+
+  void OnWritable() override {
+    while (!output_.empty()) {
+      const iovec from = {output_.data(), output_.size()};
+      const transport::IoResult result = stream_->Writev({&from, 1});
+      if (result.status != transport::IoStatus::kOk) return;
+      output_.erase(0, result.bytes);
+    }
+  }
+
+  std::string Answer(const BhsFrame& frame, const uint8_t* bhs) {
+    LoginRequestPdu request;
+    if (!Decode(bhs, &request).ok()) {
+      ++commands;
+      return script ? script(frame, bhs) : "";
+    }
+    TargetLogin::Reply reply =
+        login_->OnRequest(request, {bhs + kBhsSize, frame.data_segment_length});
+    reply.pdu.initiator_task_tag = request.initiator_task_tag;
+    reply.pdu.stat_sn = stat_sn++;
+    reply.pdu.exp_cmd_sn = request.cmd_sn;
+    reply.pdu.max_cmd_sn = request.cmd_sn + 10;
+    return Wire(reply.pdu, reply.data);
+  }
+
+ public:
+  template <typename Pdu>
+  static std::string Wire(const Pdu& pdu, const std::string& data = "") {
+    std::string wire(kBhsSize, '\0');
+    auto* bhs = reinterpret_cast<uint8_t*>(wire.data());
+    Encode(pdu, bhs);
+    EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
+    return wire + data + std::string(PaddingFor(data.size()), '\0');
+  }
+
+ private:
+  LoginStatus Admit(const LoginRequestPdu&, LoginIdentity*, Offer*,
+                    std::string* target_address) override {
+    *target_address = address;
+    return status;
+  }
+  std::vector<std::string> AuthMethods(const LoginIdentity&) override {
+    return {"None"};
+  }
+  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity&,
+                                          absl::string_view) override {
+    return nullptr;
+  }
+  LoginStatus Establish(const LoginRequestPdu&, const LoginIdentity&,
+                        const Parameters&, uint16_t* tsih) override {
+    *tsih = 1;
+    return LoginStatus::kSuccess;
+  }
+
+  transport::Reactor* const reactor_;
+  std::unique_ptr<transport::Listener> listener_;
+  std::unique_ptr<transport::ByteStream> stream_;
+  std::unique_ptr<TargetLogin> login_;
+  std::string input_;
+  std::string output_;
+};
+
+class InitiatorScriptedTest : public ::testing::Test {
+ protected:
+  InitiatorScriptedTest()
+      : stack_(77),
+        backend_(testing::MakeSimBackend(&stack_.world)),
+        scripted_(&stack_.world, backend_.get(), "sim://server:1111") {
+    options_ = stack_.Options();
+    options_.portal.port = 1111;
+  }
+  absl::Status LogIn() {
+    stack_.Connect(options_);
+    EXPECT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+    return stack_.ready().value_or(absl::UnknownError("no outcome"));
+  }
+
+  SimStack stack_;
+  std::unique_ptr<transport::Backend> backend_;
+  ScriptedTarget scripted_;
+  InitiatorOptions options_;
+};
+
+TEST_F(InitiatorScriptedTest, FollowsATargetThatMoved) {
+  scripted_.status = LoginStatus::kTargetMovedTemporarily;
+  scripted_.address = "server:3260";
+  EXPECT_TRUE(LogIn().ok());
+  TestCommand inquiry(scsi::cdb::Inquiry(96), 96);
+  stack_.Run(&inquiry.command);
+  EXPECT_EQ(inquiry.command.outcome, scsi::Command::Outcome::kCompleted);
+  // The configured portal is asked again after a loss.
+  stack_.world.network().ResetConnections("client", "server");
+  stack_.RunUntil([&] { return !stack_.initiator->connected(); });
+  EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+  EXPECT_EQ(scripted_.connections, 2);
+}
+
+TEST_F(InitiatorScriptedTest, DoesNotRunInCircles) {
+  scripted_.status = LoginStatus::kTargetMovedPermanently;
+  scripted_.address = "server:1111";
+  const absl::Status status = LogIn();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("max_redirects"), absl::string_view::npos)
+      << status;
+  EXPECT_EQ(scripted_.connections, 5);
+}
+
+TEST_F(InitiatorScriptedTest, RefusesNonsenseAddresses) {
+  scripted_.status = LoginStatus::kTargetMovedTemporarily;
+  for (const char* address : {"server:99999", "server:3260?x=y", ":", "[::1"}) {
+    scripted_.address = address;
+    EXPECT_FALSE(LogIn().ok()) << address;
+  }
+}
+
+TEST_F(InitiatorScriptedTest, AMuteTargetTimesTheCommandOut) {
+  ScriptedTarget mute(&stack_.world, backend_.get(), "sim://server:2222");
+  options_.portal.port = 2222;
+  options_.nop_interval = absl::ZeroDuration();
+  stack_.LogIn(options_);
+  // Full feature phase, then silence: only the command's own timeout helps.
+  options_.command_timeout = absl::Seconds(60);
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  const absl::Time begin = stack_.world.now();
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kTimedOut);
+  // ABORT TASK and LOGICAL UNIT RESET had their chance.
+  EXPECT_EQ(stack_.world.now() - begin,
+            options_.command_timeout + 2 * options_.task_management_timeout);
+}
+
+TEST_F(InitiatorScriptedTest, ATargetThatDiesOfACommandIsNotAskedForever) {
+  scripted_.script = [&](const BhsFrame&, const uint8_t*) {
+    scripted_.Drop();
+    return std::string();
+  };
+  options_.replacement_timeout = absl::Seconds(10);
+  ASSERT_TRUE(LogIn().ok());
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  const absl::Time begin = stack_.world.now();
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kConnectionLost);
+  EXPECT_LE(stack_.world.now() - begin, absl::Seconds(20));
+  EXPECT_GT(stack_.initiator->stats().retries, 2u);
+}
+
+TEST_F(InitiatorScriptedTest, BreakingTheProtocolFailsWhatWasOutstanding) {
+  scripted_.script = [&](const BhsFrame& frame, const uint8_t*) {
+    ScsiDataInPdu in;
+    in.initiator_task_tag = frame.initiator_task_tag;
+    in.buffer_offset = 0xfffff000;
+    return ScriptedTarget::Wire(in, "poison");
+  };
+  ASSERT_TRUE(LogIn().ok());
+  TestCommand command(scsi::cdb::Inquiry(96), 96);
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kProtocolError);
+  EXPECT_EQ(command.buffer, std::string(96, '\xee'));
+  EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+}
+
+}  // namespace
+}  // namespace skiff::protocol
