@@ -336,6 +336,17 @@ class SkiffdTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, rf"^{config}:1:9: there is no 'targets' here; known are log_level, ")
 
+    def test_can_insist_on_digests(self):
+        config = self.path / "skiffd.conf"
+        config.write_text('portal: "tcp://127.0.0.1:0"\nnegotiation { header_digest: "CRC32C" data_digest: "CRC32C" }\n'
+                          f'target {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
+        daemon = self.start("--config", str(config))
+        self.assertEqual(skiff("capacity", daemon.url(0)).returncode, OK)
+        refused = skiff("capacity", daemon.url(0), "--data-digest=none")
+        self.assertEqual(refused.returncode, NO_SESSION)
+        self.assertIn("DataDigest", daemon.log)
+        self.assertEqual(daemon.end(), 0)
+
     def test_says_why_it_cannot_listen(self):
         daemon = self.quick()
         result = self.run_skiffd("--listen", f"tcp://{daemon.portal}", "--target", NAME, "--lun", "ram:1MiB")

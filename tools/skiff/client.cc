@@ -117,8 +117,9 @@ absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
         "All", [&targets, done = std::move(done)](
                    absl::StatusOr<std::vector<protocol::DiscoveredTarget>>
                        found) mutable {
-          if (found.ok()) targets = *std::move(found);
-          done(found.status());
+          const absl::Status status = found.status();
+          if (status.ok()) targets = *std::move(found);
+          done(status);
         });
   });
   if (!status.ok()) return status;
@@ -185,7 +186,7 @@ absl::Status Session::Run(scsi::Command* command) {
     };
     RunOnReactor([&] { initiator_->Submit(command); });
     completion.Wait();
-    const absl::Status status = scsi::CommandStatus(*command);
+    absl::Status status = scsi::CommandStatus(*command);
     if (!IsUnitAttention(status) || attempt == kMaxUnitAttentions) {
       return status;
     }
