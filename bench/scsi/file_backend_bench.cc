@@ -106,7 +106,7 @@ class Load {
 };
 
 // Arguments: bytes per request, requests in flight, O_DIRECT, engine.
-void BM_File(benchmark::State& state, IoRequest::Op op) {
+void BmFile(benchmark::State& state, IoRequest::Op op) {
   FileBackendOptions options;
   options.path = Path();
   options.size_bytes = kSize;
@@ -134,12 +134,12 @@ void BM_File(benchmark::State& state, IoRequest::Op op) {
   state.SetItemsProcessed(state.iterations() * kBatch);
   state.SetBytesProcessed(state.iterations() * kBatch * state.range(0));
 }
-BENCHMARK_CAPTURE(BM_File, Read, IoRequest::Op::kRead)
+BENCHMARK_CAPTURE(BmFile, Read, IoRequest::Op::kRead)
     ->ArgNames({"bytes", "depth", "direct", "thread"})
     ->ArgsProduct({{4096}, {1, 32}, {0, 1}, {0, 1}})
     ->Args({65536, 32, 0, 0})
     ->UseRealTime();
-BENCHMARK_CAPTURE(BM_File, Write, IoRequest::Op::kWrite)
+BENCHMARK_CAPTURE(BmFile, Write, IoRequest::Op::kWrite)
     ->ArgNames({"bytes", "depth", "direct", "thread"})
     ->ArgsProduct({{4096}, {1, 32}, {0, 1}, {0, 1}})
     ->Args({65536, 32, 0, 0})

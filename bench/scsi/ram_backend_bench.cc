@@ -55,23 +55,21 @@ class Medium {
   uint64_t slot_ = 0;
 };
 
-void BM_Channel(benchmark::State& state, IoRequest::Op op) {
+void BmChannel(benchmark::State& state, IoRequest::Op op) {
   Medium medium(static_cast<uint64_t>(state.range(0)));
   for (auto _ : state) medium.Run(op);
   state.SetItemsProcessed(state.iterations());
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK_CAPTURE(BM_Channel, Read, IoRequest::Op::kRead)
-    ->Arg(4096)
-    ->Arg(65536);
-BENCHMARK_CAPTURE(BM_Channel, Write, IoRequest::Op::kWrite)
+BENCHMARK_CAPTURE(BmChannel, Read, IoRequest::Op::kRead)->Arg(4096)->Arg(65536);
+BENCHMARK_CAPTURE(BmChannel, Write, IoRequest::Op::kWrite)
     ->Arg(4096)
     ->Arg(65536);
 // Gives the page back; the next round finds it gone.
-BENCHMARK_CAPTURE(BM_Channel, Unmap, IoRequest::Op::kUnmap)->Arg(4096);
+BENCHMARK_CAPTURE(BmChannel, Unmap, IoRequest::Op::kUnmap)->Arg(4096);
 
 // All that a write in place asks of the backend, once the granule is mapped.
-void BM_NoteWritten(benchmark::State& state) {
+void BmNoteWritten(benchmark::State& state) {
   Medium medium(static_cast<uint64_t>(state.range(0)));
   for (auto _ : state) {
     medium.backend()->NoteWritten(medium.NextOffset(),
@@ -79,7 +77,7 @@ void BM_NoteWritten(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_NoteWritten)->Arg(4096)->Arg(1 << 20);
+BENCHMARK(BmNoteWritten)->Arg(4096)->Arg(1 << 20);
 
 }  // namespace
 }  // namespace skiff::scsi

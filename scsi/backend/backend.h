@@ -105,6 +105,8 @@ class Backend {
   // this address for the backend's life; reads and writes may then go straight
   // to it, from any reactor, and each write is announced by NoteWritten
   // *before* the bytes change.
+  // A thin backend may replace the pages beneath when it unmaps: devices that
+  // have registered (pinned) this memory would keep the old ones.
   virtual uint8_t* direct_memory() { return nullptr; }
   virtual void NoteWritten(uint64_t offset, uint64_t length) {
     (void)offset;
