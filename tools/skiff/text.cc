@@ -65,7 +65,7 @@ std::string ValueText(const FactsReport::Fact& fact) {
 std::string WithCommas(uint64_t number) {
   std::string digits = absl::StrCat(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   }
   return digits;
 }
