@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,32 +11,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scsi/initiator/parameter_data.h"
+#include "scsi/lun.h"
 #include "tools/common/completion.h"
 
 namespace skiff::tools {
 namespace {
 
-constexpr uint32_t kMaxPeripheralLun = 255;
-constexpr uint32_t kMaxFlatLun = 16383;
+constexpr uint32_t kMaxLuns = 16384;
 constexpr uint16_t kVpdBytes = 0xfff0;
 constexpr uint32_t kFirstLunListBytes = 8 + 8 * 256;
 // 16384 LUNs of one level; a longer list is no list of ours.
-constexpr uint32_t kMaxLunListBytes = 8 + 8 * (kMaxFlatLun + 1);
+constexpr uint32_t kMaxLunListBytes = 8 + 8 * kMaxLuns;
 
 }  // namespace
-
-uint64_t EncodeLun(uint32_t lun) {
-  const uint64_t method = lun > kMaxPeripheralLun ? 0x4000 : 0;
-  return (method | lun) << 48;
-}
-
-std::optional<uint32_t> DecodeLun(uint64_t wire) {
-  if ((wire & 0x0000'ffff'ffff'ffffu) != 0) return std::nullopt;
-  const auto first = static_cast<uint32_t>(wire >> 48);
-  if (first <= kMaxPeripheralLun) return first;
-  if ((first & 0xc000) == 0x4000) return first & kMaxFlatLun;
-  return std::nullopt;
-}
 
 absl::StatusOr<std::vector<uint8_t>> Fetch(Session* session, uint64_t wire,
                                            const scsi::Cdb& cdb,
@@ -88,7 +76,7 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
   std::vector<std::string> others;
   if (const auto luns = FetchLuns(session); luns.ok()) {
     for (const uint64_t wire : *luns) {
-      const std::optional<uint32_t> number = DecodeLun(wire);
+      const std::optional<uint64_t> number = scsi::DecodeLun(wire);
       if (number.has_value()) others.push_back(absl::StrCat(*number));
     }
   }
@@ -100,7 +88,7 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Lun>> Lun::Open(Session* session, uint32_t lun) {
-  std::unique_ptr<Lun> self(new Lun(session, EncodeLun(lun)));
+  std::unique_ptr<Lun> self(new Lun(session, scsi::EncodeLun(lun)));
   scsi::DiskOptions options;
   options.lun = self->wire_;
   const absl::Status status = session->Await([&](Session::Done done) {

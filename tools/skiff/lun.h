@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,12 +14,6 @@
 #include "tools/skiff/client.h"
 
 namespace skiff::tools {
-
-// SAM-5 section 4.7: LUNs up to 255 in peripheral device addressing, others up
-// to 16383 in flat space addressing, big-endian as a number.
-uint64_t EncodeLun(uint32_t lun);
-// The number of a LUN of one level in either addressing; else nothing.
-std::optional<uint32_t> DecodeLun(uint64_t wire);
 
 // A logical unit of a session, used as a disk.
 class Lun {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "scsi/lun.h"
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
@@ -56,9 +57,11 @@ absl::StatusOr<std::vector<LunReport>> ReportLuns(Session* session) {
   if (!luns.ok()) return luns.status();
   std::vector<LunReport> reports;
   for (const uint64_t wire : *luns) {
-    const std::optional<uint32_t> number = DecodeLun(wire);
+    const std::optional<uint64_t> number = scsi::DecodeLun(wire);
     // Others are well-known LUNs, or of several levels; not disks of ours.
-    if (number.has_value()) reports.push_back(ReportLun(session, *number));
+    if (number.has_value()) {
+      reports.push_back(ReportLun(session, static_cast<uint32_t>(*number)));
+    }
   }
   return reports;
 }

@@ -7,11 +7,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
+#include "scsi/lun.h"
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
-#include "tools/skiff/exit_code.h"
-#include "tools/skiff/lun.h"
 
 namespace skiff::tools {
 
@@ -54,7 +53,7 @@ absl::Status Reset(const CommonOptions& common, const ResetOptions& options) {
     session->initiator()->Manage(
         options.target ? protocol::TaskManagementFunction::kTargetWarmReset
                        : protocol::TaskManagementFunction::kLogicalUnitReset,
-        EncodeLun(endpoint->lun), nullptr, std::move(done));
+        scsi::EncodeLun(endpoint->lun), nullptr, std::move(done));
   });
 }
 

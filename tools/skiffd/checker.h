@@ -27,24 +27,24 @@ class Checker {
     return locations_->Of(message);
   }
 
-  void Number(const Message& message, int field, uint32_t min, uint32_t max,
+  void Number(const Message& message, int number, uint32_t min, uint32_t max,
               uint32_t* out);
   template <typename T>
-  void Size(const Message& message, int field, uint64_t min, uint64_t max,
+  void Size(const Message& message, int number, uint64_t min, uint64_t max,
             T* out) {
     uint64_t value = 0;
-    if (SizeValue(message, field, min, max, &value)) {
+    if (SizeValue(message, number, min, max, &value)) {
       *out = static_cast<T>(value);
     }
   }
-  void Duration(const Message& message, int field, absl::Duration* out);
-  void Spin(const Message& message, int field, absl::Duration* out);
+  void Duration(const Message& message, int number, absl::Duration* out);
+  void Spin(const Message& message, int number, absl::Duration* out);
   // Printable ASCII, as SCSI's identification fields want it.
-  void Text(const Message& message, int field, size_t max, std::string* out);
-  void Bool(const Message& message, int field, bool* out);
+  void Text(const Message& message, int number, size_t max, std::string* out);
+  void Bool(const Message& message, int number, bool* out);
 
  private:
-  bool SizeValue(const Message& message, int field, uint64_t min, uint64_t max,
+  bool SizeValue(const Message& message, int number, uint64_t min, uint64_t max,
                  uint64_t* out);
 
   const Locations* locations_;

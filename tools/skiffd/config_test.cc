@@ -34,7 +34,7 @@ class ConfigTest : public ::testing::Test {
   }
 
   std::string MakeFile(const std::string& name, size_t size) const {
-    const std::string path = directory_ + "/" + name;
+    std::string path = directory_ + "/" + name;
     std::ofstream(path) << std::string(size, '\0');
     return path;
   }
@@ -93,10 +93,8 @@ struct BadConfig {
   std::string problem;
 };
 
-std::vector<BadConfig> BadConfigs() {
-  const std::string target = kGoodTarget;
+std::vector<BadConfig> BadSyntax() {
   return {
-      // What the parser finds.
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
        "limits, negotiation, transport, shutdown_grace, portal, target"},
@@ -112,8 +110,12 @@ std::vector<BadConfig> BadConfigs() {
        "f:3:33: Field \"file\" is specified along with field \"ram\", another "
        "member of oneof \"medium\""},
       {"NotClosed", "target {\n", "f:2:1: Expected identifier, got: "},
+  };
+}
 
-      // Targets.
+std::vector<BadConfig> BadTargets() {
+  const std::string target = kGoodTarget;
+  return {
       {"NoTarget", "log_level: \"info\"\n",
        "f: there is no target; add at least one, with a name and a LUN"},
       {"DuplicateTarget", target + target,
@@ -131,8 +133,11 @@ std::vector<BadConfig> BadConfigs() {
        " lun { ram { size: \"1MiB\" } }\n}\n",
        "f:2: alias must be 1 to 255 printable ASCII characters; leave it out "
        "for the default"},
+  };
+}
 
-      // LUNs.
+std::vector<BadConfig> BadLuns() {
+  return {
       {"NoMedium", InTarget(" lun { }"),
        "f:3: this LUN has no medium; add ram { size: \"1GiB\" } or file { "
        "path: \"/path\" }"},
@@ -153,8 +158,11 @@ std::vector<BadConfig> BadConfigs() {
       {"SmallMaxTransfer",
        InTarget(" lun { max_transfer: \"512\" ram { size: \"1MiB\" } }"),
        "f:3: max_transfer is 512 B; it can be 64 KiB to 1 GiB"},
+  };
+}
 
-      // Media.
+std::vector<BadConfig> BadMedia() {
+  return {
       {"RamWithoutSize", InTarget(" lun { ram { } }"),
        "f:3: ram needs its size, such as size: \"1GiB\""},
       {"NoSize", InTarget(" lun { ram { size: \"large\" } }"),
@@ -200,16 +208,24 @@ std::vector<BadConfig> BadConfigs() {
                 " lun { file { path: \"DIR/new\" size: \"1M\" } }"),
        "f:4: DIR/new is served already by f:3; two LUNs may share a file only "
        "when both are read_only"},
+  };
+}
 
-      // Portals.
+std::vector<BadConfig> BadPortals() {
+  const std::string target = kGoodTarget;
+  return {
       {"BadScheme", target + "portal: \"rfc1149://pigeon\"\n",
        "f:2: no transport backend for scheme \"rfc1149\"; this program has: "
        "tcp"},
       {"PortalTwice",
        target + "portal: \"tcp://[::1]\"\nportal: \"tcp://[::1]:3260\"\n",
        "f:3: tcp://[::1]:3260 is listened on twice"},
+  };
+}
 
-      // Numbers, durations.
+std::vector<BadConfig> BadSettings() {
+  const std::string target = kGoodTarget;
+  return {
       {"BadLogLevel", "log_level: \"loud\"\n" + target,
        "f:1: 'loud' is no log level; write error, warning, info or debug"},
       {"BadDigest",
@@ -243,8 +259,11 @@ TEST_F(ConfigTest, ExplainsEachMistake) {
   MakeFile("disk", 4096);
   MakeFile("empty", 0);
   MakeFile("odd", 1000);
-  for (const BadConfig& c : BadConfigs()) {
-    EXPECT_THAT(Problems(c.text), ElementsAre(c.problem)) << c.name;
+  for (const auto& cases : {BadSyntax(), BadTargets(), BadLuns(), BadMedia(),
+                            BadPortals(), BadSettings()}) {
+    for (const BadConfig& c : cases) {
+      EXPECT_THAT(Problems(c.text), ElementsAre(c.problem)) << c.name;
+    }
   }
 }
 

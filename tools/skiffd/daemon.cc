@@ -109,7 +109,7 @@ void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
 }
 
 void Daemon::PrintSessions() {
-  server_->ListSessions([](std::vector<protocol::SessionInfo> sessions) {
+  server_->ListSessions([](const std::vector<protocol::SessionInfo>& sessions) {
     for (const std::string& line : SessionTable(sessions)) {
       LogToStderr(protocol::LogLevel::kInfo, line);
     }

@@ -61,11 +61,12 @@ TEST_F(FilePeerTest, CopiesBetweenFilesFromOffsets) {
   Pipeline pipeline(options);
   absl::Status copied = absl::UnknownError("");
   pipeline.Copy(source.get(), destination.get(),
-                [&](absl::Status s) { copied = s; });
+                [&](const absl::Status& s) { copied = s; });
   ASSERT_TRUE(copied.ok()) << copied;
   ASSERT_TRUE(destination->Finish(pipeline.bytes_done()).ok());
   absl::Status verified = absl::UnknownError("");
-  pipeline.Verify(destination.get(), [&](absl::Status s) { verified = s; });
+  pipeline.Verify(destination.get(),
+                  [&](const absl::Status& s) { verified = s; });
   EXPECT_TRUE(verified.ok()) << verified;
   // What was longer is cut.
   EXPECT_TRUE(Contents(to) ==
@@ -85,7 +86,7 @@ TEST_F(FilePeerTest, MakesHolesForZeroes) {
   Pipeline pipeline(options);
   absl::Status copied = absl::UnknownError("");
   pipeline.Copy(source.get(), destination.get(),
-                [&](absl::Status s) { copied = s; });
+                [&](const absl::Status& s) { copied = s; });
   ASSERT_TRUE(copied.ok()) << copied;
   ASSERT_TRUE(destination->Finish(pipeline.bytes_done()).ok());
   EXPECT_TRUE(Contents(Path("to")) == Contents(from));
@@ -108,7 +109,7 @@ TEST_F(FilePeerTest, ReadsAndWritesPipesInOrder) {
   Pipeline pipeline({});
   absl::Status copied = absl::UnknownError("");
   pipeline.Copy(source.get(), destination.get(),
-                [&](absl::Status s) { copied = s; });
+                [&](const absl::Status& s) { copied = s; });
   ASSERT_TRUE(copied.ok()) << copied;
   EXPECT_EQ(Contents(Path("to")), "hello");
 }

@@ -19,8 +19,6 @@
 namespace skiff::tools {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr uint32_t kPiece = 4096;
 
 // A peer in memory. Synchronous, or answering in reverse order when asked to.
@@ -102,7 +100,7 @@ std::string Bytes(size_t size) {
 // Runs a pass to its end and returns its status.
 absl::Status Copy(Pipeline* pipeline, MemoryPeer* from, MemoryPeer* to) {
   std::optional<absl::Status> status;
-  pipeline->Copy(from, to, [&](absl::Status s) { status = s; });
+  pipeline->Copy(from, to, [&](const absl::Status& s) { status = s; });
   while (!status.has_value() && (from->RunOne() || to->RunOne())) {
   }
   EXPECT_TRUE(status.has_value()) << "the pipeline hangs";
@@ -111,7 +109,7 @@ absl::Status Copy(Pipeline* pipeline, MemoryPeer* from, MemoryPeer* to) {
 
 absl::Status Verify(Pipeline* pipeline, MemoryPeer* peer) {
   std::optional<absl::Status> status;
-  pipeline->Verify(peer, [&](absl::Status s) { status = s; });
+  pipeline->Verify(peer, [&](const absl::Status& s) { status = s; });
   while (!status.has_value() && peer->RunOne()) {
   }
   EXPECT_TRUE(status.has_value()) << "the pipeline hangs";
