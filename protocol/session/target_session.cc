@@ -101,8 +101,10 @@ TargetSession::Order TargetSession::CheckOrder(bool immediate,
 }
 
 void TargetSession::CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) {
+  // Slots of immediate commands are set apart, so that a window once told never
+  // shrinks.
   const uint32_t reserved =
-      std::min(used_ + options_.max_immediate_tasks, max_tasks_);
+      used_ - used_immediate_ + options_.max_immediate_tasks;
   const uint32_t window =
       std::min(options_.queue_depth - std::min(active_, options_.queue_depth),
                max_tasks_ - reserved);

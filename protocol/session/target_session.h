@@ -229,9 +229,9 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   uint32_t max_tasks_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   Task* free_ = nullptr;
-  uint32_t used_ = 0;    // Slots that are not free.
-  uint32_t active_ = 0;  // Not answered yet, in the window.
-  uint32_t active_immediate_ = 0;
+  uint32_t used_ = 0;            // Slots that are not free.
+  uint32_t active_ = 0;          // Not answered yet, in the window.
+  uint32_t used_immediate_ = 0;  // Of `used_`, outside of the window.
   TagTable tags_;
   std::vector<Deferred> deferred_;
   bool cancelling_ = false;

@@ -75,6 +75,7 @@ void TargetSession::FreeTask(Task* task) {
   task->next_free = free_;
   free_ = task;
   --used_;
+  if (task->immediate) --used_immediate_;
 }
 
 TaskSlot TargetSession::FindTask(uint32_t initiator_task_tag) {
@@ -98,7 +99,8 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
     return RejectNotify(RejectPdu::kProtocolError, in.bhs,
                         "SCSI Command in a discovery session", /*fatal=*/true);
   }
-  if (pdu.immediate && active_immediate_ >= options_.max_immediate_tasks) {
+  // Answered ones count until the answer has left: their slots are taken.
+  if (pdu.immediate && used_immediate_ >= options_.max_immediate_tasks) {
     return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
                       "too many immediate commands");
   }
@@ -119,7 +121,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   task->initiator_task_tag = pdu.initiator_task_tag;
   task->lun = pdu.lun;
   tags_.Insert(pdu.initiator_task_tag, task->slot);
-  ++(pdu.immediate ? active_immediate_ : active_);
+  ++(pdu.immediate ? used_immediate_ : active_);
   ++counters_.commands;
   FillTask(pdu, ahs, task);
   datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
@@ -272,7 +274,7 @@ void TargetSession::Retire(Task* task) {
   assert(task->state == Task::State::kActive);
   task->state = Task::State::kAnswered;
   tags_.Erase(task->initiator_task_tag);
-  --(task->immediate ? active_immediate_ : active_);
+  if (!task->immediate) --active_;
 }
 
 void TargetSession::TaskDone(TaskSlot slot) {

@@ -417,6 +417,31 @@ TEST_F(TargetSessionTest, LimitsImmediateCommands) {
   ExpectWorks();
 }
 
+// An answered command keeps its slot until the answer has left.
+TEST_F(TargetSessionTest, ImmediateCommandsWithoutReadingStayBounded) {
+  options_.session.queue_depth = 16;
+  options_.session.max_immediate_tasks = 4;
+  Start();
+  for (int i = 0; i < 100; ++i) {
+    ScsiCommandPdu pdu = TestUnitReady();
+    pdu.immediate = true;
+    pdu.cmd_sn = --cmd_sn_;
+    Send(pdu);
+  }
+  size_t answers = 0;
+  for (const WirePdu& pdu : harness_->TakePdus()) {
+    if (Is(pdu, Opcode::kScsiResponse)) {
+      ++answers;
+      // The window that was open stays open.
+      EXPECT_EQ(As<ScsiResponsePdu>(pdu).max_cmd_sn, cmd_sn_ + 15);
+    } else {
+      EXPECT_EQ(As<RejectPdu>(pdu).reason, RejectPdu::kImmediateCommandReject);
+    }
+  }
+  EXPECT_EQ(answers, 4u);
+  ExpectWorks();
+}
+
 TEST_F(TargetSessionTest, AFloodWithoutReadingStaysBounded) {
   options_.session.queue_depth = 16;
   options_.datamover.max_send_queue_bytes = 100000;
