@@ -186,6 +186,12 @@ void InitiatorSession::AbortRefused(uint32_t referenced_tag) {
   const TaskSlot slot = tasks_.Find(referenced_tag);
   if (slot == kNoTask) return;
   InitiatorTask& task = tasks_[slot];
+  // What refused the caller's ABORT TASK says nothing of one of our own that is
+  // still to be sent.
+  if (task.abort != InitiatorTask::Abort::kNone &&
+      task.abort != InitiatorTask::Abort::kSent) {
+    return;
+  }
   if (task.fate == scsi::Command::Outcome::kTimedOut) {
     Log(absl::StrCat("ABORT TASK did not help: resetting logical unit 0x",
                      absl::Hex(task.command->lun)));

@@ -211,6 +211,25 @@ TEST_F(InitiatorRequestsTest, ARefusedAbortLeavesTheCommandAlone) {
   }
 }
 
+// The caller's ABORT TASK is refused while the session has one of its own in
+// mind for the same command.
+TEST_F(InitiatorRequestsTest, ARefusedAbortLeavesAnotherToBeTried) {
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  const auto sent = Issue(command);
+  session_->Manage(Function::kAbortTask, 0, command, nullptr);
+  Advance();
+  const auto first = Sent<TaskManagementRequestPdu>();
+  session_->Abort(command);
+  AnswerTmf(first, TaskManagementResponsePdu::kTaskDoesNotExist);
+  Advance();
+  const auto second = Sent<TaskManagementRequestPdu>();
+  EXPECT_EQ(second.referenced_task_tag, sent.pdu.initiator_task_tag);
+  AnswerTmf(second);
+  EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
+  EXPECT_EQ(command->outcome, Outcome::kAborted);
+}
+
 TEST_F(InitiatorRequestsTest, NothingToAbort) {
   LogIn();
   scsi::Command* command = MakeRead(1);
