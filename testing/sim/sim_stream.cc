@@ -131,8 +131,8 @@ IoResult SimStream::Readv(absl::Span<const iovec> to) {
     left -= size;
   }
   if (wire_->defect() == SimDefect::kNestedCallback && observer_ != nullptr &&
-      read_.waiting) {
-    read_.waiting = false;
+      (read_.tell || bytes < available)) {
+    read_.tell = false;
     observer_->OnReadable();
   }
   return {IoStatus::kOk, bytes};

@@ -385,5 +385,34 @@ TEST(SimStreamTest, DefectsDoHarm) {
   }
 }
 
+TEST(SimStreamTest, NestedCallbackDefectCallsInsideReadv) {
+  for (const SimDefect defect :
+       {SimDefect::kNone, SimDefect::kNestedCallback}) {
+    SimBackendOptions options;
+    options.defect = defect;
+    StreamPair pair(1, options);
+    pair.world.network().SetDefaultLink(LinkOptions::Calm());
+    ASSERT_TRUE(pair.Connect().ok());
+    struct Counter : transport::StreamObserver {
+      void OnReadable() override { ++readable; }
+      void OnWritable() override {}
+      int readable = 0;
+    } counter;
+    pair.server->SetObserver(&counter);
+    pair.world.RunFor(absl::Seconds(1));
+    std::string got;
+    ReadAll(pair.server.get(), &got);
+    // Arrives while the reactor's thread is busy elsewhere.
+    pair.server_reactor->StallUntil(pair.world.now() + absl::Seconds(2));
+    Write(pair.client.get(), "data");
+    pair.world.RunFor(absl::Seconds(1));
+    const int before = counter.readable;
+    ReadAll(pair.server.get(), &got);
+    EXPECT_EQ(got, "data");
+    EXPECT_EQ(counter.readable > before, defect == SimDefect::kNestedCallback);
+    pair.server->SetObserver(nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace skiff::testing
