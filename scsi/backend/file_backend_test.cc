@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -266,6 +267,39 @@ TEST_P(FileBackendTest, DirectIo) {
   EXPECT_EQ(medium.Do(Op::kWriteZeroes, 0, 8192).status, IoStatus::kOk);
   EXPECT_EQ(medium.Do(Op::kFlush, 0, 0).status, IoStatus::kOk);
   EXPECT_EQ(medium.Read(0, 8192), std::string(8192, '\0'));
+}
+
+// A server opens channels before its reactors' threads run, and closes them
+// after.
+TEST_P(FileBackendTest, ChannelIsUsedByTheThreadThatRunsTheReactor) {
+  auto backend = MakeFileBackend(Options(kMiB));
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  auto reactor = *transport::EpollReactor::Create();
+  auto channel = (*backend)->OpenChannel(reactor.get());
+  ASSERT_TRUE(channel.ok()) << channel.status();
+
+  std::string data(4096, 'w');
+  const iovec iov = {data.data(), data.size()};
+  IoRequest request;
+  request.op = Op::kWrite;
+  request.fua = true;
+  request.length = data.size();
+  request.iov = &iov;
+  request.iov_count = 1;
+  request.context = reactor.get();
+  request.done = [](IoRequest* done) {
+    static_cast<transport::EpollReactor*>(done->context)->Stop();
+  };
+  std::thread thread([&] {
+    reactor->Post([&] { EXPECT_FALSE((*channel)->Submit(&request)); });
+    reactor->Run();
+  });
+  thread.join();
+  EXPECT_EQ(request.status, IoStatus::kOk);
+  EXPECT_EQ(file_.Content().substr(0, 4096), data);
+  channel->reset();
+  backend->reset();
+  EXPECT_TRUE(MakeFileBackend(Options(kMiB)).ok()) << "the lock is free again";
 }
 
 // Many requests in flight, in disjoint regions, against a model.
