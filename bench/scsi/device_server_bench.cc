@@ -130,30 +130,30 @@ class Stand {
   std::unique_ptr<Nexus> nexus_;
 };
 
-void BM_Read4K(benchmark::State& state) {
+void BmRead4K(benchmark::State& state) {
   Stand().Run(state, 0x28, Attribute::kSimple);
 }
-BENCHMARK(BM_Read4K);
+BENCHMARK(BmRead4K);
 
-void BM_Write4K(benchmark::State& state) {
+void BmWrite4K(benchmark::State& state) {
   Stand().Run(state, 0x2a, Attribute::kSimple);
 }
-BENCHMARK(BM_Write4K);
+BENCHMARK(BmWrite4K);
 
-void BM_OrderedWrite4K(benchmark::State& state) {
+void BmOrderedWrite4K(benchmark::State& state) {
   Stand().Run(state, 0x2a, Attribute::kOrdered);
 }
-BENCHMARK(BM_OrderedWrite4K);
+BENCHMARK(BmOrderedWrite4K);
 
-void BM_Verify4K(benchmark::State& state) {
+void BmVerify4K(benchmark::State& state) {
   Stand().Run(state, 0x2f, Attribute::kSimple);
 }
-BENCHMARK(BM_Verify4K);
+BENCHMARK(BmVerify4K);
 
-void BM_TestUnitReady(benchmark::State& state) {
+void BmTestUnitReady(benchmark::State& state) {
   Stand().Run(state, 0x00, Attribute::kSimple);
 }
-BENCHMARK(BM_TestUnitReady);
+BENCHMARK(BmTestUnitReady);
 
 }  // namespace
 }  // namespace skiff::scsi

@@ -13,7 +13,9 @@ void AfterIo(Task* task) {
   lu.Good(task);
 }
 
-// No write to the logical unit is in flight, from whichever reactor.
+// No write to the logical unit is in flight, from whichever reactor. (Reads are
+// not held back: of a medium in memory they may see the write half done, as
+// they may with any write; what they read in between is not what decides.)
 void CompareThenWrite(Task* task) {
   LuNexus& lu = *task->lu_nexus;
   const uint32_t shift = lu.lu().block_shift();

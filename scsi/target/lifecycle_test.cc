@@ -23,7 +23,6 @@ using testing::Pattern;
 using testing::TestBackend;
 using testing::TestCommand;
 using testing::TestNexus;
-using testing::TestReactor;
 using testing::TestTarget;
 using testing::ThinInfo;
 

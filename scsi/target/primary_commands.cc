@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "scsi/endian.h"
-#include "scsi/target/command_table.h"
 #include "scsi/lun.h"
+#include "scsi/target/command_table.h"
 #include "scsi/target/nexus_impl.h"
 
 namespace skiff::scsi {

@@ -22,7 +22,6 @@ namespace {
 using testing::Bytes;
 using testing::Cdb10;
 using testing::Cdb16;
-using testing::Outcome;
 using testing::TestCommand;
 using testing::TestReactor;
 
@@ -35,7 +34,7 @@ class BusyPort : public TargetPort {
   // Prepares a command's next round; false: it is not submitted again.
   using Next = std::function<bool(TestCommand*)>;
 
-  BusyPort(Target* target, TestReactor* reactor, std::string name)
+  BusyPort(Target* target, TestReactor* reactor, const std::string& name)
       : reactor_(reactor->reactor()) {
     auto nexus = target->OpenNexus(reactor->worker(), this, name,
                                    "iqn.2026-01.example:t,t,0x1", 1);
