@@ -112,7 +112,7 @@ TEST(EndToEndTest, DeeperThanTheWindow) {
 
 TEST(EndToEndTest, BigCommandsOverASlowLink) {
   SimStack stack(8);
-  testing::LinkOptions link;
+  testing::LinkOptions link = testing::LinkOptions::Calm();
   link.bytes_per_second = 50 << 20;
   link.latency_min = link.latency_max = absl::Milliseconds(3);
   stack.world.network().SetLink("client", "server", link);
