@@ -49,7 +49,8 @@ struct StreamDatamoverOptions {
 class StreamDatamover : public Datamover {
  public:
   // What is next to receive into; valid until the next call of anything here.
-  // Empty while receiving is paused (congestion) or after the end.
+  // Empty while receiving is paused (congestion) or after the end. PDUs that
+  // had been received when a pause began are delivered from inside the call.
   virtual absl::Span<const iovec> ReceiveSpans() = 0;
   virtual void BytesReceived(size_t n) = 0;
 

@@ -11,6 +11,7 @@ namespace skiff::protocol {
 
 absl::Span<const iovec> StreamReceiver::Spans() {
   if (state_ == State::kStopped) return {};
+  assert(kept_.empty());
   size_t n = 0;
   size_t scratch_size = scratch_->size() - kMaxHeader;
   if (state_ == State::kData && data_left_ >= kHeaderPeek &&
@@ -55,11 +56,26 @@ void StreamReceiver::BytesReceived(size_t n) {
     std::memcpy(const_cast<uint8_t*>(p), carry_.data(), carry_size_);
     carry_size_ = 0;
   }
-  while (p < end && state_ != State::kStopped) {
-    const uint8_t* const next = Consume(p, end);
-    if (next == nullptr) break;
-    p = next;
+  p = ConsumeAll(p, end);
+  if (p != nullptr) kept_.assign(p, end);
+}
+
+void StreamReceiver::Resume() {
+  if (kept_.empty() || state_ == State::kStopped) return;
+  const uint8_t* const begin = kept_.data();
+  const uint8_t* const p = ConsumeAll(begin + kept_at_, begin + kept_.size());
+  kept_at_ = p != nullptr ? static_cast<size_t>(p - begin) : 0;
+  if (p == nullptr) std::vector<uint8_t>().swap(kept_);
+}
+
+// Returns where a pause began; null when everything was consumed.
+const uint8_t* StreamReceiver::ConsumeAll(const uint8_t* p,
+                                          const uint8_t* end) {
+  while (p != nullptr && p < end && state_ != State::kStopped) {
+    if (state_ == State::kHeader && handler_->ReceivePaused()) return p;
+    p = Consume(p, end);
   }
+  return nullptr;
 }
 
 // Returns where the next PDU begins, or null when more bytes are needed.

@@ -54,6 +54,8 @@ class StreamReceiver {
     virtual void OnPlaced(const Pdu& pdu, DigestError error) = 0;
     // The stream cannot be cut into PDUs any more; nothing follows.
     virtual void OnFramingError(const std::string& why) = 0;
+    // Whether the next PDU is to wait for Resume().
+    virtual bool ReceivePaused() const { return false; }
   };
 
   StreamReceiver(ReceiveScratch* scratch, Handler* handler)
@@ -71,8 +73,12 @@ class StreamReceiver {
     max_data_segment_length_ = bytes;
   }
 
+  // Not between a pause and the Resume() that ends it.
   absl::Span<const iovec> Spans();
   void BytesReceived(size_t n);
+
+  // Handles what had been received when the handler paused.
+  void Resume();
 
   // The memory of the current kPlace sink goes away: the rest is dropped.
   // OnPlaced still follows.
@@ -94,6 +100,7 @@ class StreamReceiver {
   // What is received beyond a large data segment: the next headers.
   static constexpr size_t kHeaderPeek = 1024;
 
+  const uint8_t* ConsumeAll(const uint8_t* p, const uint8_t* end);
   const uint8_t* Consume(const uint8_t* p, const uint8_t* end);
   const uint8_t* ConsumeHeader(const uint8_t* p, const uint8_t* end);
   const uint8_t* ConsumeData(const uint8_t* p, const uint8_t* end);
@@ -120,6 +127,10 @@ class StreamReceiver {
   // Bytes of an incomplete header, kept between receives.
   size_t carry_size_ = 0;
   std::array<uint8_t, kMaxHeader> carry_;
+
+  // Bytes that wait for Resume(), from `kept_at_` on.
+  std::vector<uint8_t> kept_;
+  size_t kept_at_ = 0;
 
   // The PDU whose data segment is arriving; its header lives in carry_.
   Pdu pdu_ = {};

@@ -105,6 +105,9 @@ void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
 // --- Receiving.
 
 absl::Span<const iovec> StreamTargetDatamover::ReceiveSpans() {
+  // One read may hold many commands, and their answers be far more than the
+  // limit: what came with them waits too.
+  if (!congested()) receiver_.Resume();
   if (congested()) return {};
   return receiver_.Spans();
 }

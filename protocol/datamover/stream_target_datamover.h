@@ -121,6 +121,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   void OnPlaced(const StreamReceiver::Pdu& pdu,
                 StreamReceiver::DigestError error) override;
   void OnFramingError(const std::string& why) override;
+  bool ReceivePaused() const override { return congested(); }
   // SendQueue::Listener:
   void OnSent(TaskSlot slot, SendQueue::Notice notice, uint32_t bytes,
               bool sent) override;

@@ -452,5 +452,27 @@ TEST_F(TargetSessionTest, AFloodWithoutReadingStaysBounded) {
   EXPECT_LE(harness_->session()->counters().commands, 200u);
 }
 
+// The limit holds within one read of the stream, too.
+TEST_F(TargetSessionTest, CommandsThatCameTogetherWaitForTheSendQueue) {
+  options_.datamover.max_send_queue_bytes = 64 << 10;
+  Start();
+  std::string batch;
+  for (int i = 0; i < 64; ++i) batch += ToWire(Transfer(false, 0, 256));
+  const uint64_t before = harness_->session()->counters().commands;
+  harness_->Receive(batch);
+  EXPECT_EQ(harness_->session()->counters().commands, before + 1);
+  uint32_t answered = 0;
+  for (int turn = 0; turn < 64; ++turn) {
+    for (const WirePdu& pdu : harness_->TakePdus()) {
+      if (As<ScsiDataInPdu>(pdu).has_status) ++answered;
+    }
+    EXPECT_EQ(answered, turn + 1u);
+    NopOutPdu nop;
+    nop.immediate = true;
+    Send(nop);
+  }
+  ExpectWorks();
+}
+
 }  // namespace
 }  // namespace skiff::protocol
