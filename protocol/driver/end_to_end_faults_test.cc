@@ -1,6 +1,7 @@
 // What happens to an initiator's commands when the network, or the target,
 // fails under them.
 
+#include <deque>
 #include <string>
 
 #include "absl/strings/str_join.h"
@@ -204,6 +205,34 @@ TEST(OutageTest, AnIdleSessionStaysUp) {
   stack.world.RunFor(absl::Minutes(30));
   EXPECT_TRUE(stack.initiator->connected());
   EXPECT_EQ(stack.initiator->stats().reconnects, 0u);
+}
+
+// While much waits to be sent, the target does not read, and so hears nothing.
+TEST(OutageTest, ASlowNetworkIsNotSilence) {
+  SimStack stack(54);
+  stack.StopServer();
+  stack.server_options.limits.max_send_queue_bytes = 64 << 10;
+  stack.server_options.limits.nop_interval = absl::Seconds(2);
+  stack.server_options.limits.nop_timeout = absl::Seconds(2);
+  stack.StartServer();
+  stack.LogIn();
+  TestCommand attention(scsi::cdb::TestUnitReady(), 0);
+  stack.Run(&attention.command);
+  testing::LinkOptions slow = testing::LinkOptions::Calm();
+  slow.bytes_per_second = 100 << 10;
+  stack.world.network().SetLink("client", "server", slow);
+  std::deque<TestCommand> reads;
+  for (int i = 0; i < 32; ++i) {
+    auto& read = reads.emplace_back(scsi::cdb::Read(0, 64), 64 * kBlock);
+    stack.initiator->Submit(&read.command);
+  }
+  stack.RunUntil([&] { return reads.back().finished; });
+  for (const TestCommand& read : reads) {
+    EXPECT_EQ(read.command.outcome, Outcome::kCompleted);
+    EXPECT_EQ(read.command.status, 0);
+  }
+  EXPECT_EQ(stack.initiator->stats().reconnects, 0u)
+      << absl::StrJoin(stack.log, "\n");
 }
 
 }  // namespace

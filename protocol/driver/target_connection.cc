@@ -132,7 +132,13 @@ void TargetConnection::OnTimer() {
 }
 
 void TargetConnection::ScheduleTimer(absl::Time now) {
-  absl::Time next = session_->Tick(now, pump_->last_receive());
+  absl::Time heard = pump_->last_receive();
+  // A ping waits behind what is queued, and while that is too much nothing is
+  // read: a peer that takes it is alive.
+  if (datamover_->has_output()) {
+    heard = std::max(heard, pump_->last_send_progress());
+  }
+  absl::Time next = session_->Tick(now, heard);
   if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
   next = std::min(next, drain_deadline_);
   if (in_login_) next = std::min(next, login_deadline_);
