@@ -40,7 +40,7 @@ struct InitiatorOptions {
   absl::Duration nop_timeout = absl::Seconds(5);
   // How long a lost session is tried to be restored before its commands fail
   // with kConnectionLost. Zero: they fail at once. Restored sessions retry
-  // them.
+  // them, but for those that are not idempotent and had been sent.
   absl::Duration replacement_timeout = absl::Seconds(120);
   // Between attempts: doubled from the first to the second.
   absl::Duration reconnect_delay = absl::Milliseconds(100);

@@ -186,6 +186,10 @@ void InitiatorSession::TakeUnfinished(CommandList* retry) {
         loss_ == Loss::kProtocol) {
       task.fate = Command::Outcome::kProtocolError;
     }
+    // Its response may be what was lost.
+    if (task.fate == Command::Outcome::kPending && !command->idempotent) {
+      task.fate = Command::Outcome::kConnectionLost;
+    }
     if (answered) {
       completions_->Add(command);
     } else if (task.fate != Command::Outcome::kPending) {

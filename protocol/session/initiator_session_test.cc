@@ -325,6 +325,19 @@ TEST_F(InitiatorSessionTest, AnAbortedCommandIsNotGivenBack) {
   EXPECT_EQ(command->outcome, Outcome::kAborted);
 }
 
+TEST_F(InitiatorSessionTest, WhatIsNotIdempotentIsNotGivenBack) {
+  LogIn();
+  scsi::Command* command = MakeWrite(1024);
+  command->idempotent = false;
+  Issue(command);
+  session_->ConnectionLost(absl::UnavailableError("gone"));
+  CommandList retry;
+  session_->TakeUnfinished(&retry);
+  EXPECT_TRUE(retry.empty());
+  EXPECT_EQ(Completed().size(), 1u);
+  EXPECT_EQ(command->outcome, Outcome::kConnectionLost);
+}
+
 TEST_F(InitiatorSessionTest, CorruptedDataIsWorthAnotherTry) {
   LogIn();
   scsi::Command* command = MakeRead(1);

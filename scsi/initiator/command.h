@@ -26,10 +26,12 @@ struct Command {
   // How the command ended, apart from its SCSI status.
   enum class Outcome : uint8_t {
     kPending,
-    kCompleted,       // `status`, sense and residual are the device's answer.
-    kTargetFailure,   // The target could not deliver a SCSI status.
-    kAborted,         // By task management of our own.
-    kConnectionLost,  // The session ended and was not restored in time.
+    kCompleted,      // `status`, sense and residual are the device's answer.
+    kTargetFailure,  // The target could not deliver a SCSI status.
+    kAborted,        // By task management of our own.
+    // The session ended and was not restored in time, or the command may have
+    // been carried out and is not idempotent.
+    kConnectionLost,
     kTimedOut,
     kProtocolError,  // The target broke the protocol; the session was dropped.
     kInvalid,  // Refused here: too long, bad CDB length ...; `done` still runs.
@@ -46,6 +48,9 @@ struct Command {
   const iovec* data_in = nullptr;
   int data_in_count = 0;
   uint32_t data_in_length = 0;
+  // Carried out twice, it does the same and answers the same: a restored
+  // session may repeat it. Not so COMPARE AND WRITE.
+  bool idempotent = true;
 
   // --- Result.
   Outcome outcome = Outcome::kPending;

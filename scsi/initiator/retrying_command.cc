@@ -53,7 +53,7 @@ void RetryingCommand::Prepare() {
   command_.data_in = nullptr;
   command_.data_in_count = 0;
   command_.data_in_length = 0;
-  idempotent_ = true;
+  command_.idempotent = true;
 }
 
 void RetryingCommand::Start() {
@@ -93,7 +93,7 @@ RetryingCommand::Verdict RetryingCommand::Judge() const {
     case kTaskSetFull:
       return Verdict::kRetryLater;
     case kTaskAborted:
-      return idempotent_ ? Verdict::kRetryLater : Verdict::kFinal;
+      return command_.idempotent ? Verdict::kRetryLater : Verdict::kFinal;
     case kCheckCondition:
       break;
     default:
@@ -105,7 +105,7 @@ RetryingCommand::Verdict RetryingCommand::Judge() const {
     case SenseKey::kUnitAttention:  // Reported instead of executing.
       return Verdict::kRetryNow;
     case SenseKey::kAbortedCommand:
-      return idempotent_ ? Verdict::kRetryNow : Verdict::kFinal;
+      return command_.idempotent ? Verdict::kRetryNow : Verdict::kFinal;
     case SenseKey::kNotReady:
       return sense->code == AdditionalSense::kNotReadyBecomingReady
                  ? Verdict::kRetryLater

@@ -51,7 +51,7 @@ class RetryingCommand {
   // Whether executing the command twice is as good as once: otherwise an answer
   // that leaves open whether it was executed is final. Reset to true by
   // Prepare().
-  void set_idempotent(bool idempotent) { idempotent_ = idempotent; }
+  void set_idempotent(bool idempotent) { command_.idempotent = idempotent; }
   void* context() const { return context_; }
 
   // Resets the request part.
@@ -80,7 +80,6 @@ class RetryingCommand {
   void* const context_;
   Command command_;
   transport::Timer timer_;
-  bool idempotent_ = true;
   bool running_ = false;
   bool stopped_ = false;
   int retries_ = 0;

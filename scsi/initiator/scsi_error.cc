@@ -96,7 +96,7 @@ OutcomeText TextOfOutcome(Outcome outcome) {
     case Outcome::kConnectionLost:
       return {absl::StatusCode::kUnavailable,
               "the session was lost and not restored in time (is the target "
-              "reachable?)"};
+              "reachable?), or the command cannot safely be repeated"};
     case Outcome::kTimedOut:
       return {absl::StatusCode::kDeadlineExceeded,
               "no answer in time (is the target overloaded, or the command "
