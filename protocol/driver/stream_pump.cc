@@ -11,6 +11,16 @@ namespace skiff::protocol {
 using transport::IoResult;
 using transport::IoStatus;
 
+namespace {
+
+size_t TotalBytes(absl::Span<const iovec> spans) {
+  size_t total = 0;
+  for (const iovec& span : spans) total += span.iov_len;
+  return total;
+}
+
+}  // namespace
+
 StreamPump::StreamPump(transport::Reactor* reactor,
                        std::unique_ptr<transport::ByteStream> stream,
                        StreamDatamover* datamover,
@@ -122,7 +132,10 @@ bool StreamPump::Receive() {
     received = true;
     bytes_received_ += result.bytes;
     receive_budget_ -= std::min(receive_budget_, result.bytes);
+    const bool more = result.bytes == TotalBytes(spans);
     datamover_->BytesReceived(result.bytes);
+    // The peer goes on with what is answered already while the rest is read.
+    if (more && !failed_) Send();
   }
   if (received) last_receive_ = reactor_->Now();
   return received;

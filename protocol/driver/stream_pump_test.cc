@@ -81,6 +81,8 @@ class FakeStream final : public transport::ByteStream {
 // Appends what it receives to `received`, sends `queue`.
 class FakeDatamover final : public StreamDatamover {
  public:
+  static constexpr size_t kCapacity = 64;  // Of what it receives at once.
+
   absl::Span<const iovec> ReceiveSpans() override {
     if (paused) return {};
     span_ = {buffer_, sizeof(buffer_)};
@@ -124,7 +126,7 @@ class FakeDatamover final : public StreamDatamover {
   std::function<void()> on_receive;
 
  private:
-  char buffer_[64];
+  char buffer_[kCapacity];
   iovec span_;
   iovec send_;
 };
@@ -202,6 +204,15 @@ TEST_F(StreamPumpTest, WhatIsQueuedWhileReceivingGoesOutInTheSameTurn) {
   reactor_->Poll();
   EXPECT_EQ(wire_.output, "answer and more");
   EXPECT_EQ(wire_.writes, 1);
+}
+
+TEST_F(StreamPumpTest, AnswersLeaveBeforeTheRestIsRead) {
+  Start();
+  datamover_.on_receive = [this] { datamover_.queue += "answer"; };
+  Arrive(std::string(FakeDatamover::kCapacity, 'x') + "more");
+  reactor_->Poll();
+  EXPECT_EQ(wire_.output, "answeranswer");
+  EXPECT_EQ(wire_.writes, 2);
 }
 
 TEST_F(StreamPumpTest, ABlockedSendWaitsForTheStream) {
