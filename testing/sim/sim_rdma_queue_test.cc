@@ -14,7 +14,6 @@ namespace {
 using transport::Access;
 using transport::Completion;
 using transport::CompletionStatus;
-using transport::OperationKind;
 using transport::PostResult;
 
 TEST(SimRdmaNotReadyTest, InfiniBandWaitsForAReceive) {

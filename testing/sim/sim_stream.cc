@@ -157,7 +157,7 @@ IoResult SimStream::Writev(absl::Span<const iovec> from) {
     const size_t size = std::min(bytes - data.size(), piece.iov_len);
     data.append(static_cast<const char*>(piece.iov_base), size);
   }
-  wire_->Send(side_, std::move(data));
+  wire_->Send(side_, data);
   return {IoStatus::kOk, bytes};
 }
 

@@ -52,7 +52,7 @@ class SimStreamWire final : public std::enable_shared_from_this<SimStreamWire>,
   size_t writable(int side) const;
 
   void Take(int side, char* to, size_t size);
-  void Send(int side, std::string data);
+  void Send(int side, const std::string& data);
   void SendFin(int side);
   // Closes the side as close(2) does: in order, or by a reset if data is
   // unread.

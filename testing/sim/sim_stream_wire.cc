@@ -55,7 +55,7 @@ void SimStreamWire::Take(int side, char* to, size_t size) {
   });
 }
 
-void SimStreamWire::Send(int side, std::string data) {
+void SimStreamWire::Send(int side, const std::string& data) {
   ends_[side].unread += data.size();
   const size_t max_segment = pipes_[side].link().max_segment;
   size_t offset = 0;
