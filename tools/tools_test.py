@@ -30,6 +30,7 @@ class Daemon:
     def __init__(self, *arguments):
         # A file: nobody reads a pipe while skiffd runs.
         self._log = tempfile.TemporaryFile("w+")
+        self._last_log = ""
         self.process = subprocess.Popen([SKIFFD, *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True)
         self.ready = self.process.stdout.readline().strip()
         self.portals = re.findall(r"portal=tcp://(\S+)", self.ready)
@@ -37,6 +38,8 @@ class Daemon:
 
     @property
     def log(self):
+        if self._log.closed:
+            return self._last_log
         self._log.seek(0)
         return self._log.read()
 
@@ -65,6 +68,8 @@ class Daemon:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        self._last_log = self.log
+        self._log.close()
 
 
 def skiff(*arguments, stdin=b"", env=None):

@@ -52,8 +52,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     }
   }
   for (const PortalConfig& portal : config.portals) {
+    // Portals belong to the first reactor, which turns already.
     absl::StatusOr<transport::Address> bound =
-        self->server_->Listen(portal.address);
+        absl::InternalError("not listening");
+    self->threads_->RunOn(
+        0, [&] { bound = self->server_->Listen(portal.address); });
     if (!bound.ok()) return At(portal.where, bound.status());
     self->portals_.push_back(*std::move(bound));
   }
