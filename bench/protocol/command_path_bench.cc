@@ -41,18 +41,18 @@ void Measure(benchmark::State& state, bool write, bool digests) {
       static_cast<double>(AllocationCount() - allocations) / commands;
 }
 
-void BM_Read(benchmark::State& state) { Measure(state, false, false); }
-void BM_Write(benchmark::State& state) { Measure(state, true, false); }
-void BM_ReadDigests(benchmark::State& state) { Measure(state, false, true); }
-void BM_WriteDigests(benchmark::State& state) { Measure(state, true, true); }
+void BmRead(benchmark::State& state) { Measure(state, false, false); }
+void BmWrite(benchmark::State& state) { Measure(state, true, false); }
+void BmReadDigests(benchmark::State& state) { Measure(state, false, true); }
+void BmWriteDigests(benchmark::State& state) { Measure(state, true, true); }
 
 // Bytes of a command, queue depth.
 #define SKIFF_BENCH_PATH(name) \
   BENCHMARK(name)->Args({4096, 1})->Args({4096, 32})->Args({131072, 8})
-SKIFF_BENCH_PATH(BM_Read);
-SKIFF_BENCH_PATH(BM_Write);
-SKIFF_BENCH_PATH(BM_ReadDigests);
-SKIFF_BENCH_PATH(BM_WriteDigests);
+SKIFF_BENCH_PATH(BmRead);
+SKIFF_BENCH_PATH(BmWrite);
+SKIFF_BENCH_PATH(BmReadDigests);
+SKIFF_BENCH_PATH(BmWriteDigests);
 
 }  // namespace
 }  // namespace skiff::protocol

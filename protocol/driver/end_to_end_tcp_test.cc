@@ -1,11 +1,13 @@
 // Initiator and target over TCP on the loopback interface: the server's
 // reactors on threads of their own, the initiator's turned by the test.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
@@ -37,15 +39,17 @@ class TcpStack {
                                    TargetServerOptions())
                   .value();
     EXPECT_TRUE(server_->AddTarget(target_).ok());
-    const auto bound = server_->Listen(portal);
-    ASSERT_TRUE(bound.ok()) << bound.status();
-    portal = *bound;
+    threads_->RunOn(0, [this] {
+      const auto bound = server_->Listen(portal);
+      ASSERT_TRUE(bound.ok()) << bound.status();
+      portal = *bound;
+    });
   }
   void StopServer() {
     std::atomic<bool> down{false};
     server_->Shutdown(absl::ZeroDuration(), [&down] { down = true; });
     Turn([&down] { return down.load(); });
-    server_.reset();
+    threads_->RunOn(0, [this] { server_.reset(); });
   }
 
   // Turns the initiator's reactor until `done` holds; a minute at most.
@@ -65,10 +69,11 @@ class TcpStack {
     options.portal = portal;
     options.target_name = kTargetName;
     std::optional<absl::Status> ready;
-    initiator =
-        Initiator::Create(&registry, reactor.get(), options,
-                          [&ready](absl::Status status) { ready = status; })
-            .value();
+    initiator = Initiator::Create(&registry, reactor.get(), options,
+                                  [&ready](absl::Status status) {
+                                    ready = std::move(status);
+                                  })
+                    .value();
     ASSERT_TRUE(Turn([&ready] { return ready.has_value(); }));
     ASSERT_TRUE(ready->ok()) << *ready;
   }
@@ -154,9 +159,9 @@ TEST(EndToEndTcpTest, SaysThatNobodyListens) {
   options.portal = stack.portal;
   options.target_name = kTargetName;
   std::optional<absl::Status> ready;
-  auto initiator =
-      Initiator::Create(&stack.registry, stack.reactor.get(), options,
-                        [&ready](absl::Status status) { ready = status; });
+  auto initiator = Initiator::Create(
+      &stack.registry, stack.reactor.get(), options,
+      [&ready](absl::Status status) { ready = std::move(status); });
   ASSERT_TRUE(initiator.ok());
   ASSERT_TRUE(stack.Turn([&ready] { return ready.has_value(); }));
   EXPECT_FALSE(ready->ok());

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -167,7 +168,8 @@ TEST(EndToEndTest, Discovers) {
   options.target_name.clear();
   stack.LogIn(options);
   std::optional<absl::StatusOr<std::vector<DiscoveredTarget>>> found;
-  stack.initiator->SendTargets("All", [&](auto answer) { found = answer; });
+  stack.initiator->SendTargets("All",
+                               [&](auto answer) { found = std::move(answer); });
   stack.RunUntil([&] { return found.has_value(); });
   ASSERT_TRUE(found->ok()) << found->status();
   ASSERT_EQ((*found)->size(), 1u);

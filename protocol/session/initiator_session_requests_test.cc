@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -73,7 +74,8 @@ TEST_F(InitiatorRequestsTest, RequestsFailWithTheSession) {
   LogIn();
   std::optional<absl::StatusOr<std::string>> text;
   session_->Ping(Keep(&status_));
-  session_->SendText("x", [&](absl::StatusOr<std::string> t) { text = t; });
+  session_->SendText(
+      "x", [&](absl::StatusOr<std::string> t) { text = std::move(t); });
   Advance();
   session_->ConnectionLost(absl::UnavailableError("gone"));
   Completed();
@@ -87,8 +89,9 @@ TEST_F(InitiatorRequestsTest, RequestsFailWithTheSession) {
 TEST_F(InitiatorRequestsTest, GathersALongText) {
   LogIn();
   std::optional<absl::StatusOr<std::string>> text;
-  session_->SendText("SendTargets=All",
-                     [&](absl::StatusOr<std::string> t) { text = t; });
+  session_->SendText("SendTargets=All", [&](absl::StatusOr<std::string> t) {
+    text = std::move(t);
+  });
   Advance();
   std::string data;
   auto request = Sent<TextRequestPdu>(&data);
