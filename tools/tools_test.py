@@ -7,6 +7,7 @@ Usage: tools_test.py SKIFFD SKIFF
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
@@ -216,6 +217,37 @@ class ToolsTest(unittest.TestCase):
     def test_copy_writes_no_progress_without_a_terminal(self):
         result = self.run_ok("read", self.daemon.url(0), "--length", "8MiB")
         self.assertRegex(result.stderr.decode(), r"\A8 MiB copied in .*\n\Z")
+
+    def test_copy_shows_progress_on_a_terminal(self):
+        terminal, stderr = pty.openpty()
+        with subprocess.Popen([SKIFF, "write", self.daemon.url(0), "--transfer-size=64k", "--depth=2"], stderr=stderr,
+                              stdin=subprocess.PIPE) as process:
+            os.close(stderr)
+            # Slow enough to be seen.
+            for _ in range(20):
+                process.stdin.write(bytes(128 << 10))
+                process.stdin.flush()
+                time.sleep(0.05)
+            process.stdin.close()
+            shown = b""
+            try:
+                while chunk := os.read(terminal, 65536):
+                    shown += chunk
+            except OSError:
+                pass  # A terminal's way to say that nobody holds its other end.
+        os.close(terminal)
+        self.assertEqual(process.returncode, OK)
+        self.assertRegex(shown.decode(), r"\rcopying  [0-9.]+ [KM]iB  \d+ MB/s\x1b\[K")
+        self.assertRegex(shown.decode(), r"\r\x1b\[K2.5 MiB copied in ")
+
+    def test_read_writes_no_bytes_to_a_terminal(self):
+        terminal, stdout = pty.openpty()
+        result = subprocess.run([SKIFF, "read", self.daemon.url(0)], stdout=stdout, stderr=subprocess.PIPE,
+                                stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+        os.close(stdout)
+        os.close(terminal)
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn(b"standard output is a terminal", result.stderr)
 
     def test_perf(self):
         for kind in ("read", "write", "rw", "randread", "randwrite", "randrw"):
