@@ -157,6 +157,8 @@ void CommandPath::Exchange() {
   while (moved) {
     moved = Carry(initiator_mover_.get(), target_mover_.get(),
                   &times_.initiator, &times_.target);
+    // What waited for its send queue to drain goes on in here.
+    target_mover_->ReceiveSpans();
     target_->RunDeferred();
     Charge(&times_.target);
     moved |= Carry(target_mover_.get(), initiator_mover_.get(), &times_.target,
