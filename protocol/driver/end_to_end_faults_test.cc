@@ -116,6 +116,34 @@ TEST_P(FaultTest, SilenceIsNoticedAndSurvived) {
   }
 }
 
+// From the first packet of the connection on: no phase hangs, and what fails
+// says where.
+TEST_P(FaultTest, SilenceInEveryPhaseOfTheLogin) {
+  int refused = 0;
+  for (uint64_t steps = GetParam(); steps < 120; steps += 4) {
+    SCOPED_TRACE(::testing::Message() << "dark after " << steps << " steps");
+    SimStack stack(GetParam() * 1000 + steps);
+    InitiatorOptions options = stack.Options();
+    options.login_timeout = absl::Seconds(7);
+    options.connect.timeout = absl::Seconds(3);
+    stack.Connect(options);
+    const absl::Time begin = stack.world.now();
+    for (uint64_t i = 0; i < steps && !stack.ready().has_value(); ++i) {
+      stack.world.Step();
+    }
+    stack.world.network().Blackhole("client", "server");
+    stack.RunUntil([&] { return stack.ready().has_value(); });
+    ASSERT_TRUE(stack.ready().has_value());
+    EXPECT_LE(stack.world.now() - begin, absl::Seconds(11));
+    if (stack.ready()->ok()) continue;
+    ++refused;
+    EXPECT_NE(stack.ready()->message().find("sim://server:3260"),
+              absl::string_view::npos)
+        << *stack.ready();
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST_P(FaultTest, ATargetThatRestartsIsFoundAgain) {
   SimStack stack(GetParam());
   stack.LogIn();
