@@ -19,6 +19,13 @@ void* Count(std::size_t size) {
 
 void* operator new(std::size_t size) { return Count(size); }
 void* operator new[](std::size_t size) { return Count(size); }
+// Also these, which a sanitizer's runtime would take from elsewhere.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return Count(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return Count(size);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
