@@ -58,6 +58,20 @@ IoStatus StatusOfErrno(int error, bool write) {
   }
 }
 
+// What the failure of a write with RWF_DSYNC may mean: the write itself or its
+// fdatasync, and there is no telling which. The latter fails with whatever the
+// device said when earlier writes were written back (EIO, ENODATA, ETIMEDOUT,
+// ...). The exceptions are what writes themselves fail with from time to time.
+bool MayBeLostData(int error) {
+  return error != ENOSPC && error != EDQUOT && error != EINVAL &&
+         error != EOPNOTSUPP;
+}
+
+// Completes only when the data are stable.
+bool WantsStable(const IoRequest& request) {
+  return request.op == Op::kFlush || (Writes(request.op) && request.fua);
+}
+
 const char* NameOf(Op op) {
   switch (op) {
     case Op::kRead:
@@ -130,8 +144,7 @@ bool FileChannel::FinishEarly(IoRequest* request) {
     request->status = IoStatus::kNotSupported;
     return true;
   }
-  const bool stable = request->op == Op::kFlush || (writes && request->fua);
-  if (stable && medium_->data_lost()) {
+  if (WantsStable(*request) && medium_->data_lost()) {
     request->status = IoStatus::kWriteError;
     return true;
   }
@@ -360,8 +373,8 @@ void FileChannel::Fail(Operation* operation, int error) {
   if (operation->step == Step::kSync) {
     at = request.offset;
     medium_->NoteDataLost();
-  } else if (!reading && operation->dsync && error == EIO) {
-    // The write itself or its fdatasync: there is no telling which.
+  } else if (operation->kind == FileCall::Kind::kWrite && operation->dsync &&
+             MayBeLostData(error)) {
     medium_->NoteDataLost();
   }
   if (operation->step == Step::kPunch && IsUnsupported(error)) {
@@ -374,6 +387,13 @@ void FileChannel::Fail(Operation* operation, int error) {
 void FileChannel::Finish(Operation* operation, IoStatus status,
                          uint64_t error_offset) {
   IoRequest* request = operation->request;
+  // The kernel tells of lost data once: another call that was under way, or
+  // waited, may have been told.
+  if (status == IoStatus::kOk && medium_->data_lost() &&
+      WantsStable(*request)) {
+    status = IoStatus::kWriteError;
+    error_offset = request->offset;
+  }
   request->status = status;
   request->error_offset = error_offset;
   IoRequest* next = waiting_head_;

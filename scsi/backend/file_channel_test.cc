@@ -239,6 +239,38 @@ TEST_F(FileChannelTest, FailedFlushStaysFailed) {
   EXPECT_EQ(write.status, IoStatus::kOk);
 }
 
+// The kernel tells a lost write once per open file, so that of two fdatasyncs
+// at the same time only one fails.
+TEST_F(FileChannelTest, FlushUnderWayFailsWithAnother) {
+  TestRequest flushes[2] = {{Op::kFlush, 0, 0}, {Op::kFlush, 0, 0}};
+  TestRequest fua(Op::kWrite, 512, 512, std::string(512, 'w'));
+  fua.fua = true;
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  for (TestRequest& flush : flushes) EXPECT_FALSE(channel_->Submit(&flush));
+  EXPECT_FALSE(channel_->Submit(&fua));
+  EXPECT_FALSE(channel_->Submit(&write));
+  engine_->End(-EIO);
+  engine_->EndAll();
+  EXPECT_EQ(flushes[0].status, IoStatus::kWriteError);
+  EXPECT_EQ(flushes[1].status, IoStatus::kWriteError);
+  EXPECT_EQ(fua.status, IoStatus::kWriteError);
+  EXPECT_EQ(fua.error_offset, 512u);
+  EXPECT_EQ(write.status, IoStatus::kOk);
+}
+
+// Writing back fails with what the device said: ENODATA is a medium error.
+TEST_F(FileChannelTest, FailedFuaWriteFailsLaterFlushes) {
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  write.fua = true;
+  channel_->Submit(&write);
+  engine_->End(-ENODATA);
+  EXPECT_EQ(write.status, IoStatus::kWriteError);
+  TestRequest flush(Op::kFlush, 0, 0);
+  channel_->Submit(&flush);
+  engine_->EndAll();
+  EXPECT_EQ(flush.status, IoStatus::kWriteError);
+}
+
 TEST_F(FileChannelTest, LackOfSpaceDoesNotFailLaterFlushes) {
   TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
   write.fua = true;
