@@ -15,6 +15,7 @@ namespace skiff::tools {
 namespace {
 
 constexpr size_t kAlignment = 4096;
+constexpr int kStale = 0xa5;  // Rarely all that a piece holds.
 
 uint32_t Crc(const uint8_t* data, size_t size) {
   return protocol::FinishDigest(
@@ -96,6 +97,8 @@ void Pipeline::Pump() {
     slot->end = false;
     slot->status = absl::OkStatus();
     slot->done = &Pipeline::OnRead;
+    // What the buffer holds from copying may be what is expected.
+    if (destination_ == nullptr) std::memset(slot->data, kStale, slot->size);
     source_->Read(slot);
   }
   pumping_ = false;

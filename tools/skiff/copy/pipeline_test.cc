@@ -38,7 +38,9 @@ class MemoryPeer : public CopyPeer {
           slot->offset < bytes.size() ? bytes.size() - slot->offset : 0;
       if (left < slot->size) slot->end = true;
       slot->size = static_cast<uint32_t>(std::min<uint64_t>(left, slot->size));
-      std::memcpy(slot->data, bytes.data() + slot->offset, slot->size);
+      if (!reads_nothing_) {
+        std::memcpy(slot->data, bytes.data() + slot->offset, slot->size);
+      }
       slot->done(slot);
     });
   }
@@ -78,6 +80,7 @@ class MemoryPeer : public CopyPeer {
   bool ordered_ = false;
   bool asynchronous_ = false;
   bool zeroes_ = false;
+  bool reads_nothing_ = false;  // And says that it did.
   uint64_t fail_at = ~uint64_t{0};
   int zeroed = 0;
 
@@ -180,6 +183,16 @@ TEST(PipelineTest, VerifyFindsOneChangedBit) {
             "verification failed: memory differs from the source between bytes "
             "8192 and 12288 of the copy");
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kVerifyFailed);
+}
+
+// The buffers still hold what was copied.
+TEST(PipelineTest, VerifyFindsReadsThatBringNothing) {
+  MemoryPeer from(Bytes(kPiece));
+  MemoryPeer to("");
+  Pipeline pipeline(Options(kPiece));
+  ASSERT_TRUE(Copy(&pipeline, &from, &to).ok());
+  to.reads_nothing_ = true;
+  EXPECT_EQ(ExitCodeOf(Verify(&pipeline, &to)), ExitCode::kVerifyFailed);
 }
 
 TEST(PipelineTest, RefusesOrPadsAPartialBlock) {

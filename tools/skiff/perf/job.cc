@@ -153,6 +153,11 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
     command->data_in_length = options_.io_bytes;
     command->data_out_length = 0;
     command->data_out_count = 0;
+    if (options_.verify) {
+      // What the buffer holds may be what is expected.
+      std::memset(slot->buffer.get(), 0, options_.io_bytes);
+      slot->start_nanos = NowNanos();
+    }
   } else {
     scsi::SetCdb(scsi::cdb::Write(lba, count), command);
     command->data_out = &slot->iov;

@@ -220,6 +220,21 @@ TEST(PerfJobTest, FindsALostWrite) {
   EXPECT_TRUE(result.verify_failed);
 }
 
+// Each buffer still holds what was written to the very block that it is to
+// receive.
+TEST(PerfJobTest, FindsReadsThatBringNothing) {
+  MemoryDisk disk(1 << 20);
+  PerfJobOptions options = Options();
+  options.depth = 1;
+  options.size = options.io_bytes;
+  options.read_percent = 0;
+  options.verify = true;
+  PerfJob job(options, &disk);
+  ASSERT_EQ(RunPass(&job, &disk).error, "");
+  disk.before_each = [](scsi::Command*) { return false; };
+  EXPECT_TRUE(RunPass(&job, &disk, PerfJob::Pass::kReadBack).verify_failed);
+}
+
 TEST(PerfJobTest, FindsDamageWrittenByAnEarlierRun) {
   MemoryDisk disk(1 << 20);
   PerfJobOptions options = Options();
