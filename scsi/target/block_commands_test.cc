@@ -241,6 +241,25 @@ TEST_P(BlockCommandsTest, VerifyComparesByByteCheck) {
   }
 }
 
+// Half a buffer of an odd number of pages is no multiple of the block size.
+TEST(VerifyTest, StepsAreWholeBlocksWhateverTheBufferSize) {
+  constexpr uint32_t kBigBlock = 4096;
+  BackendInfo info = ThinInfo(100 * kBigBlock / kBlock);
+  info.block_size = info.physical_block_size = kBigBlock;
+  info.unmap_granularity_bytes = kBigBlock;
+  auto backend = std::make_shared<TestBackend>(info);
+  const WorkerOptions worker = {.buffer_pool_bytes = 4u << 20,
+                                .buffer_bytes = 65 * kBigBlock};
+  TestTarget target(backend, {}, worker);
+  const Bytes data = Pattern(80 * kBigBlock, 5);
+  std::memcpy(backend->bytes().data(), data.data(), data.size());
+  EXPECT_EQ(Outcome(*target.Run(Cdb10(0x2f, 0, 80, 0x02), data)), "GOOD");
+  const Bytes other = Pattern(80 * kBigBlock, 6);
+  EXPECT_EQ(Outcome(*target.Run(Cdb10(0x2e, 0, 80, 0x02), other)), "GOOD");
+  EXPECT_EQ(std::memcmp(backend->bytes().data(), other.data(), other.size()),
+            0);
+}
+
 TEST_P(BlockCommandsTest, WriteAndVerifyKnowsTwoByteChecks) {
   const Bytes data = Pattern(2 * kBlock, 1);
   for (const uint8_t opcode : {0x2e, 0xae, 0x8e}) {

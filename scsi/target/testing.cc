@@ -223,8 +223,9 @@ TaskManagementResult TestNexus::Manage(TaskManagement function, uint64_t lun,
 }
 
 TestTarget::TestTarget(std::shared_ptr<Backend> backend,
-                       const LogicalUnitOptions& options)
-    : target_(Target::Create("iqn.2026-01.example:t")) {
+                       const LogicalUnitOptions& options,
+                       const WorkerOptions& worker)
+    : target_(Target::Create("iqn.2026-01.example:t")), reactor_(worker) {
   const absl::Status added =
       target_->AddLogicalUnit(std::move(backend), options);
   EXPECT_TRUE(added.ok()) << added;

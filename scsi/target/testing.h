@@ -145,7 +145,8 @@ class TestNexus {
 class TestTarget {
  public:
   explicit TestTarget(std::shared_ptr<Backend> backend,
-                      const LogicalUnitOptions& options = {});
+                      const LogicalUnitOptions& options = {},
+                      const WorkerOptions& worker = TestReactor::SmallPool());
 
   // Runs the command on LUN 0 and returns what came of it.
   std::unique_ptr<TestCommand> Run(const Bytes& cdb, const Bytes& data_out = {},

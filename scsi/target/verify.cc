@@ -23,9 +23,14 @@ ByteCheck ByteCheckOf(const Task& task) {
   return static_cast<ByteCheck>(task.cdb[1] >> 1 & 3);
 }
 
+// Whole blocks of either size, and aligned for direct I/O.
+uint32_t HalfSize(const Task& task) {
+  constexpr uint32_t kLargestBlock = 4096;
+  return task.buffer->size / 2 / kLargestBlock * kLargestBlock;
+}
 uint8_t* DataHalf(const Task& task) { return task.buffer->data; }
 uint8_t* MediumHalf(const Task& task) {
-  return task.buffer->data + task.buffer->size / 2;
+  return task.buffer->data + HalfSize(task);
 }
 
 // The bytes of the medium that the command covers.
@@ -110,7 +115,7 @@ void NextStep(Task* task) {
   const uint64_t rest = TotalBytes(*task) - task->progress;
   if (rest == 0) return lu.Good(task);
   task->chunk =
-      static_cast<uint32_t>(std::min<uint64_t>(rest, task->buffer->size / 2));
+      static_cast<uint32_t>(std::min<uint64_t>(rest, HalfSize(*task)));
   if (task->step != kCompareAll) return ReadMedium(task);
   if (lu.ReceiveDataOut(task, static_cast<uint32_t>(task->progress),
                         DataHalf(*task), task->chunk, &AfterStepData)) {
