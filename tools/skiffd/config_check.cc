@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
 constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kPage = 4096;
 constexpr uint64_t kGiB = 1u << 30;
 
 void CheckLogLevel(const Config& config, Checker* checker,
@@ -75,13 +76,20 @@ void CheckLimits(const Limits& limits, Checker* checker,
   checker->Duration(limits, Limits::kNopTimeoutFieldNumber, &to->nop_timeout);
   checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
   scsi::WorkerOptions* worker = &out->worker;
-  checker->Size(limits, Limits::kBufferSizeFieldNumber, 64 * kKiB, kGiB,
+  checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);
+  if (worker->buffer_bytes % kPage != 0) {
+    checker->Problem(limits, Limits::kBufferSizeFieldNumber,
+                     absl::StrCat("buffer_size must be a multiple of ", kPage));
+  }
   checker->Size(limits, Limits::kBufferPoolFieldNumber, 64 * kKiB, 64 * kGiB,
                 &worker->buffer_pool_bytes);
-  if (worker->buffer_pool_bytes < worker->buffer_bytes) {
+  // A quarter of the pool is for small buffers.
+  if (worker->buffer_pool_bytes - worker->buffer_pool_bytes / 4 <
+      worker->buffer_bytes) {
     checker->Problem(limits, Limits::kBufferPoolFieldNumber,
-                     "buffer_pool is smaller than one buffer (buffer_size)");
+                     "buffer_pool must hold one buffer (buffer_size) and a "
+                     "third more, for small ones");
   }
 }
 

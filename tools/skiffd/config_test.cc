@@ -244,7 +244,20 @@ std::vector<BadConfig> BadSettings() {
        "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
       {"SmallPool",
        target + "limits {\n buffer_size: \"2MiB\"\n buffer_pool: \"1MiB\"\n}\n",
-       "f:4: buffer_pool is smaller than one buffer (buffer_size)"},
+       "f:4: buffer_pool must hold one buffer (buffer_size) and a third more, "
+       "for small ones"},
+      {"NoRoomForSmallBuffers",
+       target + "limits {\n buffer_size: \"2MiB\"\n buffer_pool: \"2MiB\"\n}\n",
+       "f:4: buffer_pool must hold one buffer (buffer_size) and a third more, "
+       "for small ones"},
+      {"SmallBuffers", target + "limits { buffer_size: \"128KiB\" }\n",
+       "f:2: buffer_size is 128 KiB; it can be 256 KiB to 1 GiB"},
+      {"OddBuffers", target + "limits { buffer_size: \"1000000\" }\n",
+       "f:2: buffer_size must be a multiple of 4096"},
+      {"FileQueueDepth",
+       "target { name: \"iqn.2026-11.com.example:a\"\n"
+       "lun { file { path: \"DIR/disk\"\n queue_depth: 4097 } } }\n",
+       "f:3: queue_depth is 4097; it can be 1 to 4096"},
       {"QueueDepth", target + "limits { queue_depth: 65536 }\n",
        "f:2: queue_depth is 65536; it can be 1 to 65535"},
       {"Backlog", target + "transport { backlog: 0 }\n",

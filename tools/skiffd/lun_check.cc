@@ -114,7 +114,7 @@ void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out) {
   }
   out->path = file.path();
   out->direct = file.direct();
-  checker_->Number(file, File::kQueueDepthFieldNumber, 1, 32768,
+  checker_->Number(file, File::kQueueDepthFieldNumber, 1, 4096,
                    &out->queue_depth);
   checker_->Size(file, File::kSizeFieldNumber, out->block_size, kMaxMediumBytes,
                  &out->size_bytes);
