@@ -169,7 +169,7 @@ TEST(EndToEndTest, Discovers) {
   stack.LogIn(options);
   std::optional<absl::StatusOr<std::vector<DiscoveredTarget>>> found;
   stack.initiator->SendTargets("All",
-                               [&](auto answer) { found = std::move(answer); });
+                               [&](const auto& answer) { found = answer; });
   stack.RunUntil([&] { return found.has_value(); });
   ASSERT_TRUE(found->ok()) << found->status();
   ASSERT_EQ((*found)->size(), 1u);
