@@ -210,7 +210,7 @@ TEST(EndToEndTest, RefusesOptionsThatCannotWork) {
   SimStack stack(12);
   const auto create = [&](const InitiatorOptions& options) {
     return Initiator::Create(&stack.registry, stack.client_reactor, options,
-                             [](absl::Status) { ADD_FAILURE(); })
+                             [](const absl::Status&) { ADD_FAILURE(); })
         .status();
   };
   InitiatorOptions options = stack.Options();
