@@ -199,29 +199,35 @@ absl::Span<const iovec> SendQueue::Spans() {
   return {spans_.data(), n};
 }
 
-void SendQueue::PopFront(bool sent) {
+SendQueue::Due SendQueue::PopFront() {
   Item& item = At(0);
   bytes_ -= item.size();
   item.owned.reset();
-  const TaskSlot task = item.task;
-  const Notice notice = item.notice;
-  const uint32_t data_size = item.pdu_data_size;
+  const Due due = {item.task, item.notice, item.pdu_data_size};
   head_ = (head_ + 1) & (ring_.size() - 1);
   --count_;
   head_sent_ = 0;
-  if (notice != Notice::kNone) listener_->OnSent(task, notice, data_size, sent);
+  return due;
 }
 
 void SendQueue::BytesSent(size_t n) {
-  // A cancelled item has size zero and goes with the one before it.
+  // Notices wait until the queue agrees with the stream again: a listener may
+  // cancel what these very bytes were part of. An item that was cancelled has
+  // size zero and goes with the one before it.
   while (count_ > 0) {
     const size_t left = At(0).size() - head_sent_;
     if (n < left) break;
     n -= left;
-    PopFront(true);
+    const Due due = PopFront();
+    if (due.notice != Notice::kNone) due_.push_back(due);
   }
   assert(count_ > 0 || n == 0);
   head_sent_ += n;
+  for (size_t i = 0; i < due_.size(); ++i) {
+    const Due due = due_[i];
+    listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/true);
+  }
+  due_.clear();
 }
 
 bool SendQueue::HeaderSent(TaskSlot task) const {
@@ -241,18 +247,14 @@ void SendQueue::TakeOver(Item* item) {
 }
 
 void SendQueue::Cancel(TaskSlot task) {
-  struct Cancelled {
-    Notice notice;
-    uint32_t bytes;
-  };
-  std::vector<Cancelled> notices;
+  std::vector<Due> notices;
   bool started = false;
   for (size_t i = 0; i < count_; ++i) {
     Item& item = At(i);
     if (!item.continuation) started = i == 0 && head_sent_ > 0;
     if (item.task != task) continue;
     if (item.notice != Notice::kNone) {
-      notices.push_back({item.notice, item.pdu_data_size});
+      notices.push_back({task, item.notice, item.pdu_data_size});
       item.notice = Notice::kNone;
     }
     item.task = kNoTask;
@@ -267,13 +269,18 @@ void SendQueue::Cancel(TaskSlot task) {
     item.header_size = item.tail_size = 0;
     item.data_size = 0;
   }
-  while (count_ > 0 && At(0).size() == 0) PopFront(false);
-  for (const Cancelled& c : notices)
-    listener_->OnSent(task, c.notice, c.bytes, false);
+  while (count_ > 0 && At(0).size() == 0) PopFront();
+  for (const Due& due : notices) {
+    listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/false);
+  }
 }
 
 void SendQueue::Clear() {
-  while (count_ > 0) PopFront(false);
+  while (count_ > 0) {
+    const Due due = PopFront();
+    if (due.notice == Notice::kNone) continue;
+    listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/false);
+  }
 }
 
 }  // namespace skiff::protocol

@@ -96,12 +96,19 @@ class SendQueue {
     size_t size() const { return size_t{header_size} + data_size + tail_size; }
   };
 
+  // A notice that is to be given.
+  struct Due {
+    TaskSlot task;
+    Notice notice;
+    uint32_t bytes;
+  };
+
   Item& Push();
   const Item& At(size_t i) const {
     return ring_[(head_ + i) & (ring_.size() - 1)];
   }
   Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
-  void PopFront(bool sent);
+  Due PopFront();
   void FillHeaderDigest(Item* item);
   void FillTail(Item* item, uint32_t data_size, uint32_t digest);
   static void TakeOver(Item* item);
@@ -114,6 +121,7 @@ class SendQueue {
   size_t count_ = 0;
   size_t head_sent_ = 0;  // Bytes of the front item that have left.
   size_t bytes_ = 0;
+  std::vector<Due> due_;  // Empty but inside BytesSent.
   std::array<iovec, kMaxSpans> spans_;
 };
 

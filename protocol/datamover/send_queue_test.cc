@@ -212,6 +212,33 @@ TEST(SendQueueTest, CancelOfAPduInPiecesKeepsTheStreamWhole) {
   }
 }
 
+// Cancels another task when it is told of one.
+class Canceller : public SendQueue::Listener {
+ public:
+  void OnSent(TaskSlot task, SendQueue::Notice, uint32_t, bool sent) override {
+    ++notices;
+    if (task == 1 && sent) queue->Cancel(2);
+  }
+  SendQueue* queue = nullptr;
+  int notices = 0;
+};
+
+TEST(SendQueueTest, CancelFromANoticeKeepsTheStreamWhole) {
+  const std::string data = Bytes(100, 1);
+  const std::string expected =
+      Expected(data, 1, false, false) + Expected(data, 2, false, false);
+  Canceller canceller;
+  SendQueue queue(&canceller);
+  canceller.queue = &queue;
+  Append(&queue, data, 1);
+  Append(&queue, data, 2);
+  // The first PDU and half of the second leave together.
+  std::string wire = Take(&queue, expected.size() - 60);
+  wire += TakeAll(&queue, 1000);
+  EXPECT_EQ(wire, expected);
+  EXPECT_EQ(canceller.notices, 2);
+}
+
 TEST(SendQueueTest, ClearTellsOfEverything) {
   Recorder recorder;
   SendQueue queue(&recorder);

@@ -139,12 +139,13 @@ void State::Adopt(Shard* shard, const std::string& portal,
   std::unique_ptr<transport::ByteStream>* stream = nullptr;
   if (!endpoint.ok()) {
     problem = absl::StrCat("accept failed: ", endpoint.status().message());
+  } else if (shard->draining) {
+    problem = "shutting down";
   } else {
     stream = std::get_if<std::unique_ptr<transport::ByteStream>>(&*endpoint);
     const absl::Status prepared = Prepare(shard);
     if (stream == nullptr) problem = "no data model for this transport";
     if (!prepared.ok()) problem = std::string(prepared.message());
-    if (shard->draining) problem = "shutting down";
   }
   if (!problem.empty()) {
     Log(LogLevel::kWarning, absl::StrCat(portal, ": ", problem));

@@ -98,7 +98,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // Returns when to call again.
   absl::Time Tick(absl::Time now, absl::Time last_receive);
   // Asks the initiator to log out within `seconds` (Async Message,
-  // section 11.9). No commands are accepted any more once `refuse_commands`.
+  // section 11.9).
   void RequestLogout(uint16_t seconds);
   // Ends everything: no more PDUs, tasks are aborted, then
   // host->SessionEnded(). The connection is the caller's to close.
