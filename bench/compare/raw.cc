@@ -33,8 +33,8 @@ ABSL_FLAG(bool, batch, false,
 ABSL_FLAG(bool, spin, false, "both ends poll instead of sleeping");
 ABSL_FLAG(double, runtime, 2, "seconds to measure");
 ABSL_FLAG(std::string, span, "64m",
-          "memory that each end's payloads walk through, as a logical unit's "
-          "and a caller's buffers would");
+          "memory of the server that payloads walk through, as a logical unit; "
+          "the client's buffers are as many as requests");
 ABSL_FLAG(int, server_core, -1, "core of the server (the target's place)");
 ABSL_FLAG(int, client_core, -1, "core of the client (the initiator's place)");
 
@@ -47,16 +47,15 @@ constexpr double kWarmupSeconds = 0.2;
 // One end: receives messages of one fixed size, sends messages of another.
 class End {
  public:
-  End(int fd, size_t in_payload, size_t out_payload)
+  // `span`: the memory that payloads come from or go to.
+  End(int fd, size_t in_payload, size_t out_payload, size_t span)
       : fd_(fd),
         in_size_(kHeaderSize + in_payload),
         out_payload_(out_payload),
         batch_(absl::GetFlag(FLAGS_batch)),
         spin_(absl::GetFlag(FLAGS_spin)) {
-    const size_t span = ParseSize(absl::GetFlag(FLAGS_span));
-    const size_t depth = absl::GetFlag(FLAGS_depth);
-    in_.assign(in_payload == 0 ? in_size_ * depth : std::max(span, in_size_),
-               1);
+    const size_t at_once = in_size_ * absl::GetFlag(FLAGS_depth);
+    in_.assign(in_payload == 0 ? at_once : std::max(span, at_once), 1);
     out_.assign(std::max({span, out_payload, kHeaderSize}), 2);
   }
 
@@ -109,7 +108,7 @@ void Serve(int listener, size_t in_payload, size_t out_payload) {
   const int fd = accept(listener, nullptr, nullptr);
   if (fd < 0) Die("raw: cannot accept", true);
   SetNoDelay(fd);
-  End end(fd, in_payload, out_payload);
+  End end(fd, in_payload, out_payload, ParseSize(absl::GetFlag(FLAGS_span)));
   size_t completed;
   while (end.Receive(&completed) && end.Send(completed)) {
   }
@@ -117,7 +116,8 @@ void Serve(int listener, size_t in_payload, size_t out_payload) {
 
 void Load(int fd, size_t in_payload, size_t out_payload, double* seconds,
           uint64_t* messages, double* cpu) {
-  End end(fd, in_payload, out_payload);
+  End end(fd, in_payload, out_payload,
+          out_payload * absl::GetFlag(FLAGS_depth));
   const double warm = Now() + kWarmupSeconds;
   const double runtime = absl::GetFlag(FLAGS_runtime);
   double begin = 0;
