@@ -29,7 +29,8 @@ absl::Status ReadFirstBlock(const char* text) {
   options.target_name = url->target;
   absl::Status login = absl::UnknownError("the login has no answer yet");
   auto session = skiff::protocol::Initiator::Create(
-      &registry, reactor->get(), options, [&](absl::Status s) { login = s; });
+      &registry, reactor->get(), options,
+      [&](const absl::Status& s) { login = s; });
   if (!session.ok()) return session.status();
 
   skiff::scsi::DiskOptions disk_options;

@@ -31,7 +31,7 @@ struct Shard {
 class Server;
 // What posted functions hold: they may outlive the server.
 struct State : std::enable_shared_from_this<State> {
-  State(std::vector<transport::Reactor*> reactors,
+  State(const std::vector<transport::Reactor*>& reactors,
         const TargetServerOptions& server_options)
       : options(server_options) {
     for (transport::Reactor* reactor : reactors) {
@@ -190,10 +190,10 @@ void State::FinishDrain(Shard* shard) {
 class TargetServerImpl final : public TargetServer {
  public:
   TargetServerImpl(const transport::Registry* registry,
-                   std::vector<transport::Reactor*> reactors,
+                   const std::vector<transport::Reactor*>& reactors,
                    const TargetServerOptions& options)
       : registry_(registry),
-        state_(std::make_shared<State>(std::move(reactors), options)) {}
+        state_(std::make_shared<State>(reactors, options)) {}
 
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
                          absl::string_view alias) override {
@@ -293,7 +293,7 @@ void TargetServerImpl::ListSessions(
 
 absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     const transport::Registry* registry,
-    std::vector<transport::Reactor*> reactors,
+    const std::vector<transport::Reactor*>& reactors,
     const TargetServerOptions& options) {
   if (reactors.empty())
     return absl::InvalidArgumentError("a server needs a reactor");
@@ -306,8 +306,7 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         absl::StrCat("queue depth ", options.limits.queue_depth,
                      " is not in 1..", kMaxQueueDepth));
   }
-  return std::make_unique<TargetServerImpl>(registry, std::move(reactors),
-                                            options);
+  return std::make_unique<TargetServerImpl>(registry, reactors, options);
 }
 
 }  // namespace skiff::protocol

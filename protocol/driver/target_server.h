@@ -78,7 +78,7 @@ class TargetServer {
  public:
   static absl::StatusOr<std::unique_ptr<TargetServer>> Create(
       const transport::Registry* registry,
-      std::vector<transport::Reactor*> reactors,
+      const std::vector<transport::Reactor*>& reactors,
       const TargetServerOptions& options);
   virtual ~TargetServer() = default;  // Only after Shutdown called back.
 

@@ -147,9 +147,10 @@ class TargetServerTest : public ::testing::Test {
   }
   size_t Sessions() {
     size_t count = ~size_t{0};
-    stack_.server->ListSessions([&count](std::vector<SessionInfo> sessions) {
-      count = sessions.size();
-    });
+    stack_.server->ListSessions(
+        [&count](const std::vector<SessionInfo>& sessions) {
+          count = sessions.size();
+        });
     stack_.RunUntil([&count] { return count != ~size_t{0}; });
     return count;
   }

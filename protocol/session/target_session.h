@@ -119,12 +119,12 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   TaskSlot FindTask(uint32_t initiator_task_tag) override;
   void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override;
   uint32_t CurrentStatSn() override { return stat_sn_; }
-  void DataCompletionNotify(TaskSlot task, DataOperation operation,
+  void DataCompletionNotify(TaskSlot slot, DataOperation operation,
                             bool ok) override;
-  void TaskDone(TaskSlot task) override;
+  void TaskDone(TaskSlot slot) override;
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
                     const char* why, bool fatal) override;
-  void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
+  void TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
                      const char* why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
@@ -176,7 +176,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
             bool consume_stat_sn = true);
 
   // target_session_tasks.cc: SCSI commands and scsi::TargetPort.
-  void HandleScsiCommand(const ControlPdu& pdu);
+  void HandleScsiCommand(const ControlPdu& in);
   void FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs, Task* task);
   Task* AllocateTask();
   void FreeTask(Task* task);
@@ -184,27 +184,27 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void Answer(Task* task, uint32_t offset, absl::Span<const uint8_t> data);
   void Retire(Task* task);
   static void OverrideWithDataError(Task* task);
-  scsi::TransferResult ReceiveDataOut(scsi::Task* task, uint32_t offset,
+  scsi::TransferResult ReceiveDataOut(scsi::Task* scsi, uint32_t offset,
                                       uint8_t* to, uint32_t length) override;
-  void SendDataIn(scsi::Task* task, uint32_t offset, const uint8_t* from,
+  void SendDataIn(scsi::Task* scsi, uint32_t offset, const uint8_t* from,
                   uint32_t length) override;
-  void Complete(scsi::Task* task, uint32_t offset, const uint8_t* from,
+  void Complete(scsi::Task* scsi, uint32_t offset, const uint8_t* from,
                 uint32_t length) override;
-  void Aborted(scsi::Task* task, bool respond) override;
-  void CancelTransfers(scsi::Task* task) override;
+  void Aborted(scsi::Task* scsi, bool respond) override;
+  void CancelTransfers(scsi::Task* scsi) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
   void Defer(TaskSlot slot, DataOperation operation, bool ok);
   void Report(TaskSlot slot, DataOperation operation, bool ok);
 
   // target_session_control.cc: everything else.
-  void HandleNopOut(const ControlPdu& pdu);
-  void HandleTaskManagement(const ControlPdu& pdu);
+  void HandleNopOut(const ControlPdu& in);
+  void HandleTaskManagement(const ControlPdu& in);
   void AbortTask(const TaskManagementRequestPdu& pdu);
   void AnswerTaskManagement(uint32_t initiator_task_tag, uint8_t response);
-  void HandleText(const ControlPdu& pdu);
+  void HandleText(const ControlPdu& in);
   void AnswerText(const std::vector<TextPair>& pairs);
   void SendTextResponse(const TextRequestPdu& request);
-  void HandleLogout(const ControlPdu& pdu);
+  void HandleLogout(const ControlPdu& in);
   void SendReject(uint8_t reason, const uint8_t* bhs, absl::string_view why);
 
   TargetSessionHost* const host_;
