@@ -18,6 +18,7 @@ TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
   options.queue_depth = limits.queue_depth;
   options.nop_interval = limits.nop_interval;
   options.nop_timeout = limits.nop_timeout;
+  options.data_out_timeout = limits.data_out_timeout;
   options.tag_secret = absl::Uniform<uint64_t>(absl::BitGen());
   return options;
 }

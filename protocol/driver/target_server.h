@@ -37,6 +37,9 @@ struct TargetServerLimits {
   // the session dropped when no answer comes in time. Zero turns pings off.
   absl::Duration nop_interval = absl::Seconds(30);
   absl::Duration nop_timeout = absl::Seconds(15);
+  // A session whose initiator withholds the data of a WRITE for this long is
+  // dropped. Zero: never.
+  absl::Duration data_out_timeout = absl::Seconds(60);
   // A connection that accepts no byte for this long is dropped.
   absl::Duration send_timeout = absl::Seconds(60);
 };

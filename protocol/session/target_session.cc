@@ -226,8 +226,36 @@ bool TargetSession::OpenNexus(TargetLogin::Reply* reply) {
 // --- Time and end.
 
 absl::Time TargetSession::Tick(absl::Time now, absl::Time last_receive) {
-  if (phase_ != Phase::kFullFeature ||
-      options_.nop_interval <= absl::ZeroDuration()) {
+  if (phase_ != Phase::kFullFeature) return absl::InfiniteFuture();
+  const absl::Time data = CheckDataOut(now);
+  if (phase_ != Phase::kFullFeature) return absl::InfiniteFuture();
+  return std::min(data, CheckSilence(now, last_receive));
+}
+
+// A look at all tasks, a few times per timeout.
+absl::Time TargetSession::CheckDataOut(absl::Time now) {
+  const absl::Duration timeout = options_.data_out_timeout;
+  if (timeout <= absl::ZeroDuration()) return absl::InfiniteFuture();
+  for (const std::unique_ptr<Chunk>& chunk : chunks_) {
+    if (chunk == nullptr) break;
+    for (const Task& task : *chunk) {
+      if (task.state != Task::State::kActive || !task.getting ||
+          now - task.get_since < timeout) {
+        continue;
+      }
+      Close(absl::DeadlineExceededError(absl::StrCat(
+                "the data of task 0x", absl::Hex(task.initiator_task_tag),
+                " did not come within ", absl::FormatDuration(timeout))),
+            /*after_sending=*/false);
+      return absl::InfiniteFuture();
+    }
+  }
+  return now + timeout / 2;
+}
+
+absl::Time TargetSession::CheckSilence(absl::Time now,
+                                       absl::Time last_receive) {
+  if (options_.nop_interval <= absl::ZeroDuration()) {
     return absl::InfiniteFuture();
   }
   if (last_receive >= ping_sent_) ping_sent_ = absl::InfiniteFuture();

@@ -32,6 +32,9 @@ struct TargetSessionOptions {
   uint32_t max_text_bytes = 65536;    // Of one Text Request's key set.
   absl::Duration nop_interval = absl::Seconds(30);
   absl::Duration nop_timeout = absl::Seconds(15);
+  // Data that a WRITE was asked for must have come after this long: they hold
+  // buffers that other sessions wait for. Zero: never.
+  absl::Duration data_out_timeout = absl::Seconds(60);
   TargetLogin::Limits login;
   uint64_t tag_secret = 0;  // Anything that peers can't know.
 };
@@ -94,8 +97,9 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // Work that must not run inside other calls. Call soon after host->Wake().
   void RunDeferred();
   bool has_deferred() const { return !deferred_.empty(); }
-  // Pings a silent initiator. `last_receive` is when bytes last arrived.
-  // Returns when to call again.
+  // Pings a silent initiator (`last_receive` is when bytes last arrived), and
+  // ends a session whose writes wait for their data too long. Returns when to
+  // call again.
   absl::Time Tick(absl::Time now, absl::Time last_receive);
   // Asks the initiator to log out within `seconds` (Async Message,
   // section 11.9).
@@ -144,6 +148,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
     bool bidirectional = false;
     uint8_t asc = 0;
     uint8_t ascq = 0;
+    absl::Time get_since;  // While `getting`.
     TaskSlot slot = kNoTask;
     uint32_t initiator_task_tag = 0;
     Lun lun = 0;
@@ -161,6 +166,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // target_session.cc: login and life.
   void HandleLogin(const ControlPdu& pdu);
   bool OpenNexus(TargetLogin::Reply* reply);
+  absl::Time CheckSilence(absl::Time now, absl::Time last_receive);
+  absl::Time CheckDataOut(absl::Time now);
   void SendLoginReply(TargetLogin::Reply reply);
   void Close(const absl::Status& why, bool after_sending);
   Order CheckOrder(bool immediate, uint32_t cmd_sn);

@@ -174,6 +174,7 @@ scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
     task->getting = false;
     return scsi::TransferResult::kDone;
   }
+  task->get_since = host_->Now();
   host_->Wake();
   return scsi::TransferResult::kPending;
 }

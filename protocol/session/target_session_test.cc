@@ -199,6 +199,23 @@ TEST_F(TargetSessionTest, PingsASilentInitiatorAndDropsADeadOne) {
   EXPECT_THAT(harness_->close_reason(), HasSubstr("no sign of life for 45s"));
 }
 
+TEST_F(TargetSessionTest, EndsASessionThatWithholdsTheDataOfAWrite) {
+  Start();
+  const absl::Time start = absl::UnixEpoch();
+  Send(Transfer(/*write=*/true, 0, 8));
+  Answer<R2tPdu>(Opcode::kR2t);
+  TargetSession* session = harness_->session();
+  // Signs of life do not help.
+  for (int seconds = 10; seconds < 60; seconds += 10) {
+    const absl::Time now = start + absl::Seconds(seconds);
+    session->Tick(now, now);
+    EXPECT_FALSE(harness_->closed()) << seconds;
+  }
+  const absl::Time late = start + absl::Seconds(60);
+  session->Tick(late, late);
+  EXPECT_THAT(harness_->close_reason(), HasSubstr("did not come within 1m"));
+}
+
 TEST_F(TargetSessionTest, AbortsATaskThatWaitsForData) {
   Start();
   const ScsiCommandPdu write = Transfer(/*write=*/true, 0, 8);

@@ -75,6 +75,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
   checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
   checker->Duration(limits, Limits::kNopTimeoutFieldNumber, &to->nop_timeout);
   checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
+  checker->Duration(limits, Limits::kDataOutTimeoutFieldNumber,
+                    &to->data_out_timeout);
   scsi::WorkerOptions* worker = &out->worker;
   checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);
