@@ -4,9 +4,35 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SKIFF_COUNT_BY_HOOK 1
+#include <sanitizer/allocator_interface.h>
+#endif
+#endif
+
 namespace {
 
 std::atomic<uint64_t> allocations{0};
+
+}  // namespace
+
+#ifdef SKIFF_COUNT_BY_HOOK
+
+// ThreadSanitizer's runtime defines the operators itself, and tells of them.
+namespace {
+
+const int installed = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void*, std::size_t) {
+      allocations.fetch_add(1, std::memory_order_relaxed);
+    },
+    [](const volatile void*) {});
+
+}  // namespace
+
+#else
+
+namespace {
 
 void* Count(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -32,6 +58,8 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+
+#endif  // SKIFF_COUNT_BY_HOOK
 
 namespace skiff::protocol {
 
