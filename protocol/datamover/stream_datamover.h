@@ -17,7 +17,7 @@ namespace skiff::protocol {
 // connection's first answers leave, and the better it stays in the cache.
 class ReceiveScratch {
  public:
-  explicit ReceiveScratch(size_t size = 64 * 1024)
+  explicit ReceiveScratch(size_t size = 96 * 1024)
       : size_(size), data_(std::make_unique<uint8_t[]>(size)) {}
   uint8_t* data() const { return data_.get(); }
   size_t size() const { return size_; }
