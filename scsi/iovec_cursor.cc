@@ -25,74 +25,55 @@ uint8_t* IovecCursor::Segment(uint64_t* length) {
   return static_cast<uint8_t*>(iov_->iov_base) + offset_;
 }
 
-uint64_t IovecCursor::Skip(uint64_t length) {
-  uint64_t done = 0;
-  uint64_t available = 0;
-  while (done < length && Segment(&available) != nullptr) {
-    const uint64_t step = std::min(available, length - done);
-    Advance(step);
-    done += step;
-  }
-  return done;
-}
-
-uint64_t IovecCursor::CopyTo(uint8_t* to, uint64_t length) {
-  uint64_t done = 0;
-  uint64_t available = 0;
-  while (done < length) {
-    const uint8_t* segment = Segment(&available);
-    if (segment == nullptr) break;
-    const uint64_t step = std::min(available, length - done);
-    std::memcpy(to + done, segment, step);
-    Advance(step);
-    done += step;
-  }
-  return done;
-}
-
-uint64_t IovecCursor::CopyFrom(const uint8_t* from, uint64_t length) {
+template <typename Visit>
+uint64_t IovecCursor::Walk(uint64_t length, Visit visit) {
   uint64_t done = 0;
   uint64_t available = 0;
   while (done < length) {
     uint8_t* segment = Segment(&available);
     if (segment == nullptr) break;
     const uint64_t step = std::min(available, length - done);
-    std::memcpy(segment, from + done, step);
-    Advance(step);
-    done += step;
+    const uint64_t covered = visit(segment, done, step);
+    Advance(covered);
+    done += covered;
+    if (covered < step) break;
   }
   return done;
 }
 
+uint64_t IovecCursor::Skip(uint64_t length) {
+  return Walk(length, [](uint8_t*, uint64_t, uint64_t step) { return step; });
+}
+
+uint64_t IovecCursor::CopyTo(uint8_t* to, uint64_t length) {
+  return Walk(length, [to](uint8_t* segment, uint64_t done, uint64_t step) {
+    std::memcpy(to + done, segment, step);
+    return step;
+  });
+}
+
+uint64_t IovecCursor::CopyFrom(const uint8_t* from, uint64_t length) {
+  return Walk(length, [from](uint8_t* segment, uint64_t done, uint64_t step) {
+    std::memcpy(segment, from + done, step);
+    return step;
+  });
+}
+
 uint64_t IovecCursor::Match(const uint8_t* data, uint64_t length) {
-  uint64_t done = 0;
-  uint64_t available = 0;
-  while (done < length) {
-    const uint8_t* segment = Segment(&available);
-    if (segment == nullptr) break;
-    const uint64_t step = std::min(available, length - done);
-    const uint64_t equal = CommonPrefix(segment, data + done, step);
-    Advance(equal);
-    done += equal;
-    if (equal < step) break;
-  }
-  return done;
+  return Walk(length, [data](uint8_t* segment, uint64_t done, uint64_t step) {
+    return CommonPrefix(segment, data + done, step);
+  });
 }
 
 int IovecCursor::Describe(uint64_t length, iovec* out, int max_count,
                           uint64_t* covered) const {
   IovecCursor at = *this;
   int count = 0;
-  uint64_t available = 0;
-  *covered = 0;
-  while (count < max_count && *covered < length) {
-    uint8_t* segment = at.Segment(&available);
-    if (segment == nullptr) break;
-    const uint64_t step = std::min(available, length - *covered);
+  *covered = at.Walk(length, [&](uint8_t* segment, uint64_t, uint64_t step) {
+    if (count == max_count) return uint64_t{0};
     out[count++] = {segment, step};
-    *covered += step;
-    at.Advance(step);
-  }
+    return step;
+  });
   return count;
 }
 

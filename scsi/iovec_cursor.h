@@ -30,6 +30,11 @@ class IovecCursor {
  private:
   // The contiguous bytes at the cursor; null at the end.
   uint8_t* Segment(uint64_t* length);
+  // Calls visit(segment, done, step) for each contiguous piece of up to
+  // `length` bytes, `done` of which came before, and moves by what it returns;
+  // stops when that is less than `step`. Returns how far it got.
+  template <typename Visit>
+  uint64_t Walk(uint64_t length, Visit visit);
   void Advance(uint64_t length) { offset_ += length; }
 
   const iovec* iov_;

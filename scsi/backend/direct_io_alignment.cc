@@ -18,4 +18,16 @@ absl::optional<DirectIoAlignment> QueryDirectIoAlignment(int fd) {
   return DirectIoAlignment{facts.stx_dio_mem_align, facts.stx_dio_offset_align};
 }
 
+bool FitsDirectIo(const iovec* iov, int iov_count, uint32_t memory_alignment,
+                  uint32_t length_alignment) {
+  uintptr_t addresses = 0;
+  size_t lengths = 0;
+  for (int i = 0; i < iov_count; ++i) {
+    addresses |= reinterpret_cast<uintptr_t>(iov[i].iov_base);
+    lengths |= iov[i].iov_len;
+  }
+  return (addresses & (memory_alignment - 1)) == 0 &&
+         (lengths & (length_alignment - 1)) == 0;
+}
+
 }  // namespace skiff::scsi

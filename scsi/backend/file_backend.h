@@ -46,7 +46,9 @@ struct FileBackendOptions {
 //   kUnmap completes with kNotSupported.
 // - Once a flush failed, data that was acknowledged may be lost although the
 //   kernel reports that only once. Every later flush and FUA write fails, too,
-//   until the file is opened anew.
+//   until the file is opened anew. A FUA write that lacks space is tried again
+//   without FUA to tell a full medium, which fails that write alone, from an
+//   earlier write that was lost for lack of space.
 absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(
     const FileBackendOptions& options);
 

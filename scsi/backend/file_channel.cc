@@ -9,6 +9,7 @@
 #include <climits>
 #include <utility>
 
+#include "scsi/backend/direct_io_alignment.h"
 #include "scsi/iovec_cursor.h"
 
 namespace skiff::scsi {
@@ -58,13 +59,13 @@ IoStatus StatusOfErrno(int error, bool write) {
   }
 }
 
-// What the failure of a write with RWF_DSYNC may mean: the write itself or its
-// fdatasync, and there is no telling which. The latter fails with whatever the
-// device said when earlier writes were written back (EIO, ENODATA, ETIMEDOUT,
-// ...). The exceptions are what writes themselves fail with from time to time.
-bool MayBeLostData(int error) {
-  return error != ENOSPC && error != EDQUOT && error != EINVAL &&
-         error != EOPNOTSUPP;
+// A write with RWF_DSYNC fails for itself or for its fdatasync, and the latter
+// with whatever the device said when earlier writes were written back: EIO,
+// ENODATA, ETIMEDOUT, also ENOSPC of a thin device or a server. These are what
+// writes themselves fail with from time to time, and are worth finding out.
+bool IsDoubtful(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EINVAL ||
+         error == EOPNOTSUPP;
 }
 
 // Completes only when the data are stable.
@@ -152,22 +153,21 @@ bool FileChannel::FinishEarly(IoRequest* request) {
   return request->length == 0;
 }
 
-// The kernel checks the address and the length of every element.
+// The kernel checks the address and the length of every element. Blocks of ours
+// are multiples of what it asks of lengths: the medium would not have opened
+// else.
 bool FileChannel::NeedsBounce(const IoRequest& request) const {
   if (!medium_->direct()) return false;
   if (request.op == Op::kCompareAndWrite) return true;
-  const uintptr_t mask = medium_->info().buffer_alignment - 1;
-  uintptr_t bits = 0;
-  for (int i = 0; i < request.iov_count; ++i) {
-    bits |= reinterpret_cast<uintptr_t>(request.iov[i].iov_base) |
-            request.iov[i].iov_len;
-  }
-  return (bits & mask) != 0;
+  const BackendInfo& info = medium_->info();
+  return !FitsDirectIo(request.iov, request.iov_count, info.buffer_alignment,
+                       info.block_size);
 }
 
 void FileChannel::Begin(IoRequest* request, Operation* operation) {
   operation->request = request;
   operation->retries = 0;
+  operation->doubtful = 0;
   operation->bounced = false;
   switch (request->op) {
     case Op::kRead:
@@ -200,7 +200,7 @@ void FileChannel::Enter(Operation* operation, Step step) {
 void FileChannel::Continue(Operation* operation) {
   const IoRequest& request = *operation->request;
   operation->offset = request.offset + operation->done;
-  operation->dsync = request.fua;
+  operation->dsync = request.fua && operation->doubtful == 0;
   switch (operation->step) {
     case Step::kTransfer:
       operation->kind = request.op == Op::kRead ? FileCall::Kind::kRead
@@ -318,6 +318,7 @@ void FileChannel::OnTransferred(Operation* operation, uint64_t bytes) {
   if (medium_->direct()) bytes -= bytes % medium_->info().block_size;
   // The file ends early: somebody truncated it.
   if (bytes == 0) return Fail(operation, EIO);
+  if (operation->doubtful != 0) return FailDoubtful(operation);
   operation->retries = 0;
   const bool from_bounce = operation->kind == FileCall::Kind::kRead &&
                            operation->step == Step::kTransfer &&
@@ -350,6 +351,13 @@ bool FileChannel::Retry(Operation* operation, int error) {
     Continue(operation);
     return true;
   }
+  if (operation->kind == FileCall::Kind::kWrite && operation->dsync &&
+      IsDoubtful(error)) {
+    // Without RWF_DSYNC only the write itself can fail.
+    operation->doubtful = error;
+    Continue(operation);
+    return true;
+  }
   if (operation->request->op != Op::kWriteZeroes || !IsUnsupported(error)) {
     return false;
   }
@@ -365,6 +373,12 @@ bool FileChannel::Retry(Operation* operation, int error) {
   return false;
 }
 
+// The write itself works, so that it was the fdatasync that failed.
+void FileChannel::FailDoubtful(Operation* operation) {
+  medium_->NoteDataLost();
+  Fail(operation, operation->doubtful);
+}
+
 void FileChannel::Fail(Operation* operation, int error) {
   const IoRequest& request = *operation->request;
   const bool reading = operation->kind == FileCall::Kind::kRead;
@@ -373,8 +387,8 @@ void FileChannel::Fail(Operation* operation, int error) {
   if (operation->step == Step::kSync) {
     at = request.offset;
     medium_->NoteDataLost();
-  } else if (operation->kind == FileCall::Kind::kWrite && operation->dsync &&
-             MayBeLostData(error)) {
+  } else if (operation->kind == FileCall::Kind::kWrite && request.fua &&
+             error != operation->doubtful) {
     medium_->NoteDataLost();
   }
   if (operation->step == Step::kPunch && IsUnsupported(error)) {

@@ -60,6 +60,7 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
     Step step = Step::kTransfer;
     bool bounced = false;
     int retries = 0;       // In a row without progress.
+    int doubtful = 0;      // The error that the write is tried again for.
     uint64_t done = 0;     // Bytes of the step that are finished.
     AlignedMemory bounce;  // Allocated when first needed, then kept.
     std::array<iovec, kMaxIov> iov_storage;
@@ -77,6 +78,7 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   void OnAllocated(Operation* operation);
   void OnTransferred(Operation* operation, uint64_t bytes);
   bool Retry(Operation* operation, int error);
+  void FailDoubtful(Operation* operation);
   void Fail(Operation* operation, int error);
   void Finish(Operation* operation, IoStatus status, uint64_t error_offset);
   bool NeedsBounce(const IoRequest& request) const;

@@ -277,11 +277,48 @@ TEST_F(FileChannelTest, LackOfSpaceDoesNotFailLaterFlushes) {
   channel_->Submit(&write);
   EXPECT_TRUE(engine_->front().dsync);
   engine_->End(-ENOSPC);
+  EXPECT_EQ(write.completions, 0);
+  EXPECT_FALSE(engine_->front().dsync) << "now only the write itself can fail";
+  engine_->End(-ENOSPC);
   EXPECT_EQ(write.status, IoStatus::kNoSpace);
   TestRequest flush(Op::kFlush, 0, 0);
   EXPECT_FALSE(channel_->Submit(&flush));
   engine_->EndAll();
   EXPECT_EQ(flush.status, IoStatus::kOk);
+  // The next one is stable again.
+  EXPECT_FALSE(channel_->Submit(&write));
+  EXPECT_TRUE(engine_->front().dsync);
+  engine_->EndAll();
+  EXPECT_EQ(write.status, IoStatus::kOk);
+}
+
+// The device ran full when an earlier write was written back, and the kernel
+// says so once, to the first who syncs.
+TEST_F(FileChannelTest, LackOfSpaceOfEarlierWritesFailsLaterFlushes) {
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  write.fua = true;
+  channel_->Submit(&write);
+  engine_->End(-ENOSPC);
+  engine_->EndAll();  // The write itself finds room.
+  EXPECT_EQ(write.completions, 1);
+  EXPECT_EQ(write.status, IoStatus::kNoSpace);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_THAT(log_.back(), HasSubstr("No space left on device"));
+  TestRequest flush(Op::kFlush, 0, 0);
+  EXPECT_TRUE(channel_->Submit(&flush)) << "the kernel would say OK now";
+  EXPECT_EQ(flush.status, IoStatus::kWriteError);
+}
+
+TEST_F(FileChannelTest, TwoErrorsOfOneFuaWriteFailLaterFlushes) {
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  write.fua = true;
+  channel_->Submit(&write);
+  engine_->End(-ENOSPC);
+  engine_->End(-EIO);
+  EXPECT_EQ(write.status, IoStatus::kWriteError);
+  TestRequest flush(Op::kFlush, 0, 0);
+  EXPECT_TRUE(channel_->Submit(&flush));
+  EXPECT_EQ(flush.status, IoStatus::kWriteError);
 }
 
 TEST_F(FileChannelTest, RequestsBeyondTheDepthWaitInOrder) {

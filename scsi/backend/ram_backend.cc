@@ -20,8 +20,16 @@ namespace {
 // Zeroing less than this is cheaper by memset than by giving pages back and
 // faulting them in again.
 constexpr uint64_t kMinDiscard = 1u << 20;
+constexpr uint64_t kHugePage = 2u << 20;
 // Bounds the time of one ProvisioningAt(): 64 GiB of 4 KiB granules.
 constexpr uint64_t kMaxRun = 1u << 24;
+
+uint64_t MachineMemory() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES);
+  const int64_t page_size = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_size > 0 ? static_cast<uint64_t>(pages) * page_size
+                                    : 0;
+}
 
 bool IsZero(const uint8_t* data, uint64_t length) {
   return length == 0 ||
@@ -34,7 +42,7 @@ class RamBackend : public Backend {
   RamBackend(const RamBackend&) = delete;
   RamBackend& operator=(const RamBackend&) = delete;
   ~RamBackend() override {
-    if (memory_ != nullptr) munmap(memory_, mapped_bytes_);
+    if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
   }
 
   absl::Status Init();
@@ -65,6 +73,10 @@ class RamBackend : public Backend {
 
   BackendInfo info_;
   const uint64_t granule_;  // A page: what can be given back.
+  const bool huge_pages_;
+  // The mapping, and the medium in it, which begins where a huge page could.
+  void* reserved_ = nullptr;
+  uint64_t reserved_bytes_ = 0;
   uint64_t mapped_bytes_ = 0;
   uint8_t* memory_ = nullptr;
   ProvisioningMap map_;
@@ -83,8 +95,11 @@ class RamChannel : public BackendChannel {
 };
 
 RamBackend::RamBackend(const RamBackendOptions& options)
-    : granule_(std::max<uint64_t>(4096, sysconf(_SC_PAGESIZE))) {
-  info_.description = absl::StrCat("memory, ", options.size_bytes, " bytes");
+    : granule_(std::max<uint64_t>(4096, sysconf(_SC_PAGESIZE))),
+      huge_pages_(options.huge_pages.value_or(options.size_bytes <=
+                                              MachineMemory() / 4)) {
+  info_.description = absl::StrCat("memory, ", options.size_bytes, " bytes",
+                                   huge_pages_ ? ", huge pages" : "");
   info_.size_bytes = options.size_bytes;
   info_.block_size = options.block_size;
   info_.physical_block_size = 4096;
@@ -95,7 +110,8 @@ RamBackend::RamBackend(const RamBackendOptions& options)
 
 absl::Status RamBackend::Init() {
   mapped_bytes_ = GranuleRoundUp(info_.size_bytes);
-  void* memory = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+  reserved_bytes_ = mapped_bytes_ + kHugePage;
+  void* memory = mmap(nullptr, reserved_bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -105,9 +121,14 @@ absl::Status RamBackend::Init() {
         "(ulimit -v, RLIMIT_AS), or allow overcommitment "
         "(vm.overcommit_memory other than 2)."));
   }
-  memory_ = static_cast<uint8_t*>(memory);
-  // A core dump of a sparse terabyte helps nobody. Advice only.
+  reserved_ = memory;
+  const auto start = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
+  memory_ = static_cast<uint8_t*>(memory) + (aligned - start);
+  // Advice only: a core dump of a sparse terabyte helps nobody.
   madvise(memory_, mapped_bytes_, MADV_DONTDUMP);
+  madvise(memory_, mapped_bytes_,
+          huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return map_.Init(mapped_bytes_ / granule_);
 }
 

@@ -17,6 +17,7 @@ namespace skiff::scsi {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Op = IoRequest::Op;
 
 constexpr uint64_t kMiB = 1u << 20;
@@ -100,7 +101,7 @@ TEST(RamBackendTest, DescribesItself) {
   EXPECT_EQ(backend->info().block_size, 4096u);
   EXPECT_TRUE(backend->info().thin);
   EXPECT_FALSE(backend->info().volatile_write_cache);
-  EXPECT_EQ(backend->info().description, "memory, 1048576 bytes");
+  EXPECT_EQ(backend->info().description, "memory, 1048576 bytes, huge pages");
 }
 
 TEST(RamBackendTest, TerabyteIsSparse) {
@@ -119,6 +120,28 @@ TEST(RamBackendTest, TerabyteIsSparse) {
   EXPECT_GT(extent.length, 0u);
   EXPECT_TRUE(medium->ProvisioningAt(kTiB - 512).mapped);
   EXPECT_EQ(medium->ProvisioningAt(kTiB - 512).length, 512u);
+}
+
+TEST(RamBackendTest, TakesHugePagesOnlyWhereMemoryIsPlenty) {
+  auto description = [](const RamBackendOptions& options) {
+    return Make(options)->info().description;
+  };
+  EXPECT_THAT(description({.size_bytes = kMiB}), HasSubstr("huge pages"));
+  EXPECT_THAT(description({.size_bytes = kMiB, .huge_pages = false}),
+              Not(HasSubstr("huge pages")));
+  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t half = memory / 2 / kMiB * kMiB;
+  EXPECT_THAT(description({.size_bytes = half}), Not(HasSubstr("huge pages")));
+  EXPECT_THAT(description({.size_bytes = half, .huge_pages = true}),
+              HasSubstr("huge pages"));
+}
+
+TEST(RamBackendTest, SmallPagesAreTakenOneByOne) {
+  Medium medium({.size_bytes = 4 * kMiB, .huge_pages = false});
+  EXPECT_EQ(medium.Write(kMiB, std::string(512, 'x')), IoStatus::kOk);
+  EXPECT_TRUE(medium.Resident(kMiB));
+  EXPECT_FALSE(medium.Resident(kMiB + 65536));
 }
 
 TEST(RamBackendTest, DirectMemoryIsTheMedium) {

@@ -76,6 +76,23 @@ bool DataOutLength(LuNexus& lu, Task* task, uint64_t wanted, uint32_t* length);
 // Completes a task whose I/O failed.
 void FailIo(LuNexus& lu, Task* task);
 
+// A task's buffer as two halves. Whole blocks of either size, and aligned for
+// direct I/O.
+inline uint32_t HalfSize(const Task& task) {
+  constexpr uint32_t kLargestBlock = 4096;
+  return task.buffer->size / 2 / kLargestBlock * kLargestBlock;
+}
+inline uint8_t* HalfOf(const Task& task, uint32_t which) {
+  return task.buffer->data + (which != 0 ? HalfSize(task) : 0);
+}
+
+// How much of a transfer of `total` bytes goes through the buffer at once: all
+// of it, or, when it is too long for that, a half, so that one half can be
+// filled while the other is emptied.
+inline uint32_t StepSize(const Task& task, uint64_t total) {
+  return total <= task.buffer->size ? task.buffer->size : HalfSize(task);
+}
+
 // Sets the task's IoRequest for one piece of contiguous memory.
 inline void SetIo(Task* task, IoRequest::Op op, uint64_t offset, uint8_t* data,
                   uint64_t length) {

@@ -306,10 +306,15 @@ void LuNexus::OnIoDone(IoRequest* request) {
 
 void LuNexus::OnTransferDone(Task* task, bool ok) {
   --task->transfers;
-  if (ok || task->terminate) return Resume(task);
-  --task->in_flight;
-  CheckCondition(task, SenseKey::kAbortedCommand,
-                 AdditionalSense::kDataPhaseError);
+  if (!ok) task->resume = &FailTransfer;
+  Resume(task);
+}
+
+// Once nothing outside refers to the task: there may be I/O under way.
+void LuNexus::FailTransfer(Task* task) {
+  if (task->in_flight > 0) return;
+  task->lu_nexus->CheckCondition(task, SenseKey::kAbortedCommand,
+                                 AdditionalSense::kDataPhaseError);
 }
 
 void LuNexus::Resume(Task* task) {

@@ -92,7 +92,9 @@ class LuNexus {
 
   // Each returns true when the caller goes on at once; else `resume` runs later
   // (with the buffer, the data, or the result in Task::io), unless the task
-  // was aborted.
+  // was aborted. One transfer and one I/O may be under way together; then the
+  // same `resume` runs after each, and Task::in_flight tells when both are
+  // done.
   bool AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*));
   bool ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to, uint32_t length,
                       void (*resume)(Task*));
@@ -110,6 +112,7 @@ class LuNexus {
 
  private:
   static void OnIoDone(IoRequest* request);
+  static void FailTransfer(Task* task);
 
   void Execute(Task* task);
   void AdmitSlowly(Task* task, TaskSet::Admission admission);

@@ -122,22 +122,22 @@ void FakePort::CancelTransfers(Task* task) {
   }
 }
 
+void FakePort::FinishTransfer() {
+  const Transfer t = transfers_.front();
+  transfers_.pop_front();
+  TestCommand& command = CommandOf(t.task);
+  if (t.to != nullptr) {
+    if (t.ok) std::memcpy(t.to, command.data_out.data() + t.offset, t.length);
+    nexus_->OnDataOut(t.task, t.ok);
+  } else {
+    if (t.ok) std::memcpy(command.data_in.data() + t.offset, t.from, t.length);
+    nexus_->OnDataInSent(t.task, t.ok);
+  }
+}
+
 int FakePort::FinishTransfers() {
   int finished = 0;
-  while (!transfers_.empty()) {
-    const Transfer t = transfers_.front();
-    transfers_.pop_front();
-    ++finished;
-    TestCommand& command = CommandOf(t.task);
-    if (t.to != nullptr) {
-      if (t.ok) std::memcpy(t.to, command.data_out.data() + t.offset, t.length);
-      nexus_->OnDataOut(t.task, t.ok);
-    } else {
-      if (t.ok)
-        std::memcpy(command.data_in.data() + t.offset, t.from, t.length);
-      nexus_->OnDataInSent(t.task, t.ok);
-    }
-  }
+  for (; !transfers_.empty(); ++finished) FinishTransfer();
   return finished;
 }
 

@@ -65,8 +65,10 @@ class FakePort : public TargetPort {
   void CancelTransfers(Task* task) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
 
-  // Performs the transfers that wait. Returns how many.
+  // Performs the transfers that wait, and those that follow. Returns how many.
   int FinishTransfers();
+  // Performs the one that waits longest.
+  void FinishTransfer();
   size_t waiting_transfers() const { return transfers_.size(); }
   void ReleaseCompleted();
 

@@ -23,15 +23,8 @@ ByteCheck ByteCheckOf(const Task& task) {
   return static_cast<ByteCheck>(task.cdb[1] >> 1 & 3);
 }
 
-// Whole blocks of either size, and aligned for direct I/O.
-uint32_t HalfSize(const Task& task) {
-  constexpr uint32_t kLargestBlock = 4096;
-  return task.buffer->size / 2 / kLargestBlock * kLargestBlock;
-}
-uint8_t* DataHalf(const Task& task) { return task.buffer->data; }
-uint8_t* MediumHalf(const Task& task) {
-  return task.buffer->data + HalfSize(task);
-}
+uint8_t* DataHalf(const Task& task) { return HalfOf(task, 0); }
+uint8_t* MediumHalf(const Task& task) { return HalfOf(task, 1); }
 
 // The bytes of the medium that the command covers.
 uint64_t TotalBytes(const Task& task) {

@@ -13,8 +13,7 @@ bool IsFua(const Task& task) {
   return task.cdb[0] != 0x0a && (task.cdb[1] & kFua) != 0;
 }
 
-// Task::chunk is what the step under way writes; Task::progress what was
-// written.
+// Task::chunk is what is being written; Task::progress what was written.
 
 // --- Into the medium's memory.
 
@@ -50,42 +49,81 @@ void ReceiveDirectly(Task* task) {
   }
 }
 
-// --- Through a buffer.
+// --- Through a buffer. The piece under way, Task::chunk bytes, is in the half
+// Task::step. A command that is longer than the buffer uses both halves in
+// turn, and receives the next piece while the last one is written. While it
+// only waits for the initiator it does not count as a write in flight: one that
+// went silent would hold up everybody's COMPARE AND WRITE, and with it all
+// writes.
 
-void ReceiveStep(Task* task);
+void AfterStep(Task* task);
 
-void AfterWrite(Task* task) {
+uint64_t BytesToWrite(const Task& task) {
+  return std::min<uint64_t>(task.data_out_wanted, task.data_out_length);
+}
+
+// The length of the piece that follows the first `done` bytes.
+uint32_t PieceAt(const Task& task, uint64_t done) {
+  const uint64_t total = BytesToWrite(task);
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(total - done, StepSize(task, total)));
+}
+
+// Goes on to the next piece, which has arrived; false: the task is complete.
+bool NextStep(Task* task) {
   LuNexus& lu = *task->lu_nexus;
-  lu.LeaveGuard(task);
-  if (task->io.status != IoStatus::kOk) return FailIo(lu, task);
+  if (task->io.status != IoStatus::kOk) {
+    FailIo(lu, task);
+    return false;
+  }
   task->progress += task->chunk;
-  ReceiveStep(task);
+  task->chunk = PieceAt(*task, task->progress);
+  task->step ^= 1;
+  if (task->chunk > 0) return true;
+  lu.Good(task);
+  return false;
 }
 
-void WriteStep(Task* task) {
+// Writes the piece, and receives the next one if there is one.
+void WriteSteps(Task* task) {
   LuNexus& lu = *task->lu_nexus;
-  SetIo(task, IoRequest::Op::kWrite,
-        (task->lba << lu.lu().block_shift()) + task->progress,
-        task->buffer->data, task->chunk);
-  task->io.fua = IsFua(*task);
-  if (lu.SubmitIo(task, &AfterWrite)) AfterWrite(task);
+  do {
+    const uint64_t next = task->progress + task->chunk;
+    const uint32_t next_length = PieceAt(*task, next);
+    const bool received =
+        next_length == 0 || lu.ReceiveDataOut(task, static_cast<uint32_t>(next),
+                                              HalfOf(*task, task->step ^ 1u),
+                                              next_length, &AfterStep);
+    SetIo(task, IoRequest::Op::kWrite,
+          (task->lba << lu.lu().block_shift()) + task->progress,
+          HalfOf(*task, task->step), task->chunk);
+    task->io.fua = IsFua(*task);
+    if (!lu.SubmitIo(task, &AfterStep)) return;
+    if (!received) return lu.LeaveGuard(task);
+  } while (NextStep(task));
 }
 
-void AfterData(Task* task) {
-  if (task->lu_nexus->EnterGuard(task, &WriteStep)) WriteStep(task);
-}
-
-// With a buffer: receives the next piece of the data into it.
-void ReceiveStep(Task* task) {
+// After a write, or a transfer, of which one may still be under way.
+void AfterStep(Task* task) {
   LuNexus& lu = *task->lu_nexus;
-  const uint64_t total =
-      std::min<uint64_t>(task->data_out_wanted, task->data_out_length);
-  if (task->progress == total) return lu.Good(task);
-  task->chunk = static_cast<uint32_t>(
-      std::min<uint64_t>(total - task->progress, task->buffer->size));
-  if (lu.ReceiveDataOut(task, static_cast<uint32_t>(task->progress),
-                        task->buffer->data, task->chunk, &AfterData)) {
-    AfterData(task);
+  if (task->in_flight > 0) {
+    if (task->transfers > 0) lu.LeaveGuard(task);
+    return;
+  }
+  if (!NextStep(task)) return;
+  if (task->guarded || lu.EnterGuard(task, &WriteSteps)) WriteSteps(task);
+}
+
+void AfterFirstPiece(Task* task) {
+  if (task->lu_nexus->EnterGuard(task, &WriteSteps)) WriteSteps(task);
+}
+
+// With a buffer.
+void ReceiveFirstPiece(Task* task) {
+  task->chunk = PieceAt(*task, 0);
+  if (task->lu_nexus->ReceiveDataOut(task, 0, HalfOf(*task, 0), task->chunk,
+                                     &AfterFirstPiece)) {
+    AfterFirstPiece(task);
   }
 }
 
@@ -106,7 +144,9 @@ void Write(LuNexus& lu, Task* task) {
   if (lu.lu().memory() != nullptr) {
     if (lu.EnterGuard(task, &ReceiveDirectly)) ReceiveDirectly(task);
   } else {
-    if (lu.AcquireBuffer(task, length, &ReceiveStep)) ReceiveStep(task);
+    if (lu.AcquireBuffer(task, length, &ReceiveFirstPiece)) {
+      ReceiveFirstPiece(task);
+    }
   }
 }
 
