@@ -2,12 +2,15 @@
 #define SKIFF_TRANSPORT_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -24,11 +27,36 @@ namespace skiff::transport {
 using Endpoint =
     std::variant<std::unique_ptr<ByteStream>, std::unique_ptr<RdmaEndpoint>>;
 
+// What an RDMA endpoint is built from. Null: it makes one of its own.
+struct EndpointResources {
+  CompletionQueue* completion_queue = nullptr;
+  SharedReceiveQueue* shared_receive_queue = nullptr;
+};
+
 struct ConnectOptions {
   absl::Duration timeout = absl::Seconds(10);
   std::vector<uint8_t> private_data;  // RDMA only.
   uint32_t read_depth = 16;  // Outstanding READs wished for, both ways.
-  CompletionQueue* completion_queue = nullptr;  // RDMA; null: one of its own.
+
+  // RDMA: what the endpoint must have room for. Connecting fails, naming the
+  // limit, where the device has less.
+  uint32_t send_queue = 256;     // Sends, reads, writes, binds outstanding.
+  uint32_t receive_queue = 256;  // Unless the receive queue is shared.
+  uint32_t max_sges = 4;         // Reads: at most Capabilities::max_read_sges.
+  uint32_t inline_bytes = 128;   // Wished for; the endpoint says what it got.
+
+  // RDMA, all on the endpoint's reactor. `resources` is asked once the device
+  // is known. `prepare` gets the endpoint before the peer can send to it: the
+  // place to post receives (iWARP breaks a connection whose message finds
+  // none) and to register memory whose keys go into private data. An error of
+  // either ends the attempt with that error. `on_disconnect` runs once when the
+  // connection has ended, whoever ended it, never from inside a call of the
+  // endpoint; completions may still wait. It does not run once the endpoint is
+  // destroyed.
+  std::function<absl::StatusOr<EndpointResources>(MemoryDomain&)> resources;
+  std::function<absl::Status(RdmaEndpoint&)> prepare;
+  std::function<void(RdmaEndpoint&)> on_disconnect;
+
   // Byte streams: probe a silent peer after `keepalive_idle`, give up after
   // `keepalive_probes` probes `keepalive_interval` apart, and drop a connection
   // whose sent data stays unacknowledged for `user_timeout`. Zero turns each
@@ -43,6 +71,9 @@ struct AcceptOptions : ConnectOptions {};
 
 struct ListenOptions {
   int backlog = 1024;
+  // Runs on the listener's reactor when listening has ended by itself: the
+  // device went away, the descriptors ran out. Nothing comes any more.
+  std::function<void(absl::Status)> on_failure;
 };
 
 // A peer that wants to connect. Answer with Accept or Reject; destroying it
@@ -76,7 +107,8 @@ class Listener {
   virtual Address address() const = 0;
 };
 
-// A connect in progress. Destroying it cancels; `done` then never runs.
+// A connect in progress. Destroying it cancels; `done` then never runs. `done`
+// may destroy the attempt that it is called by.
 class ConnectAttempt {
  public:
   virtual ~ConnectAttempt() = default;
@@ -89,6 +121,19 @@ struct DeviceReport {
   bool usable = false;
   std::string problem;  // When unusable: why, and what to do about it.
   Capabilities capabilities;
+
+  // The same as `detail`, for programs, as far as it is known.
+  std::string kind;                    // "InfiniBand", "RoCE", "iWARP", "tcp".
+  std::string link;                    // "up", or what is wrong with it.
+  uint32_t mtu = 0;                    // Bytes; 0: unknown.
+  std::vector<std::string> addresses;  // IP addresses or GIDs.
+
+  // The options of an address that make the backend use this device and its
+  // like; empty when the address alone chooses.
+  std::map<std::string, std::string> address_options;
+  // One-sided operations that software makes out of plain sockets: they work
+  // everywhere, and gain nothing over TCP.
+  bool emulated = false;
 };
 
 using AcceptCallback =
@@ -105,6 +150,13 @@ class Backend {
   virtual Capabilities capabilities() const = 0;
   // Looks at the machine now.
   virtual std::vector<DeviceReport> Devices() const = 0;
+  // Whether an address of this scheme makes sense as it is written, its options
+  // above all: what Listen and Connect would refuse without looking at the
+  // machine or the network.
+  virtual absl::Status CheckAddress(const Address& address) const {
+    (void)address;
+    return absl::OkStatus();
+  }
 
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,

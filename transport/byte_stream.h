@@ -51,6 +51,12 @@ class ByteStream {
   virtual IoResult Writev(absl::Span<const iovec> from) = 0;
   static constexpr size_t kMaxIov = 1024;
 
+  // A hint for streams of many small messages: OnReadable may wait until this
+  // many bytes (at least 1) can be read, so that one wake-up brings several.
+  // The end of the stream and errors are told at once. Lowering it tells of
+  // what has come already. A stream that cannot do it ignores it.
+  virtual void SetReadThreshold(size_t /*bytes*/) {}
+
   // Ends our direction after what was written (FIN); reading goes on.
   virtual void ShutdownWrite() = 0;
   // Drops the connection hard (RST where the transport has one).

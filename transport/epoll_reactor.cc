@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,15 +28,22 @@ namespace {
 // token.
 constexpr uint64_t kWakeToken = ~uint64_t{0};
 
-int MillisUntil(absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = deadline - EpollReactor::MonotonicNow();
-  if (left <= absl::ZeroDuration()) return 0;
-  // Rounded up: waking early would mean a second, useless turn.
-  const int64_t millis =
-      absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
+absl::Duration TimeUntil(absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return absl::InfiniteDuration();
+  return std::max(deadline - EpollReactor::MonotonicNow(),
+                  absl::ZeroDuration());
+}
+
+// Waits with the resolution of the clock. The C library's function is not used:
+// ThreadSanitizer does not know it.
+int WaitForEvents(int epoll_fd, std::vector<epoll_event>* events,
+                  absl::Duration timeout) {
+  const timespec limit = absl::ToTimespec(timeout);
   return static_cast<int>(
-      std::min<int64_t>(millis, std::numeric_limits<int>::max()));
+      syscall(SYS_epoll_pwait2, epoll_fd, events->data(),
+              static_cast<int>(events->size()),
+              timeout == absl::InfiniteDuration() ? nullptr : &limit, nullptr,
+              size_t{0}));
 }
 
 class EpollReactorImpl final : public EpollReactor {
@@ -57,7 +64,7 @@ class EpollReactorImpl final : public EpollReactor {
 
   void Run() override {
     while (!stop_.load(std::memory_order_relaxed)) {
-      Turn(MillisUntil(NextDeadline()));
+      Turn(TimeUntil(NextDeadline()));
     }
     stop_.store(false);
     ExpectWakeups();
@@ -72,7 +79,7 @@ class EpollReactorImpl final : public EpollReactor {
 
   int Poll() override {
     posts_.EndSleep();
-    const int handled = Turn(0);
+    const int handled = Turn(absl::ZeroDuration());
     ExpectWakeups();
     return handled;
   }
@@ -140,7 +147,7 @@ class EpollReactorImpl final : public EpollReactor {
     if (!posts_.BeginSleep()) Wake();
   }
 
-  int Turn(int timeout_ms);
+  int Turn(absl::Duration timeout);
   int Dispatch(int count);
 
   const int epoll_fd_;
@@ -205,11 +212,10 @@ void EpollReactorImpl::UnwatchFd(int fd) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
-int EpollReactorImpl::Turn(int timeout_ms) {
-  const bool sleep = timeout_ms != 0 && posts_.BeginSleep();
-  int count =
-      epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()),
-                 sleep ? timeout_ms : 0);
+int EpollReactorImpl::Turn(absl::Duration timeout) {
+  const bool sleep = timeout > absl::ZeroDuration() && posts_.BeginSleep();
+  int count = WaitForEvents(epoll_fd_, &events_,
+                            sleep ? timeout : absl::ZeroDuration());
   if (sleep) posts_.EndSleep();
   if (count < 0) count = 0;  // A signal.
 
@@ -268,6 +274,14 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
         errno,
         "cannot create an epoll descriptor; raise the limit on open "
         "files (ulimit -n) if it was reached");
+  }
+  std::vector<epoll_event> none(1);
+  if (WaitForEvents(epoll_fd, &none, absl::ZeroDuration()) < 0) {
+    const int error = errno;
+    close(epoll_fd);
+    return absl::ErrnoToStatus(
+        error,
+        "cannot wait with epoll_pwait2, which Linux 5.11 and later have");
   }
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event event = {};

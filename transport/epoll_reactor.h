@@ -10,7 +10,7 @@
 namespace skiff::transport {
 
 struct EpollReactorOptions {
-  // Spin for this long after the last event before sleeping in epoll_wait().
+  // Spin for this long after the last event before sleeping in epoll_pwait2().
   // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep
   // (polling).
   absl::Duration spin = absl::ZeroDuration();

@@ -4,10 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "transport/capabilities.h"
 
 namespace skiff::transport {
+
+class CompletionQueue;
+class Reactor;
+class SharedReceiveQueue;
 
 // What a peer names memory by. 64 bits wide because some fabrics need it; a
 // user that needs 32 bits (iSER's STag) checks Capabilities::remote_key_bits at
@@ -44,13 +50,53 @@ class MemoryRegion {
   virtual uint64_t remote_base() const = 0;
 };
 
-// The scope in which registrations and endpoints may meet (a verbs protection
-// domain). Control path: may block; thread-safe.
+// A key without memory until RdmaEndpoint::PostBind gives it a part of a
+// region; the peer's SEND with invalidate, or PostInvalidate, takes it away
+// again. This is how user space on verbs devices gets keys that a peer can
+// invalidate. Only where Capabilities::memory_windows. The window must outlive
+// the operations posted on it; destroying it ends a binding.
+class MemoryWindow {
+ public:
+  virtual ~MemoryWindow() = default;
+  // The key of the newest accepted PostBind; it works once that bind completed.
+  virtual RemoteKey remote_key() const = 0;
+};
+
+// One device as one process uses it: the scope in which registrations, queues
+// and endpoints may meet (a verbs protection domain). Shared by every endpoint
+// of that device and lives until the last object made from it is gone. Control
+// path: calls may block; thread-safe.
 class MemoryDomain {
  public:
   virtual ~MemoryDomain() = default;
+
+  // What the device can do; an endpoint may have negotiated less.
+  virtual const Capabilities& capabilities() const = 0;
+  // For people: "rxe0 port 1", "libfabric tcp on lo".
+  virtual std::string name() const = 0;
+
+  // Errors name the device, the size and the limit that was hit
+  // (RLIMIT_MEMLOCK, the device's regions, keys that are too wide). An empty
+  // range, or one at the null address, is an InvalidArgument.
   virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
       void* data, size_t size, Access access) = 0;
+
+  // An unbound window. Unimplemented where there are none.
+  virtual absl::StatusOr<std::unique_ptr<MemoryWindow>> AllocateWindow();
+
+  // A queue for any number of this domain's endpoints on `reactor`. Each
+  // endpoint takes its send_queue + receive_queue entries out of `entries`
+  // (those of a shared receive queue are taken once); creating an endpoint
+  // that does not fit fails with ResourceExhausted, so that a queue can never
+  // overflow. Endpoints keep the queue alive.
+  virtual absl::StatusOr<std::shared_ptr<CompletionQueue>>
+  CreateCompletionQueue(Reactor* reactor, uint32_t entries);
+
+  // Receives that any endpoint of the same completion queue may take.
+  // Unimplemented where Capabilities::shared_receive_queue is false.
+  virtual absl::StatusOr<std::shared_ptr<SharedReceiveQueue>>
+  CreateSharedReceiveQueue(Reactor* reactor, uint32_t entries,
+                           uint32_t max_sges);
 };
 
 }  // namespace skiff::transport

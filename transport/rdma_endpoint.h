@@ -22,7 +22,14 @@ struct OperationId {
   }
 };
 
-enum class OperationKind : uint8_t { kSend, kReceive, kRead, kWrite };
+enum class OperationKind : uint8_t {
+  kSend,
+  kReceive,
+  kRead,
+  kWrite,
+  kBind,
+  kInvalidate,
+};
 
 enum class CompletionStatus : uint8_t {
   kOk,
@@ -83,6 +90,17 @@ class CompletionQueue {
   virtual int fd() const = 0;
 };
 
+// Receives that many endpoints share; a message takes the oldest. Their
+// completions arrive in the endpoints' completion queue with the endpoint that
+// received; what is left when the queue is destroyed completes as kFlushed with
+// a null `endpoint`. Not thread-safe.
+class SharedReceiveQueue {
+ public:
+  virtual ~SharedReceiveQueue() = default;
+  virtual PostResult PostReceive(OperationId id, absl::Span<const Sge> to) = 0;
+  virtual void Flush() = 0;
+};
+
 // A connected, reliable message endpoint with one-sided operations, in the
 // terms of InfiniBand verbs. Belongs to one reactor; not thread-safe.
 //
@@ -98,7 +116,11 @@ class RdmaEndpoint {
   virtual MemoryDomain* domain() = 0;
   virtual CompletionQueue* completion_queue() = 0;
 
+  // kClosed on an endpoint with a shared receive queue: post there.
   virtual PostResult PostReceive(OperationId id, absl::Span<const Sge> to) = 0;
+  // Messages of at most capabilities().max_inline_bytes may lie in memory that
+  // is not registered (a null Sge::region); it is free again when the post
+  // returns.
   virtual PostResult PostSend(OperationId id, absl::Span<const Sge> from) = 0;
   // As PostSend; the peer's key is invalidated when the message is delivered.
   // Only where capabilities().send_with_invalidate.
@@ -109,13 +131,23 @@ class RdmaEndpoint {
                               RemoteBuffer from) = 0;
   virtual PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
                                RemoteBuffer to) = 0;
+  // Lets the peer use `length` bytes of `region` from `offset` on under a new
+  // key, window->remote_key(), until it is invalidated. Operations posted later
+  // on this endpoint come after it. `region` must be registered for at least
+  // `access` and outlive the binding. kClosed where there are no windows.
+  virtual PostResult PostBind(OperationId id, MemoryWindow* window,
+                              const MemoryRegion* region, size_t offset,
+                              size_t length, Access access);
+  // Takes `key`, one that a bind on this endpoint gave, out of use.
+  virtual PostResult PostInvalidate(OperationId id, RemoteKey key);
   // Hands posts to the device. Backends that batch may hold posts back until
   // then.
   virtual void Flush() = 0;
 
-  // Ends the connection; outstanding operations complete as kFlushed. The
-  // endpoint may be destroyed once every completion was polled; destroying it
-  // earlier delivers the rest with a null `endpoint`.
+  // Ends the connection; outstanding operations complete as kFlushed, those of
+  // a shared receive queue stay in it. The endpoint may be destroyed once every
+  // completion was polled; destroying it earlier delivers the rest with a null
+  // `endpoint`.
   virtual void Disconnect() = 0;
   virtual bool connected() const = 0;
   // Why the connection ended; OK while it lives.
@@ -127,7 +159,19 @@ class RdmaEndpoint {
 
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
+  // For people: what carries the connection, "rxe0 port 1, MTU 1024, RoCE v2
+  // GID ::ffff:10.0.0.1 (index 1)". Empty where there is nothing to say.
+  virtual std::string path() const { return {}; }
 };
+
+inline PostResult RdmaEndpoint::PostBind(OperationId, MemoryWindow*,
+                                         const MemoryRegion*, size_t, size_t,
+                                         Access) {
+  return PostResult::kClosed;
+}
+inline PostResult RdmaEndpoint::PostInvalidate(OperationId, RemoteKey) {
+  return PostResult::kClosed;
+}
 
 }  // namespace skiff::transport
 

@@ -82,7 +82,7 @@ void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
   item.data = data.data();
   item.data_size = item.pdu_data_size = static_cast<uint32_t>(data.size());
   if (data_digest_ && !data.empty()) {
-    item.owned = std::make_unique<uint8_t[]>(data.size());
+    item.owned = blocks_->Take(data.size());
     std::memcpy(item.owned.get(), data.data(), data.size());
     item.data = item.owned.get();
     FillTail(&item, item.data_size,
@@ -105,7 +105,7 @@ void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
   EncodeLengths(item.header, ahs.size(), data_size);
   const size_t digest_size = header_digest_ ? kDigestSize : 0;
   const size_t prefix = ahs.empty() ? 0 : ahs.size() + digest_size;
-  item.owned = std::make_unique<uint8_t[]>(prefix + data_size);
+  item.owned = blocks_->Take(prefix + data_size);
   if (ahs.empty()) {
     FillHeaderDigest(&item);
   } else {
@@ -151,7 +151,7 @@ void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
     uint8_t bhs[kBhsSize];
     std::memcpy(bhs, At(count_ - 1).header, kBhsSize);
     --count_;
-    auto block = std::make_unique<uint8_t[]>(length);
+    const BlockPool::Block block = blocks_->Take(length);
     Gather(iov, iov_count, offset, length, block.get());
     return AppendCopy(bhs, ahs, {block.get(), length}, task, notice);
   }
@@ -241,7 +241,7 @@ bool SendQueue::HeaderSent(TaskSlot task) const {
 
 void SendQueue::TakeOver(Item* item) {
   if (item->owned != nullptr || item->data_size == 0) return;
-  item->owned = std::make_unique<uint8_t[]>(item->data_size);
+  item->owned = blocks_->Take(item->data_size);
   std::memcpy(item->owned.get(), item->data, item->data_size);
   item->data = item->owned.get();
 }

@@ -6,11 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/datamover/block_pool.h"
 #include "protocol/datamover/datamover.h"
 #include "protocol/negotiation/parameters.h"
 
@@ -31,7 +31,9 @@ class SendQueue {
                         bool sent) = 0;
   };
 
-  explicit SendQueue(Listener* listener) : listener_(listener) {}
+  // Copies are made in blocks of `blocks`.
+  SendQueue(Listener* listener, BlockPool* blocks)
+      : listener_(listener), blocks_(blocks) {}
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
@@ -91,7 +93,7 @@ class SendQueue {
     uint32_t data_size;
     uint32_t pdu_data_size;  // Of the whole PDU, for the notice.
     const uint8_t* data;
-    std::unique_ptr<uint8_t[]> owned;
+    BlockPool::Block owned;
 
     size_t size() const { return size_t{header_size} + data_size + tail_size; }
   };
@@ -111,9 +113,10 @@ class SendQueue {
   Due PopFront();
   void FillHeaderDigest(Item* item);
   void FillTail(Item* item, uint32_t data_size, uint32_t digest);
-  static void TakeOver(Item* item);
+  void TakeOver(Item* item);
 
   Listener* const listener_;
+  BlockPool* const blocks_;
   bool header_digest_ = false;
   bool data_digest_ = false;
   std::vector<Item> ring_;  // A power of two.

@@ -1,13 +1,11 @@
 #include "protocol/datamover/send_queue.h"
 
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "protocol/codec/digest.h"
+#include "protocol/codec/wire_test_util.h"
 
 namespace skiff::protocol {
 namespace {
@@ -26,25 +24,9 @@ class Recorder : public SendQueue::Listener {
   std::vector<std::string> notices;
 };
 
-std::string Bytes(size_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::string bytes(n, '\0');
-  for (char& c : bytes) c = static_cast<char>(random());
-  return bytes;
-}
-
-absl::Span<const uint8_t> View(const std::string& s) {
-  return {reinterpret_cast<const uint8_t*>(s.data()), s.size()};
-}
-
 // Takes up to `n` bytes off the queue, as a socket would.
 std::string Take(SendQueue* queue, size_t n) {
-  std::string out;
-  for (const iovec& iov : queue->Spans()) {
-    const size_t take = std::min(n - out.size(), iov.iov_len);
-    out.append(static_cast<const char*>(iov.iov_base), take);
-    if (out.size() == n) break;
-  }
+  std::string out = CopyOut(queue->Spans(), n);
   queue->BytesSent(out.size());
   return out;
 }
@@ -60,42 +42,29 @@ void Append(SendQueue* queue, const std::string& data, TaskSlot task,
   ScsiDataInPdu pdu;
   pdu.initiator_task_tag = task;
   Encode(pdu, queue->Begin());
-  queue->Commit(View(data), task, notice);
+  queue->Commit(AsBytes(data), task, notice);
 }
 
 // What the wire must carry for Append(): built without the queue.
 std::string Expected(const std::string& data, TaskSlot task, bool header_digest,
                      bool data_digest) {
-  uint8_t bhs[kBhsSize];
   ScsiDataInPdu pdu;
   pdu.initiator_task_tag = task;
-  Encode(pdu, bhs);
-  EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
-  std::string out(reinterpret_cast<char*>(bhs), kBhsSize);
-  const auto add_digest = [&out](const std::string& covered) {
-    uint8_t digest[4];
-    StoreDigest(
-        FinishDigest(ExtendDigest(kDigestInit, covered.data(), covered.size())),
-        digest);
-    out.append(reinterpret_cast<char*>(digest), 4);
-  };
-  if (header_digest) add_digest(out);
-  const std::string padded = data + std::string(PaddingFor(data.size()), '\0');
-  out += padded;
-  if (data_digest && !data.empty()) add_digest(padded);
-  return out;
+  return ToWire(pdu, data, {header_digest, data_digest});
 }
 
 TEST(SendQueueTest, CarriesPdusUnchangedInPiecesOfAnySize) {
   for (const bool digests : {false, true}) {
     for (const size_t step : {1, 7, 48, 53, 1000, 100000}) {
       Recorder recorder;
-      SendQueue queue(&recorder);
+      BlockPool blocks(1 << 20);
+      SendQueue queue(&recorder, &blocks);
       const Digest digest = digests ? Digest::kCrc32c : Digest::kNone;
       queue.SetDigests(digest, digest);
       std::string expected;
       std::vector<std::string> data;
-      for (uint32_t i = 0; i < 40; ++i) data.push_back(Bytes(i * 13 % 200, i));
+      for (uint32_t i = 0; i < 40; ++i)
+        data.push_back(RandomBytes(i * 13 % 200, i));
       for (uint32_t i = 0; i < data.size(); ++i) {
         Append(&queue, data[i], i);
         expected += Expected(data[i], i, digests, digests);
@@ -109,7 +78,7 @@ TEST(SendQueueTest, CarriesPdusUnchangedInPiecesOfAnySize) {
 }
 
 TEST(SendQueueTest, GathersPiecesWithAndWithoutDigestsAndAhs) {
-  const std::string all = Bytes(1000, 1);
+  const std::string all = RandomBytes(1000, 1);
   // Pieces of uneven size, an empty one among them.
   std::vector<iovec> pieces;
   size_t at = 0;
@@ -123,15 +92,17 @@ TEST(SendQueueTest, GathersPiecesWithAndWithoutDigestsAndAhs) {
         for (const size_t length : {0, 1, 2, 400, 1000}) {
           if (offset + length > all.size()) continue;
           Recorder recorder;
-          SendQueue queue(&recorder);
+          BlockPool blocks(1 << 20);
+          SendQueue queue(&recorder, &blocks);
           const Digest digest = digests ? Digest::kCrc32c : Digest::kNone;
           queue.SetDigests(digest, digest);
           const std::string ahs(ahs_size, 'a');
           ScsiDataOutPdu pdu;
           Encode(pdu, queue.Begin());
-          queue.CommitPieces(
-              View(ahs), pieces.data(), static_cast<int>(pieces.size()), offset,
-              static_cast<uint32_t>(length), 3, SendQueue::Notice::kTask);
+          queue.CommitPieces(AsBytes(ahs), pieces.data(),
+                             static_cast<int>(pieces.size()), offset,
+                             static_cast<uint32_t>(length), 3,
+                             SendQueue::Notice::kTask);
           const std::string wire = TakeAll(&queue, 64);
           const size_t header = kBhsSize + ahs_size + (digests ? 4 : 0);
           ASSERT_GE(wire.size(), header);
@@ -153,8 +124,9 @@ TEST(SendQueueTest, GathersPiecesWithAndWithoutDigestsAndAhs) {
 
 TEST(SendQueueTest, TellsOfAPduWhenItsLastByteHasLeft) {
   Recorder recorder;
-  SendQueue queue(&recorder);
-  const std::string data = Bytes(10, 1);
+  BlockPool blocks(1 << 20);
+  SendQueue queue(&recorder, &blocks);
+  const std::string data = RandomBytes(10, 1);
   Append(&queue, data, 1, SendQueue::Notice::kPut);
   const size_t size = queue.bytes();
   Take(&queue, size - 1);
@@ -165,10 +137,11 @@ TEST(SendQueueTest, TellsOfAPduWhenItsLastByteHasLeft) {
 
 TEST(SendQueueTest, CancelDropsWhatHasNotBegunAndFinishesTheRestFromACopy) {
   Recorder recorder;
-  SendQueue queue(&recorder);
-  std::string first = Bytes(1000, 1);
-  std::string second = Bytes(500, 2);
-  const std::string other = Bytes(300, 3);
+  BlockPool blocks(1 << 20);
+  SendQueue queue(&recorder, &blocks);
+  std::string first = RandomBytes(1000, 1);
+  std::string second = RandomBytes(500, 2);
+  const std::string other = RandomBytes(300, 3);
   const std::string expected =
       Expected(first, 1, false, false) + Expected(other, 2, false, false);
   Append(&queue, first, 1, SendQueue::Notice::kPut);
@@ -186,11 +159,12 @@ TEST(SendQueueTest, CancelDropsWhatHasNotBegunAndFinishesTheRestFromACopy) {
 }
 
 TEST(SendQueueTest, CancelOfAPduInPiecesKeepsTheStreamWhole) {
-  const std::string a = Bytes(100, 1);
-  const std::string b = Bytes(100, 2);
+  const std::string a = RandomBytes(100, 1);
+  const std::string b = RandomBytes(100, 2);
   for (size_t sent = 0; sent <= 248; sent += 31) {
     Recorder recorder;
-    SendQueue queue(&recorder);
+    BlockPool blocks(1 << 20);
+    SendQueue queue(&recorder, &blocks);
     std::string x = a;
     std::string y = b;
     const iovec pieces[] = {{x.data(), x.size()}, {y.data(), y.size()}};
@@ -224,11 +198,12 @@ class Canceller : public SendQueue::Listener {
 };
 
 TEST(SendQueueTest, CancelFromANoticeKeepsTheStreamWhole) {
-  const std::string data = Bytes(100, 1);
+  const std::string data = RandomBytes(100, 1);
   const std::string expected =
       Expected(data, 1, false, false) + Expected(data, 2, false, false);
   Canceller canceller;
-  SendQueue queue(&canceller);
+  BlockPool blocks(1 << 20);
+  SendQueue queue(&canceller, &blocks);
   canceller.queue = &queue;
   Append(&queue, data, 1);
   Append(&queue, data, 2);
@@ -241,8 +216,9 @@ TEST(SendQueueTest, CancelFromANoticeKeepsTheStreamWhole) {
 
 TEST(SendQueueTest, ClearTellsOfEverything) {
   Recorder recorder;
-  SendQueue queue(&recorder);
-  const std::string data = Bytes(10, 1);
+  BlockPool blocks(1 << 20);
+  SendQueue queue(&recorder, &blocks);
+  const std::string data = RandomBytes(10, 1);
   Append(&queue, data, 1);
   Append(&queue, data, 2, SendQueue::Notice::kNone);
   Append(&queue, data, 3);

@@ -8,23 +8,39 @@
 #include <memory>
 
 #include "absl/types/span.h"
+#include "protocol/datamover/block_pool.h"
 #include "protocol/datamover/datamover.h"
 
 namespace skiff::protocol {
 
-// Memory that all connections of a reactor share while they parse what was just
-// received; nothing stays in it between calls. The smaller, the sooner a busy
-// connection's first answers leave, and the better it stays in the cache.
-class ReceiveScratch {
+// Memory that all connections of a reactor share. Outlives them.
+class StreamBuffers {
  public:
-  explicit ReceiveScratch(size_t size = 96 * 1024)
-      : size_(size), data_(std::make_unique<uint8_t[]>(size)) {}
-  uint8_t* data() const { return data_.get(); }
-  size_t size() const { return size_; }
+  static constexpr size_t kDefaultScratchBytes = 96 * 1024;
+  static constexpr size_t kDefaultSpareBytes = 16u << 20;
+
+  // `max_spare_bytes`: what is kept of the blocks below while they are not
+  // used.
+  explicit StreamBuffers(size_t scratch_bytes = kDefaultScratchBytes,
+                         size_t max_spare_bytes = kDefaultSpareBytes)
+      : scratch_size_(scratch_bytes),
+        scratch_(std::make_unique<uint8_t[]>(scratch_bytes)),
+        blocks_(max_spare_bytes) {}
+
+  // Where what was just received is parsed; nothing stays in it between calls.
+  // The smaller, the sooner a busy connection's first answers leave, and the
+  // better it stays in the cache.
+  uint8_t* scratch() const { return scratch_.get(); }
+  size_t scratch_size() const { return scratch_size_; }
+
+  // For data that have to be copied: what is sent under a data digest, and what
+  // arrives before its place is known or its digest is verified.
+  BlockPool* blocks() { return &blocks_; }
 
  private:
-  size_t size_;
-  std::unique_ptr<uint8_t[]> data_;
+  const size_t scratch_size_;
+  const std::unique_ptr<uint8_t[]> scratch_;
+  BlockPool blocks_;
 };
 
 struct StreamDatamoverOptions {
@@ -66,9 +82,9 @@ class StreamDatamover : public Datamover {
 };
 
 std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options);
+    StreamBuffers* buffers, const StreamDatamoverOptions& options);
 std::unique_ptr<StreamDatamover> MakeInitiatorStreamDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options);
+    StreamBuffers* buffers, const StreamDatamoverOptions& options);
 
 }  // namespace skiff::protocol
 

@@ -38,8 +38,10 @@ void TellMissing(uint32_t missing, bool* overflow, bool* underflow,
 }  // namespace
 
 StreamInitiatorDatamover::StreamInitiatorDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options)
-    : options_(options), receiver_(scratch, this), send_queue_(this) {}
+    StreamBuffers* buffers, const StreamDatamoverOptions& options)
+    : options_(options),
+      receiver_(buffers, this),
+      send_queue_(this, buffers->blocks()) {}
 
 void StreamInitiatorDatamover::Cursor::Seek(const iovec* list, int entries,
                                             size_t offset) {
@@ -502,8 +504,8 @@ void StreamInitiatorDatamover::CancelTransfers(TaskSlot) {
 }
 
 std::unique_ptr<StreamDatamover> MakeInitiatorStreamDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options) {
-  return std::make_unique<StreamInitiatorDatamover>(scratch, options);
+    StreamBuffers* buffers, const StreamDatamoverOptions& options) {
+  return std::make_unique<StreamInitiatorDatamover>(buffers, options);
 }
 
 }  // namespace skiff::protocol

@@ -30,7 +30,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   // What may be offered as MaxOutstandingR2T.
   static constexpr uint32_t kMaxOutstandingR2t = 16;
 
-  StreamInitiatorDatamover(ReceiveScratch* scratch,
+  StreamInitiatorDatamover(StreamBuffers* buffers,
                            const StreamDatamoverOptions& options);
 
   // Datamover:

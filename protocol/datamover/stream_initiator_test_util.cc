@@ -1,68 +1,22 @@
 #include "protocol/datamover/stream_initiator_test_util.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "gtest/gtest.h"
-#include "protocol/codec/digest.h"
 
 namespace skiff::protocol {
 namespace {
 
-uint32_t Crc(const std::string& bytes) {
-  return FinishDigest(ExtendDigest(kDigestInit, bytes.data(), bytes.size()));
-}
-
-std::string DigestBytes(const std::string& covered) {
-  uint8_t out[kDigestSize];
-  StoreDigest(Crc(covered), out);
-  return std::string(reinterpret_cast<char*>(out), sizeof(out));
-}
-
-// Cuts PDUs off the front of `bytes`.
-std::vector<WirePdu> Parse(std::string bytes, const Parameters& parameters) {
-  std::vector<WirePdu> pdus;
-  const auto take = [&](size_t n) {
-    EXPECT_GE(bytes.size(), n) << "a PDU ends too early";
-    std::string head = bytes.substr(0, n);
-    bytes.erase(0, n);
-    return head;
-  };
-  while (!bytes.empty()) {
-    WirePdu pdu;
-    const std::string header = take(kBhsSize);
-    if (header.size() < kBhsSize) break;
-    std::memcpy(pdu.bhs.data(), header.data(), kBhsSize);
-    const BhsFrame frame = DecodeFrame(pdu.bhs.data());
-    pdu.ahs = take(frame.ahs_bytes);
-    if (parameters.header_digest == Digest::kCrc32c) {
-      EXPECT_EQ(take(kDigestSize), DigestBytes(header + pdu.ahs));
-    }
-    pdu.data = take(frame.data_segment_length);
-    const std::string padding = take(PaddingFor(frame.data_segment_length));
-    if (parameters.data_digest == Digest::kCrc32c && !pdu.data.empty()) {
-      EXPECT_EQ(take(kDigestSize), DigestBytes(pdu.data + padding));
-    }
-    pdus.push_back(std::move(pdu));
-  }
-  return pdus;
+WireDigests DigestsOf(const Parameters& parameters) {
+  return {parameters.header_digest == Digest::kCrc32c,
+          parameters.data_digest == Digest::kCrc32c};
 }
 
 }  // namespace
 
 std::string Frame(const Bhs& bhs, const std::string& data,
                   const Parameters& parameters) {
-  Bhs header = bhs;
-  const auto length = static_cast<uint32_t>(data.size());
-  EncodeLengths(header.data(), 0, length);
-  std::string bytes(reinterpret_cast<const char*>(header.data()), kBhsSize);
-  if (parameters.header_digest == Digest::kCrc32c) bytes += DigestBytes(bytes);
-  const std::string padded = data + std::string(PaddingFor(length), '\0');
-  bytes += padded;
-  if (parameters.data_digest == Digest::kCrc32c && length > 0) {
-    bytes += DigestBytes(padded);
-  }
-  return bytes;
+  return WireOf(bhs, "", data, DigestsOf(parameters));
 }
 
 PieceBuffer::PieceBuffer(const std::string& content, int pieces) {
@@ -93,7 +47,7 @@ std::string Pattern(size_t size, uint32_t seed) {
 
 InitiatorHarness::InitiatorHarness(const Parameters& p,
                                    const StreamDatamoverOptions& options)
-    : parameters(p), scratch(64 * 1024), datamover(&scratch, options) {
+    : parameters(p), buffers(64 * 1024), datamover(&buffers, options) {
   datamover.AllocateConnectionResources(this, 8);
   datamover.EnableDatamover(p);
 }
@@ -103,23 +57,20 @@ std::string InitiatorHarness::TakeBytes(size_t bytes, size_t chunk) {
   while (out.size() < bytes) {
     const absl::Span<const iovec> spans = datamover.SendSpans();
     if (spans.empty()) break;
-    size_t n = 0;
-    for (const iovec& span : spans) {
-      const size_t take =
-          std::min({span.iov_len, chunk - n, bytes - out.size()});
-      out.append(static_cast<const char*>(span.iov_base), take);
-      n += take;
-      if (n == chunk || out.size() == bytes) break;
-    }
-    datamover.BytesSent(n);
+    const std::string piece =
+        CopyOut(spans, std::min(chunk, bytes - out.size()));
+    datamover.BytesSent(piece.size());
+    out += piece;
   }
   return out;
 }
 
 std::vector<WirePdu> InitiatorHarness::Take(size_t chunk) {
-  std::vector<WirePdu> pdus = Parse(TakeBytes(~size_t{0}, chunk), parameters);
+  const auto pdus =
+      ParseWire(TakeBytes(~size_t{0}, chunk), DigestsOf(parameters));
   EXPECT_FALSE(datamover.has_output());
-  return pdus;
+  EXPECT_TRUE(pdus.ok()) << pdus.status();
+  return pdus.ok() ? *pdus : std::vector<WirePdu>();
 }
 
 void InitiatorHarness::Feed(const std::string& bytes, size_t chunk) {
@@ -127,15 +78,8 @@ void InitiatorHarness::Feed(const std::string& bytes, size_t chunk) {
   while (at < bytes.size()) {
     const absl::Span<const iovec> spans = datamover.ReceiveSpans();
     if (spans.empty()) return;
-    size_t n = 0;
-    for (const iovec& span : spans) {
-      const size_t take =
-          std::min({span.iov_len, chunk - n, bytes.size() - at});
-      std::memcpy(span.iov_base, bytes.data() + at, take);
-      at += take;
-      n += take;
-      if (n == chunk) break;
-    }
+    const size_t n = CopyIn(bytes.substr(at, chunk), spans);
+    at += n;
     datamover.BytesReceived(n);
   }
 }

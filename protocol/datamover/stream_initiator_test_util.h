@@ -10,17 +10,10 @@
 #include <vector>
 
 #include "protocol/codec/pdu.h"
+#include "protocol/codec/wire_test_util.h"
 #include "protocol/datamover/stream_initiator_datamover.h"
 
 namespace skiff::protocol {
-
-struct WirePdu {
-  Bhs bhs;
-  std::string ahs;
-  std::string data;
-
-  Opcode opcode() const { return static_cast<Opcode>(bhs[0] & 0x3f); }
-};
 
 // The bytes of one PDU, with digests when `parameters` have them.
 std::string Frame(const Bhs& bhs, const std::string& data,
@@ -90,7 +83,7 @@ class InitiatorHarness : public DatamoverClient {
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
   Parameters parameters;
-  ReceiveScratch scratch;
+  StreamBuffers buffers;
   StreamInitiatorDatamover datamover;
   bool deallocate_on_response = true;
 

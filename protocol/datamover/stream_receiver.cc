@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/digest.h"
@@ -13,7 +14,7 @@ absl::Span<const iovec> StreamReceiver::Spans() {
   if (state_ == State::kStopped) return {};
   assert(kept_.empty());
   size_t n = 0;
-  size_t scratch_size = scratch_->size() - kMaxHeader;
+  size_t scratch_size = buffers_->scratch_size() - kMaxHeader;
   if (state_ == State::kData && data_left_ >= kHeaderPeek &&
       sink_.kind != Sink::kDiscard) {
     size_t left = data_left_;
@@ -34,7 +35,7 @@ absl::Span<const iovec> StreamReceiver::Spans() {
     scratch_size = kHeaderPeek;
   }
   // Room in front for the carried header bytes.
-  spans_[n++] = {scratch_->data() + kMaxHeader, scratch_size};
+  spans_[n++] = {buffers_->scratch() + kMaxHeader, scratch_size};
   return {spans_.data(), n};
 }
 
@@ -49,7 +50,7 @@ void StreamReceiver::BytesReceived(size_t n) {
       FinishData();
   }
   if (n == 0 || state_ == State::kStopped) return;
-  const uint8_t* p = scratch_->data() + kMaxHeader;
+  const uint8_t* p = buffers_->scratch() + kMaxHeader;
   const uint8_t* const end = p + n;
   if (state_ == State::kHeader && carry_size_ > 0) {
     p -= carry_size_;
@@ -149,8 +150,8 @@ void StreamReceiver::BeginData(const Pdu& pdu) {
   if (state_ == State::kStopped) return;
   sink_ = sink;
   if (sink_.kind == Sink::kAssemble) {
-    assembly_.resize(data_left_);
-    assembly_iov_ = {assembly_.data(), assembly_.size()};
+    assembly_ = buffers_->blocks()->Take(data_left_);
+    assembly_iov_ = {assembly_.get(), data_left_};
     sink_.iov = &assembly_iov_;
     sink_.iov_count = 1;
     sink_.offset = 0;
@@ -226,11 +227,8 @@ void StreamReceiver::FinishData() {
     handler_->OnPlaced(pdu_, error);
     return;
   }
-  handler_->OnPdu(pdu_, assembly_, error);
-  // Big segments are rare on this path: idle connections keep no memory for
-  // them.
-  if (assembly_.capacity() > kLargeSegment)
-    std::vector<uint8_t>().swap(assembly_);
+  const BlockPool::Block data = std::move(assembly_);
+  handler_->OnPdu(pdu_, {data.get(), pdu_.frame.data_segment_length}, error);
 }
 
 void StreamReceiver::AbandonPlacement() {

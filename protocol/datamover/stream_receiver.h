@@ -58,8 +58,8 @@ class StreamReceiver {
     virtual bool ReceivePaused() const { return false; }
   };
 
-  StreamReceiver(ReceiveScratch* scratch, Handler* handler)
-      : scratch_(scratch), handler_(handler) {}
+  StreamReceiver(StreamBuffers* buffers, Handler* handler)
+      : buffers_(buffers), handler_(handler) {}
   StreamReceiver(const StreamReceiver&) = delete;
   StreamReceiver& operator=(const StreamReceiver&) = delete;
 
@@ -115,7 +115,7 @@ class StreamReceiver {
                : PaddingFor(data_length) + (pdu_data_digest_ ? 4 : 0);
   }
 
-  ReceiveScratch* const scratch_;
+  StreamBuffers* const buffers_;
   Handler* const handler_;
   State state_ = State::kHeader;
   bool header_digest_ = false;
@@ -142,7 +142,7 @@ class StreamReceiver {
   const iovec* at_iov_ = nullptr;
   size_t at_offset_ = 0;
   iovec assembly_iov_ = {};
-  std::vector<uint8_t> assembly_;
+  BlockPool::Block assembly_;
   size_t tail_have_ = 0;
   std::array<uint8_t, 8> tail_;
 

@@ -1,45 +1,22 @@
 #include "protocol/datamover/stream_receiver.h"
 
-#include <algorithm>
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protocol/codec/digest.h"
+#include "protocol/codec/wire_test_util.h"
 
 namespace skiff::protocol {
 namespace {
 
-std::string Bytes(size_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::string bytes(n, '\0');
-  for (char& c : bytes) c = static_cast<char>(random());
-  return bytes;
-}
-
-std::string WithDigest(const std::string& covered) {
-  uint8_t digest[4];
-  StoreDigest(
-      FinishDigest(ExtendDigest(kDigestInit, covered.data(), covered.size())),
-      digest);
-  return covered + std::string(reinterpret_cast<char*>(digest), 4);
-}
-
 // A Data-Out on the wire; its tag is `tag`.
 std::string Wire(uint32_t tag, const std::string& ahs, const std::string& data,
                  bool digests) {
-  uint8_t bhs[kBhsSize];
   ScsiDataOutPdu pdu;
   pdu.initiator_task_tag = tag;
-  Encode(pdu, bhs);
-  EncodeLengths(bhs, ahs.size(), static_cast<uint32_t>(data.size()));
-  std::string header =
-      std::string(reinterpret_cast<char*>(bhs), kBhsSize) + ahs;
-  std::string payload = data + std::string(PaddingFor(data.size()), '\0');
-  if (!digests) return header + payload;
-  return WithDigest(header) + (data.empty() ? "" : WithDigest(payload));
+  Bhs bhs;
+  Encode(pdu, bhs.data());
+  return WireOf(bhs, ahs, data, {digests, digests});
 }
 
 // Collects PDUs; `kind` is what it says when asked where data go.
@@ -97,15 +74,10 @@ class Collector : public StreamReceiver::Handler {
 void Feed(StreamReceiver* receiver, const std::string& wire, size_t step) {
   size_t at = 0;
   while (at < wire.size()) {
-    size_t n = 0;
     const absl::Span<const iovec> spans = receiver->Spans();
     if (spans.empty()) return;
-    for (const iovec& iov : spans) {
-      const size_t take = std::min({iov.iov_len, step - n, wire.size() - at});
-      std::memcpy(iov.iov_base, wire.data() + at, take);
-      at += take;
-      n += take;
-    }
+    const size_t n = CopyIn(wire.substr(at, step), spans);
+    at += n;
     receiver->BytesReceived(n);
   }
 }
@@ -121,7 +93,7 @@ class StreamReceiverTest : public ::testing::TestWithParam<Case> {
     receiver->SetDigests(digest, digest);
     receiver->SetMaxDataSegmentLength(200000);
   }
-  ReceiveScratch scratch_{64 * 1024};
+  StreamBuffers buffers_{64 * 1024};
 };
 
 TEST_P(StreamReceiverTest, CutsTheSamePdusHoweverTheyArrive) {
@@ -130,7 +102,7 @@ TEST_P(StreamReceiverTest, CutsTheSamePdusHoweverTheyArrive) {
   uint32_t tag = 0;
   for (const size_t size :
        {0, 1, 4, 511, 4096, 1023, 1024, 16384, 40000, 70000, 3, 0, 100000}) {
-    payloads.push_back(Bytes(size, tag));
+    payloads.push_back(RandomBytes(size, tag));
     wire += Wire(tag, tag % 3 == 0 ? std::string(8, 'a') : "", payloads.back(),
                  GetParam().digests);
     ++tag;
@@ -140,7 +112,7 @@ TEST_P(StreamReceiverTest, CutsTheSamePdusHoweverTheyArrive) {
   for (const size_t step : steps) {
     Collector collector;
     collector.kind = GetParam().kind;
-    StreamReceiver receiver(&scratch_, &collector);
+    StreamReceiver receiver(&buffers_, &collector);
     Configure(&receiver);
     Feed(&receiver, wire, step);
     EXPECT_EQ(collector.failure, "");
@@ -164,14 +136,14 @@ TEST_P(StreamReceiverTest, CutsTheSamePdusHoweverTheyArrive) {
 TEST_P(StreamReceiverTest, SeesEveryFlippedBitOfTheData) {
   if (!GetParam().digests) return;
   const std::string clean =
-      Wire(1, "", Bytes(5000, 1), true) + Wire(2, "", "", true);
+      Wire(1, "", RandomBytes(5000, 1), true) + Wire(2, "", "", true);
   for (const size_t at : {52, 1000, 5051, 5052, 5055}) {
     for (const size_t step : {700, 100000}) {
       std::string wire = clean;
       wire[at] ^= 0x10;
       Collector collector;
       collector.kind = GetParam().kind;
-      StreamReceiver receiver(&scratch_, &collector);
+      StreamReceiver receiver(&buffers_, &collector);
       Configure(&receiver);
       Feed(&receiver, wire, step);
       ASSERT_EQ(collector.got.size(), 2u);
@@ -189,7 +161,7 @@ TEST_P(StreamReceiverTest, AFlippedBitOfTheHeaderEndsTheStream) {
     // A changed length makes it wait for more: give it more.
     wire += std::string(300000, '\0');
     Collector collector;
-    StreamReceiver receiver(&scratch_, &collector);
+    StreamReceiver receiver(&buffers_, &collector);
     Configure(&receiver);
     Feed(&receiver, wire, 4096);
     EXPECT_NE(collector.failure, "") << at;
@@ -200,12 +172,12 @@ TEST_P(StreamReceiverTest, AFlippedBitOfTheHeaderEndsTheStream) {
 TEST_P(StreamReceiverTest, RefusesDataBeyondTheDeclaredLength) {
   Collector collector;
   collector.kind = GetParam().kind;
-  StreamReceiver receiver(&scratch_, &collector);
+  StreamReceiver receiver(&buffers_, &collector);
   Configure(&receiver);
   receiver.SetMaxDataSegmentLength(4096);
-  Feed(&receiver, Wire(1, "", Bytes(4096, 1), GetParam().digests), 1000);
+  Feed(&receiver, Wire(1, "", RandomBytes(4096, 1), GetParam().digests), 1000);
   ASSERT_EQ(collector.got.size(), 1u);
-  Feed(&receiver, Wire(2, "", Bytes(4097, 1), GetParam().digests), 1000);
+  Feed(&receiver, Wire(2, "", RandomBytes(4097, 1), GetParam().digests), 1000);
   EXPECT_EQ(collector.got.size(), 1u);
   EXPECT_NE(collector.failure.find("4097"), std::string::npos)
       << collector.failure;
@@ -216,10 +188,11 @@ TEST_P(StreamReceiverTest, AbandonedMemoryIsNotTouchedAgain) {
   if (GetParam().kind != StreamReceiver::Sink::kPlace) return;
   Collector collector;
   collector.kind = GetParam().kind;
-  StreamReceiver receiver(&scratch_, &collector);
+  StreamReceiver receiver(&buffers_, &collector);
   Configure(&receiver);
-  const std::string wire = Wire(1, "", Bytes(50000, 1), GetParam().digests) +
-                           Wire(2, "", "", GetParam().digests);
+  const std::string wire =
+      Wire(1, "", RandomBytes(50000, 1), GetParam().digests) +
+      Wire(2, "", "", GetParam().digests);
   Feed(&receiver, wire.substr(0, 20000), 3000);
   EXPECT_TRUE(receiver.mid_pdu());
   receiver.AbandonPlacement();

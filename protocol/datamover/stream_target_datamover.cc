@@ -24,8 +24,11 @@ constexpr uint16_t kStaleGenerations = 1024;
 }  // namespace
 
 StreamTargetDatamover::StreamTargetDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options)
-    : options_(options), receiver_(scratch, this), send_queue_(this) {}
+    StreamBuffers* buffers, const StreamDatamoverOptions& options)
+    : options_(options),
+      blocks_(buffers->blocks()),
+      receiver_(buffers, this),
+      send_queue_(this, buffers->blocks()) {}
 
 StreamTargetDatamover::~StreamTargetDatamover() { ConnectionTerminate(); }
 
@@ -257,16 +260,7 @@ bool StreamTargetDatamover::MatchUnsolicited(const StreamReceiver::Pdu& pdu,
               "unsolicited Data-Out after its end");
     return false;
   }
-  if (data_out.data_sn != task.unsolicited_data_sn) {
-    DataError(in->task, kDataPhaseError.asc, kDataPhaseError.ascq,
-              "Data-Out out of sequence");
-    return false;
-  }
-  if (in->offset != task.received) {
-    DataError(in->task, kDataOffsetError.asc, kDataOffsetError.ascq,
-              "Data-Out with a wrong offset");
-    return false;
-  }
+  if (!CheckInOrder(data_out, task.unsolicited_data_sn, *in)) return false;
   const uint64_t end = uint64_t{in->offset} + in->length;
   if (end > task.unsolicited_end ||
       (end == task.unsolicited_end && !pdu.frame.final)) {
@@ -315,16 +309,7 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
     return false;
   }
   Burst& burst = task.bursts[task.burst_head];
-  if (data_out.data_sn != burst.next_data_sn) {
-    DataError(in->task, kDataPhaseError.asc, kDataPhaseError.ascq,
-              "Data-Out out of sequence");
-    return false;
-  }
-  if (in->offset != task.received) {
-    DataError(in->task, kDataOffsetError.asc, kDataOffsetError.ascq,
-              "Data-Out with a wrong offset");
-    return false;
-  }
+  if (!CheckInOrder(data_out, burst.next_data_sn, *in)) return false;
   const uint64_t end = uint64_t{in->offset} + in->length;
   if (end > burst.end || pdu.frame.final != (end == burst.end)) {
     DataError(in->task, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
@@ -335,6 +320,22 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
   if (end == burst.end) {
     task.burst_head = (task.burst_head + 1) % kMaxBursts;
     --task.burst_count;
+  }
+  return true;
+}
+
+// Whether a Data-Out is the next one; else the task has failed.
+bool StreamTargetDatamover::CheckInOrder(const ScsiDataOutPdu& data_out,
+                                         uint32_t data_sn, const Incoming& in) {
+  if (data_out.data_sn != data_sn) {
+    DataError(in.task, kDataPhaseError.asc, kDataPhaseError.ascq,
+              "Data-Out out of sequence");
+    return false;
+  }
+  if (in.offset != At(in.task).received) {
+    DataError(in.task, kDataOffsetError.asc, kDataOffsetError.ascq,
+              "Data-Out with a wrong offset");
+    return false;
   }
   return true;
 }
@@ -359,7 +360,7 @@ uint8_t* StreamTargetDatamover::PlaceOf(Task* task, Incoming* in) {
   if (in->direct) return task->to + (in->offset - task->get_begin);
   // Only unsolicited data come without a GetData: FirstBurstLength bounds them.
   if (task->staging == nullptr) {
-    task->staging = std::make_unique<uint8_t[]>(task->unsolicited_end);
+    task->staging = blocks_->Take(task->unsolicited_end);
   }
   return task->staging.get() + in->offset;
 }
@@ -370,7 +371,7 @@ void StreamTargetDatamover::Landed(const Incoming& in) {
   task.received = in.offset + in.length;
   if (in.direct) task.placed = task.received;
   if (!task.getting) return;
-  DeliverStaged(&task);
+  DeliverStaged(in.task);
   if (task.placed >= task.get_end) {
     CompleteGet(in.task, true);
   } else {
@@ -378,14 +379,17 @@ void StreamTargetDatamover::Landed(const Incoming& in) {
   }
 }
 
-void StreamTargetDatamover::DeliverStaged(Task* task) {
-  const uint32_t end = std::min(task->received, task->get_end);
-  if (task->placed >= end) return;
-  std::memcpy(task->to + (task->placed - task->get_begin),
-              task->staging.get() + task->placed, end - task->placed);
-  task->placed = end;
-  if (task->placed == task->received && !task->unsolicited_open)
-    task->staging.reset();
+void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
+  Task& task = At(slot);
+  const uint32_t end = std::min(task.received, task.get_end);
+  if (task.placed >= end) return;
+  std::memcpy(task.to + (task.placed - task.get_begin),
+              task.staging.get() + task.placed, end - task.placed);
+  task.placed = end;
+  // The rest of the last PDU may still be on its way into it.
+  const bool filling = incoming_.task == slot;
+  if (task.placed == task.received && !task.unsolicited_open && !filling)
+    task.staging.reset();
 }
 
 bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
@@ -407,7 +411,7 @@ bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
     task.received = immediate_length_;
     if (in.direct) task.placed = task.received;
   }
-  DeliverStaged(&task);
+  DeliverStaged(slot);
   if (task.placed >= task.get_end) {
     task.getting = false;
     return true;
@@ -598,8 +602,8 @@ void StreamTargetDatamover::ConnectionTerminate() {
 }
 
 std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
-    ReceiveScratch* scratch, const StreamDatamoverOptions& options) {
-  return std::make_unique<StreamTargetDatamover>(scratch, options);
+    StreamBuffers* buffers, const StreamDatamoverOptions& options) {
+  return std::make_unique<StreamTargetDatamover>(buffers, options);
 }
 
 }  // namespace skiff::protocol

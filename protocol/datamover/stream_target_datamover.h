@@ -25,7 +25,7 @@ class StreamTargetDatamover final : public StreamDatamover,
                                     private StreamReceiver::Handler,
                                     private SendQueue::Listener {
  public:
-  StreamTargetDatamover(ReceiveScratch* scratch,
+  StreamTargetDatamover(StreamBuffers* buffers,
                         const StreamDatamoverOptions& options);
   ~StreamTargetDatamover() override;
 
@@ -103,7 +103,7 @@ class StreamTargetDatamover final : public StreamDatamover,
     uint32_t get_end = 0;
     // Unsolicited data that arrived before GetData said where they go, by
     // offset.
-    std::unique_ptr<uint8_t[]> staging;
+    BlockPool::Block staging;
   };
 
   // The data segment that is being received or handled.
@@ -136,12 +136,14 @@ class StreamTargetDatamover final : public StreamDatamover,
                         const ScsiDataOutPdu& data_out, Incoming* in);
   bool MatchSolicited(const StreamReceiver::Pdu& pdu,
                       const ScsiDataOutPdu& data_out, Incoming* in);
+  bool CheckInOrder(const ScsiDataOutPdu& data_out, uint32_t data_sn,
+                    const Incoming& in);
   void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
   bool CanPlaceDirectly(const Task& task, uint32_t offset,
                         uint32_t length) const;
   uint8_t* PlaceOf(Task* task, Incoming* in);
   void Landed(const Incoming& in);
-  void DeliverStaged(Task* task);
+  void DeliverStaged(TaskSlot slot);
   void RequestMore(TaskSlot slot);
   void SendR2t(TaskSlot slot, Task* task, uint32_t length);
   void CompleteGet(TaskSlot slot, bool ok);
@@ -162,6 +164,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   using Chunk = std::array<Task, kChunk>;
 
   const StreamDatamoverOptions options_;
+  BlockPool* const blocks_;
   DatamoverClient* client_ = nullptr;
   uint32_t max_tasks_ = 0;
   // Grown by chunks, so that an idle connection stays small.

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -9,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/codec/digest.h"
+#include "protocol/codec/wire_test_util.h"
 #include "protocol/datamover/stream_datamover.h"
 
 namespace skiff::protocol {
@@ -21,17 +20,6 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kTag = 0x1234;
 constexpr TaskSlot kSlot = 3;
-
-std::string Bytes(size_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::string bytes(n, '\0');
-  for (char& c : bytes) c = static_cast<char>(random());
-  return bytes;
-}
-
-absl::Span<const uint8_t> View(const std::string& s) {
-  return {reinterpret_cast<const uint8_t*>(s.data()), s.size()};
-}
 
 // A session that accepts each SCSI Command in slot 3 and asks for `get` bytes
 // at once.
@@ -112,7 +100,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     parameters_ = parameters;
     datamover_.reset();
     session_ = Session();
-    datamover_ = MakeTargetStreamDatamover(&scratch_, StreamDatamoverOptions());
+    datamover_ = MakeTargetStreamDatamover(&buffers_, StreamDatamoverOptions());
     session_.datamover = datamover_.get();
     datamover_->AllocateConnectionResources(&session_, 16);
     datamover_->EnableDatamover(parameters);
@@ -121,27 +109,12 @@ class StreamTargetDatamoverTest : public ::testing::Test {
   void Feed(const std::string& wire) {
     size_t at = 0;
     while (at < wire.size()) {
-      size_t n = 0;
       const absl::Span<const iovec> spans = datamover_->ReceiveSpans();
       if (spans.empty()) return;
-      for (const iovec& iov : spans) {
-        const size_t take =
-            std::min({iov.iov_len, step_ - n, wire.size() - at});
-        std::memcpy(iov.iov_base, wire.data() + at, take);
-        at += take;
-        n += take;
-      }
+      const size_t n = CopyIn(wire.substr(at, step_), spans);
+      at += n;
       datamover_->BytesReceived(n);
     }
-  }
-
-  template <typename Pdu>
-  static std::string Wire(const Pdu& pdu, const std::string& data = "") {
-    uint8_t bhs[kBhsSize];
-    Encode(pdu, bhs);
-    EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
-    return std::string(reinterpret_cast<char*>(bhs), kBhsSize) + data +
-           std::string(PaddingFor(data.size()), '\0');
   }
 
   static std::string WriteCommand(uint32_t length, const std::string& immediate,
@@ -151,7 +124,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     pdu.final = final;
     pdu.initiator_task_tag = kTag;
     pdu.expected_data_transfer_length = length;
-    return Wire(pdu, immediate);
+    return ToWire(pdu, immediate);
   }
 
   static std::string ReadCommand(uint32_t length) {
@@ -159,7 +132,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     pdu.read = true;
     pdu.initiator_task_tag = kTag;
     pdu.expected_data_transfer_length = length;
-    return Wire(pdu);
+    return ToWire(pdu);
   }
 
   static std::string DataOut(uint32_t transfer_tag, uint32_t data_sn,
@@ -171,42 +144,26 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     pdu.target_transfer_tag = transfer_tag;
     pdu.data_sn = data_sn;
     pdu.buffer_offset = offset;
-    return Wire(pdu, data);
+    return ToWire(pdu, data);
   }
 
-  struct Sent {
-    uint8_t opcode;
-    std::string bhs;
-    std::string data;
-  };
   // What was sent since the last call, cut into PDUs.
-  std::vector<Sent> TakeSent() {
+  std::vector<WirePdu> TakeSent() {
     std::string wire;
     while (datamover_->has_output()) {
-      size_t n = 0;
-      for (const iovec& iov : datamover_->SendSpans()) {
-        wire.append(static_cast<const char*>(iov.iov_base), iov.iov_len);
-        n += iov.iov_len;
-      }
-      datamover_->BytesSent(n);
+      const std::string out = CopyOut(datamover_->SendSpans());
+      datamover_->BytesSent(out.size());
+      wire += out;
     }
-    std::vector<Sent> sent;
-    for (size_t at = 0; at < wire.size();) {
-      const BhsFrame frame =
-          DecodeFrame(reinterpret_cast<const uint8_t*>(wire.data()) + at);
-      sent.push_back({frame.opcode, wire.substr(at, kBhsSize),
-                      wire.substr(at + kBhsSize, frame.data_segment_length)});
-      at += kBhsSize + frame.data_segment_length +
-            PaddingFor(frame.data_segment_length);
-    }
-    return sent;
+    const auto pdus = ParseWire(wire);
+    EXPECT_TRUE(pdus.ok()) << pdus.status();
+    return pdus.ok() ? *pdus : std::vector<WirePdu>();
   }
   std::vector<R2tPdu> TakeR2ts() {
     std::vector<R2tPdu> r2ts;
-    for (const Sent& sent : TakeSent()) {
+    for (const WirePdu& sent : TakeSent()) {
       R2tPdu r2t;
-      EXPECT_TRUE(
-          Decode(reinterpret_cast<const uint8_t*>(sent.bhs.data()), &r2t).ok());
+      EXPECT_TRUE(Decode(sent.bhs.data(), &r2t).ok());
       r2ts.push_back(r2t);
     }
     return r2ts;
@@ -236,7 +193,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     }
   }
 
-  ReceiveScratch scratch_{64 * 1024};
+  StreamBuffers buffers_{64 * 1024};
   Parameters parameters_;
   Session session_;
   size_t step_ = 1000000;
@@ -263,7 +220,7 @@ TEST_F(StreamTargetDatamoverTest, TakesWritesInAllFourModesAndManySizes) {
             step_ = step;
             Start(parameters);
             session_.get = size;
-            const std::string data = Bytes(size, size);
+            const std::string data = RandomBytes(size, size);
             const uint32_t first =
                 std::min(size, parameters.first_burst_length);
             const uint32_t immediate =
@@ -295,7 +252,7 @@ TEST_F(StreamTargetDatamoverTest, StagesUnsolicitedDataUntilTheyAreAskedFor) {
     parameters.initial_r2t = false;
     parameters.first_burst_length = 8192;
     Start(parameters);
-    const std::string data = Bytes(10000, 1);
+    const std::string data = RandomBytes(10000, 1);
     Feed(WriteCommand(10000, data.substr(0, 3000), /*final=*/false));
     Feed(DataOut(kReservedTag, 0, 3000, data.substr(3000, 5192), true));
     EXPECT_THAT(TakeSent(), IsEmpty());
@@ -322,7 +279,7 @@ TEST_F(StreamTargetDatamoverTest,
     datamover_->EnableDatamover(parameters);
     const std::string wire = [this] {
       const std::vector<R2tPdu> r2ts = TakeR2ts();
-      return DataOut(r2ts.at(0).target_transfer_tag, 0, 0, Bytes(4096, 1),
+      return DataOut(r2ts.at(0).target_transfer_tag, 0, 0, RandomBytes(4096, 1),
                      true);
     }();
     Feed(wire + "\1\2\3\4");
@@ -332,28 +289,45 @@ TEST_F(StreamTargetDatamoverTest,
   }
 }
 
+// The last unsolicited PDU is on its way into the staging memory while what
+// came before it is asked for, and taken out.
+TEST_F(StreamTargetDatamoverTest, StagesTheRestOfAPduThatGetDataOvertook) {
+  parameters_.initial_r2t = false;
+  parameters_.first_burst_length = 8192;
+  parameters_.target_max_recv_data_segment_length = 65536;
+  Start(parameters_);
+  const std::string data = RandomBytes(8192, 1);
+  Feed(WriteCommand(8192, data.substr(0, 2048), /*final=*/false));
+  const std::string last =
+      DataOut(kReservedTag, 0, 2048, data.substr(2048), /*final=*/true);
+  Feed(last.substr(0, 3000));
+  session_.Get(0, 8192);
+  Feed(last.substr(3000));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "got"));
+  EXPECT_TRUE(session_.buffer == data);
+  EXPECT_THAT(TakeSent(), IsEmpty());
+}
+
 TEST_F(StreamTargetDatamoverTest, CutsDataInByBothLimitsAndMergesStatus) {
   Parameters parameters;
   parameters.initiator_max_recv_data_segment_length = 3000;
   parameters.max_burst_length = 8192;
   Start(parameters);
   Feed(ReadCommand(20000));
-  const std::string data = Bytes(20000, 1);
-  datamover_->PutData(kSlot, 0, View(data).first(5000), /*notify=*/true);
+  const std::string data = RandomBytes(20000, 1);
+  datamover_->PutData(kSlot, 0, AsBytes(data).first(5000), /*notify=*/true);
   ScsiResponsePdu response;
   response.stat_sn = 43;
   response.initiator_task_tag = kTag;
-  datamover_->PutDataAndResponse(kSlot, 5000, View(data).subspan(5000),
+  datamover_->PutDataAndResponse(kSlot, 5000, AsBytes(data).subspan(5000),
                                  response, {});
   datamover_->DeallocateTaskResources(kSlot);
   std::string got;
   uint32_t burst = 0;
-  const std::vector<Sent> sent = TakeSent();
+  const std::vector<WirePdu> sent = TakeSent();
   for (size_t i = 0; i < sent.size(); ++i) {
     ScsiDataInPdu pdu;
-    ASSERT_TRUE(
-        Decode(reinterpret_cast<const uint8_t*>(sent[i].bhs.data()), &pdu)
-            .ok());
+    ASSERT_TRUE(Decode(sent[i].bhs.data(), &pdu).ok());
     EXPECT_EQ(pdu.data_sn, i);
     EXPECT_EQ(pdu.buffer_offset, got.size());
     EXPECT_EQ(pdu.has_status, i + 1 == sent.size());
@@ -371,18 +345,17 @@ TEST_F(StreamTargetDatamoverTest, CutsDataInByBothLimitsAndMergesStatus) {
 
 TEST_F(StreamTargetDatamoverTest, SendsSenseInAResponseOfItsOwn) {
   Feed(ReadCommand(100));
-  const std::string data = Bytes(100, 1);
+  const std::string data = RandomBytes(100, 1);
   ScsiResponsePdu response;
   response.status = 2;
-  datamover_->PutDataAndResponse(kSlot, 0, View(data), response,
-                                 View(std::string(18, 's')));
+  datamover_->PutDataAndResponse(kSlot, 0, AsBytes(data), response,
+                                 AsBytes(std::string(18, 's')));
   datamover_->DeallocateTaskResources(kSlot);
-  const std::vector<Sent> sent = TakeSent();
+  const std::vector<WirePdu> sent = TakeSent();
   ASSERT_EQ(sent.size(), 2u);
-  EXPECT_EQ(sent[0].opcode, static_cast<uint8_t>(Opcode::kScsiDataIn));
+  EXPECT_EQ(sent[0].opcode(), Opcode::kScsiDataIn);
   ScsiResponsePdu got;
-  ASSERT_TRUE(
-      Decode(reinterpret_cast<const uint8_t*>(sent[1].bhs.data()), &got).ok());
+  ASSERT_TRUE(Decode(sent[1].bhs.data(), &got).ok());
   EXPECT_EQ(got.exp_data_sn, 1u);
   EXPECT_EQ(sent[1].data, std::string("\0\x12", 2) + std::string(18, 's'));
 }
@@ -391,7 +364,7 @@ TEST_F(StreamTargetDatamoverTest, CancelEndsTransfersAndDropsLateData) {
   for (const bool mid_pdu : {false, true}) {
     Start(Parameters());
     session_.get = 20000;
-    const std::string data = Bytes(20000, 1);
+    const std::string data = RandomBytes(20000, 1);
     Feed(WriteCommand(20000, ""));
     const R2tPdu r2t = TakeR2ts().at(0);
     const std::string wire =
@@ -517,7 +490,7 @@ TEST_F(StreamTargetDatamoverTest,
   Parameters parameters;
   parameters.immediate_data = false;
   Start(parameters);
-  Feed(WriteCommand(4096, Bytes(4096, 1)));
+  Feed(WriteCommand(4096, RandomBytes(4096, 1)));
   EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/c"));
 
   Start(Parameters());
@@ -527,11 +500,11 @@ TEST_F(StreamTargetDatamoverTest,
   parameters = Parameters();
   parameters.first_burst_length = 2048;
   Start(parameters);
-  Feed(WriteCommand(4096, Bytes(4096, 1)));
+  Feed(WriteCommand(4096, RandomBytes(4096, 1)));
   EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/d"));
 
   Start(Parameters());
-  Feed(WriteCommand(100, Bytes(4096, 1)));
+  Feed(WriteCommand(100, RandomBytes(4096, 1)));
   EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/d"));
 }
 
@@ -541,7 +514,7 @@ TEST_F(StreamTargetDatamoverTest, DropsTheImmediateDataOfARefusedCommand) {
     Start(Parameters());
     session_.refuse = true;
     NopOutPdu nop;
-    Feed(WriteCommand(4096, Bytes(4096, 1)) + Wire(nop));
+    Feed(WriteCommand(4096, RandomBytes(4096, 1)) + ToWire(nop));
     EXPECT_THAT(session_.events, ElementsAre("control 1", "control 0"));
   }
 }
@@ -549,7 +522,7 @@ TEST_F(StreamTargetDatamoverTest, DropsTheImmediateDataOfARefusedCommand) {
 TEST_F(StreamTargetDatamoverTest, StopsReceivingWhileTooMuchWaitsToBeSent) {
   StreamDatamoverOptions options;
   options.max_send_queue_bytes = 10000;
-  datamover_ = MakeTargetStreamDatamover(&scratch_, options);
+  datamover_ = MakeTargetStreamDatamover(&buffers_, options);
   session_.datamover = datamover_.get();
   datamover_->AllocateConnectionResources(&session_, 16);
   datamover_->EnableDatamover(Parameters());
@@ -557,7 +530,7 @@ TEST_F(StreamTargetDatamoverTest, StopsReceivingWhileTooMuchWaitsToBeSent) {
   Encode(NopInPdu(), bhs);
   EXPECT_FALSE(datamover_->ReceiveSpans().empty());
   for (int i = 0; i < 10; ++i)
-    datamover_->SendControl(bhs, View(Bytes(1000, 1)));
+    datamover_->SendControl(bhs, AsBytes(RandomBytes(1000, 1)));
   EXPECT_TRUE(datamover_->congested());
   EXPECT_TRUE(datamover_->ReceiveSpans().empty());
   TakeSent();
@@ -570,7 +543,7 @@ TEST_F(StreamTargetDatamoverTest, RefusesBigControlData) {
   Start(parameters);
   step_ = 1000;
   NopOutPdu nop;
-  Feed(Wire(nop, Bytes(70000, 1)));
+  Feed(ToWire(nop, RandomBytes(70000, 1)));
   EXPECT_THAT(session_.events, ElementsAre("reject 9 fatal"));
 }
 

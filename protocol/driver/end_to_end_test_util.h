@@ -83,7 +83,8 @@ class SimStack {
   explicit SimStack(uint64_t seed, int server_reactors = 1);
   ~SimStack();
 
-  // Options for the target of this stack; short timeouts, a fixed ISID.
+  // Options for the target of this stack; short timeouts, a fixed ISID
+  // and fixed chances.
   InitiatorOptions Options() const;
   // Starts an initiator; `ready()` has its outcome once there is one.
   void Connect(const InitiatorOptions& options);

@@ -46,7 +46,22 @@ absl::Status Check(InitiatorOptions* options) {
     if (!normal.ok()) return normal.status();
     *name = *std::move(normal);
   }
+  if (!(options->reconnect_jitter >= 0 && options->reconnect_jitter <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reconnect_jitter is ", options->reconnect_jitter,
+                     "; it must be between 0 and 1"));
+  }
+  const absl::Duration delay = options->coalesce.max_delay;
+  if (delay < absl::ZeroDuration() || delay > CoalesceOptions::kMaxDelay) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "coalesce.max_delay is ", absl::FormatDuration(delay),
+        "; it must be between 0 (answers do not wait for each other) and ",
+        absl::FormatDuration(CoalesceOptions::kMaxDelay)));
+  }
   if (options->isid == Isid{}) options->isid = RandomIsid();
+  if (options->reconnect_seed == 0) {
+    options->reconnect_seed = std::random_device()();
+  }
   return absl::OkStatus();
 }
 
@@ -76,8 +91,17 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
       reactor_(reactor),
       options_(options),
       on_ready_(std::move(on_ready)),
-      delay_(options.reconnect_delay),
+      buffers_(StreamBuffers::kDefaultScratchBytes,
+               options.max_spare_buffer_bytes),
+      coalescer_(options.coalesce),
+      backoff_({options.reconnect_delay, options.max_reconnect_delay,
+                options.reconnect_jitter, options.reconnect_seed}),
       work_timer_(reactor, [this] { Wake(); }),
+      coalesce_timer_(reactor,
+                      [this] {
+                        coalescer_.TimedOut();
+                        if (pump_ != nullptr) pump_->SetReadThreshold(1);
+                      }),
       reconnect_timer_(reactor, [this] { Connect(options_.portal); }),
       outage_timer_(reactor, [this] { GiveUpCommands(); }) {}
 
@@ -266,6 +290,7 @@ void InitiatorImpl::Drive() {
   }
   if (in_outage_ && session_->responses() > 0) OutageIsOver();
   IssueQueued();
+  Coalesce(now);
   const absl::Time next = session_->Advance(now, pump_->last_receive());
   if (!session_->ended()) {
     const absl::Time stall = CheckStall(now);
@@ -275,6 +300,27 @@ void InitiatorImpl::Drive() {
     }
   }
   OnSessionEnded();
+}
+
+void InitiatorImpl::Coalesce(absl::Time now) {
+  if (!up_ || reactor_->spinning() ||
+      options_.coalesce.max_delay == absl::ZeroDuration()) {
+    return;
+  }
+  if (session_->responses() == coalesced_answers_) return;
+  // Later in this turn, when the answers' callbacks have issued new commands.
+  coalesce_pending_ = !coalesce_pending_;
+  if (coalesce_pending_) return Wake();
+  coalesced_answers_ = session_->responses();
+  const size_t threshold =
+      coalescer_.Update(now, session_->responses(), pump_->bytes_received(),
+                        session_->outstanding());
+  pump_->SetReadThreshold(threshold);
+  if (threshold > 1) {
+    coalesce_timer_.ScheduleAfter(coalescer_.patience());
+  } else {
+    coalesce_timer_.Cancel();
+  }
 }
 
 // A target that keeps its window closed with nothing outstanding will never

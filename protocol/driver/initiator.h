@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "protocol/driver/answer_coalescer.h"
 #include "protocol/negotiation/auth.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
@@ -32,6 +33,11 @@ struct InitiatorOptions {
   uint32_t max_commands =
       128;  // Outstanding at once; more wait in Submit's queue.
   size_t max_send_queue_bytes = 4u << 20;
+  // What is kept of the memory for copies (of what is sent under a data digest,
+  // above all) while it is not used. More copies at once work, but allocate.
+  size_t max_spare_buffer_bytes = 16u << 20;
+  // Byte streams on a reactor that sleeps.
+  CoalesceOptions coalesce;
   absl::Duration login_timeout = absl::Seconds(15);
   absl::Duration logout_timeout = absl::Seconds(5);
   // NOP-Out pings after this much silence; no answer in `nop_timeout` drops the
@@ -45,6 +51,12 @@ struct InitiatorOptions {
   // Between attempts: doubled from the first to the second.
   absl::Duration reconnect_delay = absl::Milliseconds(100);
   absl::Duration max_reconnect_delay = absl::Seconds(5);
+  // Each of these pauses, also the one that the target asks for, is longer by a
+  // random part of up to this share of itself (0 to 1), so that the initiators
+  // of a target that was away do not all come back at the same moment. A
+  // nonzero seed makes the pauses the same every time.
+  double reconnect_jitter = 0.25;
+  uint64_t reconnect_seed = 0;
   // A command without an answer for this long is aborted (ABORT TASK, then
   // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
   absl::Duration command_timeout = absl::Seconds(60);

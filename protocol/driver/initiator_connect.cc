@@ -1,6 +1,5 @@
 // How an initiator's connection comes about, is lost and restored.
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -111,12 +110,15 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   StreamDatamoverOptions mover;
   mover.max_send_queue_bytes = options_.max_send_queue_bytes;
   mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
-  datamover_ = MakeInitiatorStreamDatamover(&scratch_, mover);
+  datamover_ = MakeInitiatorStreamDatamover(&buffers_, mover);
   session_ = std::make_unique<InitiatorSession>(
       SessionOptions(), datamover_.get(), &completions_);
   pump_ = std::make_unique<StreamPump>(reactor_, std::move(*stream),
                                        datamover_.get(), StreamPumpOptions(),
                                        static_cast<StreamPumpClient*>(this));
+  coalescer_ = AnswerCoalescer(options_.coalesce);
+  coalesced_answers_ = 0;
+  coalesce_pending_ = false;
   session_->Start(reactor_->Now());
   pump_->Kick();
 }
@@ -144,7 +146,7 @@ void InitiatorImpl::OnSessionUp() {
 void InitiatorImpl::OutageIsOver() {
   in_outage_ = false;
   outage_ends_ = absl::InfiniteFuture();
-  delay_ = options_.reconnect_delay;
+  backoff_.Reset();
 }
 
 void InitiatorImpl::OnSessionEnded() {
@@ -212,8 +214,7 @@ void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
 }
 
 void InitiatorImpl::Reconnect(absl::Duration wait) {
-  reconnect_timer_.ScheduleAfter(std::max(wait, delay_));
-  delay_ = std::min(2 * delay_, options_.max_reconnect_delay);
+  reconnect_timer_.ScheduleAfter(backoff_.Next(wait));
 }
 
 void InitiatorImpl::GiveUpCommands() {
@@ -229,6 +230,7 @@ void InitiatorImpl::GiveUpCommands() {
 void InitiatorImpl::TearDown() {
   up_ = false;
   stalled_since_ = absl::InfiniteFuture();
+  coalesce_timer_.Cancel();
   if (session_ == nullptr) return;
   past_bytes_in_ += pump_->bytes_received();
   past_bytes_out_ += pump_->bytes_sent();

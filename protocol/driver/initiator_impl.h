@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/backoff.h"
 #include "protocol/driver/initiator.h"
 #include "protocol/driver/stream_pump.h"
 #include "protocol/session/command_list.h"
@@ -74,6 +75,7 @@ class InitiatorImpl final : public Initiator,
   void Drive();
   void IssueQueued();
   absl::Time CheckStall(absl::Time now);
+  void Coalesce(absl::Time now);
   void Fail(scsi::Command* command, scsi::Command::Outcome outcome);
   void FailQueued();
   void Wake();
@@ -105,7 +107,7 @@ class InitiatorImpl final : public Initiator,
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event_;
 
-  ReceiveScratch scratch_;
+  StreamBuffers buffers_;
   CompletionQueue completions_;
   CommandList queue_;  // Not yet issued, in order.
 
@@ -119,6 +121,9 @@ class InitiatorImpl final : public Initiator,
   std::unique_ptr<StreamDatamover> datamover_;
   std::unique_ptr<InitiatorSession> session_;
   std::unique_ptr<StreamPump> pump_;
+  AnswerCoalescer coalescer_;
+  uint64_t coalesced_answers_ = 0;
+  bool coalesce_pending_ = false;
   bool up_ = false;    // Full feature phase.
   bool dead_ = false;  // No connection will ever be made again.
   bool logout_wanted_ = false;
@@ -128,9 +133,10 @@ class InitiatorImpl final : public Initiator,
   absl::Time outage_ends_ = absl::InfiniteFuture();  // Commands fail then.
   bool in_outage_ = false;
   bool commands_given_up_ = false;  // Until the session is restored.
-  absl::Duration delay_;
+  Backoff backoff_;
   absl::Time stalled_since_ = absl::InfiniteFuture();
   transport::Timer work_timer_;
+  transport::Timer coalesce_timer_;
   transport::Timer reconnect_timer_;
   transport::Timer outage_timer_;
 

@@ -10,7 +10,9 @@
 
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/codec/wire_test_util.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
 #include "testing/sim/sim_backend.h"
 
@@ -18,8 +20,7 @@ namespace skiff::protocol {
 namespace {
 
 // Reads PDUs without digests, and answers as the test wants.
-class ScriptedTarget : private transport::StreamObserver,
-                       private TargetLoginPolicy {
+class ScriptedTarget : private transport::StreamObserver {
  public:
   using Script =
       std::function<std::string(const BhsFrame& frame, const uint8_t* bhs)>;
@@ -45,9 +46,8 @@ class ScriptedTarget : private transport::StreamObserver,
 
   void Drop() { stream_->Abort(); }
 
-  LoginStatus status = LoginStatus::kSuccess;
-  std::string address;  // For redirections.
-  Script script;        // What to answer to other PDUs.
+  FakePolicy policy;
+  Script script;  // What to answer to other PDUs.
   int connections = 0;
   int commands = 0;
   uint32_t stat_sn = 1;
@@ -57,8 +57,7 @@ class ScriptedTarget : private transport::StreamObserver,
     if (stream_ != nullptr) stream_->SetObserver(nullptr);
     stream_ =
         std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint));
-    login_ = std::make_unique<TargetLogin>(
-        static_cast<TargetLoginPolicy*>(this), TargetLogin::Limits());
+    login_ = std::make_unique<TargetLogin>(&policy, TargetLogin::Limits());
     input_.clear();
     stream_->SetObserver(this);
   }
@@ -104,36 +103,7 @@ class ScriptedTarget : private transport::StreamObserver,
     reply.pdu.stat_sn = stat_sn++;
     reply.pdu.exp_cmd_sn = request.cmd_sn;
     reply.pdu.max_cmd_sn = request.cmd_sn + 10;
-    return Wire(reply.pdu, reply.data);
-  }
-
- public:
-  template <typename Pdu>
-  static std::string Wire(const Pdu& pdu, const std::string& data = "") {
-    std::string wire(kBhsSize, '\0');
-    auto* bhs = reinterpret_cast<uint8_t*>(wire.data());
-    Encode(pdu, bhs);
-    EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
-    return wire + data + std::string(PaddingFor(data.size()), '\0');
-  }
-
- private:
-  LoginStatus Admit(const LoginRequestPdu&, LoginIdentity*, Offer*,
-                    std::string* target_address) override {
-    *target_address = address;
-    return status;
-  }
-  std::vector<std::string> AuthMethods(const LoginIdentity&) override {
-    return {"None"};
-  }
-  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity&,
-                                          absl::string_view) override {
-    return nullptr;
-  }
-  LoginStatus Establish(const LoginRequestPdu&, const LoginIdentity&,
-                        const Parameters&, uint16_t* tsih) override {
-    *tsih = 1;
-    return LoginStatus::kSuccess;
+    return ToWire(reply.pdu, reply.data);
   }
 
   transport::Reactor* const reactor_;
@@ -166,8 +136,8 @@ class InitiatorScriptedTest : public ::testing::Test {
 };
 
 TEST_F(InitiatorScriptedTest, FollowsATargetThatMoved) {
-  scripted_.status = LoginStatus::kTargetMovedTemporarily;
-  scripted_.address = "server:3260";
+  scripted_.policy.admit = LoginStatus::kTargetMovedTemporarily;
+  scripted_.policy.address = "server:3260";
   EXPECT_TRUE(LogIn().ok());
   TestCommand inquiry(scsi::cdb::Inquiry(96), 96);
   stack_.Run(&inquiry.command);
@@ -180,8 +150,8 @@ TEST_F(InitiatorScriptedTest, FollowsATargetThatMoved) {
 }
 
 TEST_F(InitiatorScriptedTest, DoesNotRunInCircles) {
-  scripted_.status = LoginStatus::kTargetMovedPermanently;
-  scripted_.address = "server:1111";
+  scripted_.policy.admit = LoginStatus::kTargetMovedPermanently;
+  scripted_.policy.address = "server:1111";
   const absl::Status status = LogIn();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("max_redirects"), absl::string_view::npos)
@@ -190,10 +160,59 @@ TEST_F(InitiatorScriptedTest, DoesNotRunInCircles) {
 }
 
 TEST_F(InitiatorScriptedTest, RefusesNonsenseAddresses) {
-  scripted_.status = LoginStatus::kTargetMovedTemporarily;
+  scripted_.policy.admit = LoginStatus::kTargetMovedTemporarily;
   for (const char* address : {"server:99999", "server:3260?x=y", ":", "[::1"}) {
-    scripted_.address = address;
+    scripted_.policy.address = address;
     EXPECT_FALSE(LogIn().ok()) << address;
+  }
+}
+
+TEST_F(InitiatorScriptedTest, ReconnectsAfterAPauseThatChanceSpreads) {
+  // As long as the pauses take from the loss of the session to the next one.
+  const auto outage = [&](double jitter, uint64_t seed) {
+    options_.reconnect_jitter = jitter;
+    options_.reconnect_seed = seed;
+    EXPECT_TRUE(LogIn().ok());
+    scripted_.Drop();
+    EXPECT_TRUE(
+        stack_.RunUntil([&] { return !stack_.initiator->connected(); }));
+    const absl::Time lost = stack_.world.now();
+    EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+    return stack_.world.now() - lost;
+  };
+  const absl::Duration plain = outage(0, 1);
+  const absl::Duration spread = outage(1, 1);
+  EXPECT_GT(spread, plain + absl::Milliseconds(1));
+  EXPECT_LT(spread, 2 * plain);
+  const absl::Duration other = outage(1, 2);
+  EXPECT_GT(absl::AbsDuration(other - spread), absl::Milliseconds(1));
+}
+
+TEST_F(InitiatorScriptedTest, ChecksTheJitter) {
+  for (const double jitter : {-0.1, 1.1}) {
+    options_.reconnect_jitter = jitter;
+    const absl::Status status =
+        Initiator::Create(&stack_.registry, stack_.client_reactor, options_,
+                          [](const absl::Status&) {})
+            .status();
+    EXPECT_NE(status.message().find("reconnect_jitter"),
+              absl::string_view::npos)
+        << status;
+  }
+}
+
+// Nothing else would wake it up when fewer bytes come than were expected.
+TEST_F(InitiatorScriptedTest, ChecksHowLongAnswersMayWait) {
+  for (const absl::Duration delay :
+       {absl::InfiniteDuration(), absl::Hours(1), -absl::Microseconds(1)}) {
+    options_.coalesce.max_delay = delay;
+    const absl::Status status =
+        Initiator::Create(&stack_.registry, stack_.client_reactor, options_,
+                          [](const absl::Status&) {})
+            .status();
+    EXPECT_NE(status.message().find("coalesce.max_delay is "),
+              absl::string_view::npos)
+        << delay << ": " << status;
   }
 }
 
@@ -233,7 +252,7 @@ TEST_F(InitiatorScriptedTest, BreakingTheProtocolFailsWhatWasOutstanding) {
     ScsiDataInPdu in;
     in.initiator_task_tag = frame.initiator_task_tag;
     in.buffer_offset = 0xfffff000;
-    return ScriptedTarget::Wire(in, "poison");
+    return ToWire(in, "poison");
   };
   ASSERT_TRUE(LogIn().ok());
   TestCommand command(scsi::cdb::Inquiry(96), 96);

@@ -50,6 +50,12 @@ void StreamPump::Kick() {
   if (!closed_ && !in_pass_) reactor_->ScheduleTurnEnd(this);
 }
 
+void StreamPump::SetReadThreshold(size_t bytes) {
+  if (bytes == read_threshold_ || closed_) return;
+  read_threshold_ = bytes;
+  stream_->SetReadThreshold(bytes);
+}
+
 void StreamPump::CloseWhenSent() {
   if (closing_ != Closing::kNo) return;
   closing_ = Closing::kSending;

@@ -60,6 +60,9 @@ class StreamPump final : private transport::StreamObserver,
   // allowed from anywhere on the reactor's thread.
   void Kick();
 
+  // As ByteStream::SetReadThreshold; cheap when it does not change.
+  void SetReadThreshold(size_t bytes);
+
   // Sends what is queued, ends our direction, then discards what still comes
   // until the peer ends his (so that what was sent is not lost to a reset).
   // The datamover receives nothing any more. Bound the wait with a timer.
@@ -118,6 +121,7 @@ class StreamPump final : private transport::StreamObserver,
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;
+  size_t read_threshold_ = 1;
   uint64_t bytes_received_ = 0;
   uint64_t bytes_sent_ = 0;
 };

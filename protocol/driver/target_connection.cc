@@ -41,7 +41,7 @@ TargetConnection::TargetConnection(
       peer_(stream->peer_address()),
       login_deadline_(Now() + context.options->limits.login_timeout),
       datamover_(MakeTargetStreamDatamover(
-          context.scratch, DatamoverOptions(context.options->limits))),
+          context.buffers, DatamoverOptions(context.options->limits))),
       session_(std::make_unique<TargetSession>(
           static_cast<TargetSessionHost*>(this), datamover_.get(),
           SessionOptions(context.options->limits))),

@@ -24,7 +24,7 @@ namespace skiff::protocol {
 struct TargetConnectionContext {
   transport::Reactor* reactor = nullptr;
   scsi::Worker* worker = nullptr;
-  ReceiveScratch* scratch = nullptr;
+  StreamBuffers* buffers = nullptr;
   TargetNode* node = nullptr;
   const TargetServerOptions* options = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.

@@ -21,7 +21,7 @@ struct Shard {
   transport::Reactor* reactor = nullptr;
   std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
   std::unique_ptr<scsi::Worker> worker;
-  std::unique_ptr<ReceiveScratch> scratch;
+  std::unique_ptr<StreamBuffers> buffers;
   std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
       connections;
   bool draining = false;
@@ -105,7 +105,9 @@ absl::Status State::Prepare(Shard* shard) {
   auto worker = scsi::Worker::Create(shard->reactor, options.worker);
   if (!worker.ok()) return worker.status();
   shard->worker = *std::move(worker);
-  shard->scratch = std::make_unique<ReceiveScratch>();
+  shard->buffers =
+      std::make_unique<StreamBuffers>(StreamBuffers::kDefaultScratchBytes,
+                                      options.limits.max_spare_buffer_bytes);
   return absl::OkStatus();
 }
 
@@ -113,7 +115,7 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   TargetConnectionContext context;
   context.reactor = shard->reactor;
   context.worker = shard->worker.get();
-  context.scratch = shard->scratch.get();
+  context.buffers = shard->buffers.get();
   context.node = &node;
   context.options = &options;
   context.post_to = [weak = weak_from_this(), shard](
@@ -181,7 +183,7 @@ void State::Drain(Shard* shard, absl::Duration grace,
 void State::FinishDrain(Shard* shard) {
   if (!shard->connections.empty() || shard->drained == nullptr) return;
   shard->worker.reset();
-  shard->scratch.reset();
+  shard->buffers.reset();
   auto drained = std::move(shard->drained);
   shard->drained = nullptr;
   drained();

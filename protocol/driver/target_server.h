@@ -32,6 +32,10 @@ struct TargetServerLimits {
   uint32_t max_connections_in_login = 256;
   uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
   size_t max_send_queue_bytes = 4u << 20;  // Per connection.
+  // What each reactor keeps of the memory for copies (of what is sent under a
+  // data digest, above all) while it is not used. More copies at once work, but
+  // allocate.
+  size_t max_spare_buffer_bytes = 16u << 20;
   absl::Duration login_timeout = absl::Seconds(15);
   // A NOP-In ping is sent after this much silence in full feature phase, and
   // the session dropped when no answer comes in time. Zero turns pings off.

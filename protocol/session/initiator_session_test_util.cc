@@ -2,15 +2,14 @@
 
 #include <utility>
 
+#include "protocol/codec/wire_test_util.h"
+#include "protocol/negotiation/login_test_util.h"
+
 namespace skiff::protocol {
 namespace {
 
 std::string ToString(absl::Span<const uint8_t> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-absl::Span<const uint8_t> ToBytes(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 }  // namespace
@@ -62,15 +61,17 @@ void InitiatorSessionTest::Start() {
 }
 
 void InitiatorSessionTest::AnswerLogin(LoginStatus status) {
-  Policy policy;
-  policy.status = status;
+  FakePolicy policy;
+  policy.admit = status;
+  policy.address = "192.0.2.9:3261";
+  policy.tsih = 5;
   TargetLogin target(&policy, TargetLogin::Limits());
   while (session_->state() == InitiatorSession::State::kLogin &&
          !mover_.controls.empty()) {
     std::string data;
     const auto request = Sent<LoginRequestPdu>(&data);
     EXPECT_EQ(request.cmd_sn, options_.initial_cmd_sn);
-    TargetLogin::Reply reply = target.OnRequest(request, ToBytes(data));
+    TargetLogin::Reply reply = target.OnRequest(request, AsBytes(data));
     reply.pdu.initiator_task_tag = request.initiator_task_tag;
     Deliver(reply.pdu, reply.data);
   }
@@ -89,7 +90,7 @@ void InitiatorSessionTest::LogIn(uint32_t window) {
 void InitiatorSessionTest::DeliverBhs(Bhs bhs, const std::string& data) {
   EncodeLengths(bhs.data(), 0, static_cast<uint32_t>(data.size()));
   session_->ControlNotify(
-      {DecodeFrame(bhs.data()), bhs.data(), {}, ToBytes(data)});
+      {DecodeFrame(bhs.data()), bhs.data(), {}, AsBytes(data)});
 }
 
 scsi::Command* InitiatorSessionTest::MakeCommand() {
@@ -143,7 +144,7 @@ void InitiatorSessionTest::Respond(const ScriptedDatamover::Command& to,
   response.stat_sn = stat_sn_++;
   response.exp_cmd_sn = exp_cmd_sn_;
   response.max_cmd_sn = max_cmd_sn_;
-  session_->ResponseNotify(to.slot, response, ToBytes(data));
+  session_->ResponseNotify(to.slot, response, AsBytes(data));
 }
 
 absl::Time InitiatorSessionTest::Advance(absl::Duration by) {

@@ -128,28 +128,6 @@ class InitiatorSessionTest : public testing::Test {
 
   void ExpectLost(InitiatorSession::Loss loss, const std::string& why);
 
-  class Policy final : public TargetLoginPolicy {
-   public:
-    LoginStatus Admit(const LoginRequestPdu&, LoginIdentity*, Offer*,
-                      std::string* target_address) override {
-      *target_address = "192.0.2.9:3261";
-      return status;
-    }
-    std::vector<std::string> AuthMethods(const LoginIdentity&) override {
-      return {"None"};
-    }
-    std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity&,
-                                            absl::string_view) override {
-      return nullptr;
-    }
-    LoginStatus Establish(const LoginRequestPdu&, const LoginIdentity&,
-                          const Parameters&, uint16_t* tsih) override {
-      *tsih = 5;
-      return LoginStatus::kSuccess;
-    }
-    LoginStatus status = LoginStatus::kSuccess;
-  };
-
   InitiatorSessionOptions options_;
   ScriptedDatamover mover_;
   CompletionQueue completions_;

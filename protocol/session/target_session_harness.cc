@@ -1,8 +1,6 @@
 #include "protocol/session/target_session_harness.h"
 
-#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <utility>
 
@@ -36,7 +34,7 @@ TargetSessionHarness::TargetSessionHarness(const Options& options)
   disk.size_bytes = kDiskBytes;
   if (!target_->AddLogicalUnit(Must(scsi::MakeRamBackend(disk)), {}).ok())
     std::abort();
-  datamover_ = MakeTargetStreamDatamover(&scratch_, options.datamover);
+  datamover_ = MakeTargetStreamDatamover(&buffers_, options.datamover);
   session_ = std::make_unique<TargetSession>(
       static_cast<TargetSessionHost*>(this), datamover_.get(), options.session);
 }
@@ -52,15 +50,10 @@ TargetSessionHarness::~TargetSessionHarness() {
 
 void TargetSessionHarness::Receive(absl::string_view bytes, size_t step) {
   while (!bytes.empty() && !closed_) {
-    size_t n = 0;
     const absl::Span<const iovec> spans = datamover_->ReceiveSpans();
     if (spans.empty()) return;
-    for (const iovec& iov : spans) {
-      const size_t take = std::min({iov.iov_len, step - n, bytes.size()});
-      std::memcpy(iov.iov_base, bytes.data(), take);
-      bytes.remove_prefix(take);
-      n += take;
-    }
+    const size_t n = CopyIn(bytes.substr(0, step), spans);
+    bytes.remove_prefix(n);
     datamover_->BytesReceived(n);
     Settle();
   }
@@ -74,31 +67,17 @@ void TargetSessionHarness::Settle() {
 std::string TargetSessionHarness::TakeBytes(size_t limit) {
   std::string wire;
   while (datamover_->has_output() && wire.size() < limit) {
-    size_t n = 0;
-    for (const iovec& iov : datamover_->SendSpans()) {
-      const size_t take = std::min(iov.iov_len, limit - wire.size());
-      wire.append(static_cast<const char*>(iov.iov_base), take);
-      n += take;
-    }
-    datamover_->BytesSent(n);
+    const std::string out =
+        CopyOut(datamover_->SendSpans(), limit - wire.size());
+    datamover_->BytesSent(out.size());
+    wire += out;
   }
   Settle();
   return wire;
 }
 
 std::vector<WirePdu> TargetSessionHarness::TakePdus() {
-  const std::string wire = TakeBytes();
-  std::vector<WirePdu> pdus;
-  for (size_t at = 0; at + kBhsSize <= wire.size();) {
-    WirePdu pdu;
-    pdu.frame = DecodeFrame(reinterpret_cast<const uint8_t*>(wire.data()) + at);
-    const uint32_t length = pdu.frame.data_segment_length;
-    pdu.bhs = wire.substr(at, kBhsSize);
-    pdu.data = wire.substr(at + kBhsSize, length);
-    pdus.push_back(std::move(pdu));
-    at += kBhsSize + length + PaddingFor(length);
-  }
-  return pdus;
+  return Must(ParseWire(TakeBytes()));
 }
 
 std::string TargetSessionHarness::LoginRequest(absl::string_view keys,

@@ -7,30 +7,13 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "protocol/codec/wire_test_util.h"
 #include "protocol/datamover/stream_datamover.h"
 #include "protocol/session/target_session.h"
 #include "scsi/target/target.h"
 #include "transport/epoll_reactor.h"
 
 namespace skiff::protocol {
-
-// A PDU as it travelled.
-struct WirePdu {
-  BhsFrame frame;
-  std::string bhs;
-  std::string data;
-};
-
-// One PDU's bytes, without digests.
-template <typename Pdu>
-std::string ToWire(const Pdu& pdu, absl::string_view data = "") {
-  std::string wire(kBhsSize, '\0');
-  auto* bhs = reinterpret_cast<uint8_t*>(wire.data());
-  Encode(pdu, bhs);
-  EncodeLengths(bhs, 0, static_cast<uint32_t>(data.size()));
-  wire.append(data.data(), data.size());
-  return wire.append(PaddingFor(static_cast<uint32_t>(data.size())), '\0');
-}
 
 // A whole target connection without a network, for tests and fuzzing: bytes in,
 // bytes out, with a real SCSI target (LUN 0 is a RAM disk) behind it.
@@ -103,7 +86,7 @@ class TargetSessionHarness final : private TargetSessionHost {
   std::unique_ptr<transport::EpollReactor> reactor_;
   std::unique_ptr<scsi::Worker> worker_;
   std::shared_ptr<scsi::Target> target_;
-  ReceiveScratch scratch_{64 * 1024};
+  StreamBuffers buffers_{64 * 1024};
   std::unique_ptr<StreamDatamover> datamover_;
   std::unique_ptr<TargetSession> session_;
 };

@@ -20,13 +20,8 @@ using ::testing::SizeIs;
 template <typename Pdu>
 Pdu As(const WirePdu& wire) {
   Pdu pdu;
-  EXPECT_TRUE(
-      Decode(reinterpret_cast<const uint8_t*>(wire.bhs.data()), &pdu).ok());
+  EXPECT_TRUE(Decode(wire.bhs.data(), &pdu).ok());
   return pdu;
-}
-
-bool Is(const WirePdu& wire, Opcode opcode) {
-  return wire.frame.opcode == static_cast<uint8_t>(opcode);
 }
 
 class TargetSessionTest : public ::testing::Test {
@@ -71,7 +66,7 @@ class TargetSessionTest : public ::testing::Test {
   Pdu Answer(Opcode opcode) {
     const std::vector<WirePdu> pdus = harness_->TakePdus();
     EXPECT_EQ(pdus.size(), 1u);
-    if (pdus.size() != 1 || !Is(pdus[0], opcode)) {
+    if (pdus.size() != 1 || pdus[0].opcode() != opcode) {
       ADD_FAILURE() << "expected " << OpcodeName(static_cast<uint8_t>(opcode));
       return Pdu();
     }
@@ -447,7 +442,7 @@ TEST_F(TargetSessionTest, ImmediateCommandsWithoutReadingStayBounded) {
   }
   size_t answers = 0;
   for (const WirePdu& pdu : harness_->TakePdus()) {
-    if (Is(pdu, Opcode::kScsiResponse)) {
+    if (pdu.opcode() == Opcode::kScsiResponse) {
       ++answers;
       // The window that was open stays open.
       EXPECT_EQ(As<ScsiResponsePdu>(pdu).max_cmd_sn, cmd_sn_ + 15);

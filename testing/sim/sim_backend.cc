@@ -143,9 +143,9 @@ absl::StatusOr<SimReactor*> SimBackend::Check(
 std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
   std::shared_ptr<SimDomain>& domain = domains_[host];
   if (domain == nullptr) {
-    domain = std::make_shared<SimDomain>(
-        world_, options_.rdma.capabilities.remote_key_bits,
-        options_.rdma.zero_based_addresses);
+    domain =
+        std::make_shared<SimDomain>(world_, host, options_.rdma.capabilities,
+                                    options_.rdma.zero_based_addresses);
   }
   return domain;
 }
@@ -183,13 +183,10 @@ absl::Status SimBackend::CheckConnect(const Address& address, bool rdma,
     return absl::InvalidArgumentError(
         absl::StrCat(what, "the timeout leaves no time"));
   }
-  const size_t limit = options_.rdma.capabilities.max_private_data_bytes;
-  if (rdma && options.private_data.size() > limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, options.private_data.size(),
-                     " bytes of private data exceed the limit of ", limit));
-  }
-  return absl::OkStatus();
+  if (!rdma) return absl::OkStatus();
+  absl::Status status = CheckLimits(options_.rdma, options);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(what, status.message()));
 }
 
 absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
@@ -201,8 +198,6 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
   if (!rdma.ok()) return rdma.status();
   absl::Status status = CheckConnect(address, *rdma, options);
   if (!status.ok()) return status;
-  auto cq = ChooseCompletionQueue(*sim_reactor, options);
-  if (!cq.ok()) return cq.status();
 
   const std::string host = (*sim_reactor)->host();
   auto handshake = std::make_shared<SimHandshake>();
@@ -221,20 +216,25 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
         world_, {host, handshake->local_address},
         {address.host, handshake->peer_address}, options_.defect);
   }
-  auto attempt = std::make_unique<SimConnectAttempt>(
-      *sim_reactor, address, options, handshake, *std::move(cq),
-      std::move(done));
-  handshake->pipe(0).Send(0, [world = world_, handshake,
-                              key = AcceptorKey(*rdma, address)] {
-    if (handshake->attempt == nullptr) return;
-    if (SimAcceptor* acceptor = world->network().FindAcceptor(key)) {
-      acceptor->Incoming(handshake);
-    } else {
-      SendVerdict(handshake, absl::UnavailableError("Connection refused - is a "
-                                                    "target listening there?"));
-    }
-  });
-  return attempt;
+  // Without the handshake's own reference to itself.
+  std::weak_ptr<SimHandshake> weak = handshake;
+  auto send_request = [world = world_, weak,
+                       key = AcceptorKey(*rdma, address)] {
+    auto handshake = weak.lock();
+    handshake->pipe(0).Send(0, [world, handshake, key] {
+      if (handshake->attempt == nullptr) return;
+      if (SimAcceptor* acceptor = world->network().FindAcceptor(key)) {
+        acceptor->Incoming(handshake);
+      } else {
+        SendVerdict(handshake,
+                    absl::UnavailableError("Connection refused - is a target "
+                                           "listening there?"));
+      }
+    });
+  };
+  return std::make_unique<SimConnectAttempt>(
+      *sim_reactor, address, options, std::move(handshake),
+      std::move(send_request), std::move(done));
 }
 
 }  // namespace
@@ -242,11 +242,6 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
 std::unique_ptr<transport::Backend> MakeSimBackend(
     SimWorld* world, const SimBackendOptions& options) {
   return std::make_unique<SimBackend>(world, options);
-}
-
-std::shared_ptr<transport::CompletionQueue> MakeSimCompletionQueue(
-    SimReactor* reactor) {
-  return std::make_shared<SimCompletionQueue>(reactor);
 }
 
 }  // namespace skiff::testing

@@ -24,11 +24,6 @@ struct SimBackendOptions {
 std::unique_ptr<transport::Backend> MakeSimBackend(
     SimWorld* world, const SimBackendOptions& options = {});
 
-// A completion queue for ConnectOptions::completion_queue, which any number of
-// endpoints of that reactor share. Endpoints keep it alive.
-std::shared_ptr<transport::CompletionQueue> MakeSimCompletionQueue(
-    SimReactor* reactor);
-
 }  // namespace skiff::testing
 
 #endif  // SKIFF_TESTING_SIM_SIM_BACKEND_H_

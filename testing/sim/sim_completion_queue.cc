@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace skiff::testing {
 
 int SimCompletionQueue::Poll(absl::Span<transport::Completion> out) {
@@ -9,13 +11,37 @@ int SimCompletionQueue::Poll(absl::Span<transport::Completion> out) {
   while (count < out.size() && !entries_.empty()) {
     Entry entry = std::move(entries_.front());
     entries_.pop_front();
-    if (!entry.keep_endpoint) {
-      entry.completion.endpoint = entry.owner->endpoint_of(entry.side);
-    }
+    SimCompletionOwner* owner = entry.owner.get();
+    auto* endpoint =
+        owner == nullptr ? nullptr : owner->endpoint_of(entry.side);
+    if (endpoint == nullptr && !entry.shared) ++entries_left_;
+    if (!entry.keep_endpoint) entry.completion.endpoint = endpoint;
     out[count++] = entry.completion;
-    entry.owner->OnPolled(entry.side, entry.completion.kind);
+    if (owner != nullptr) owner->OnPolled(entry.side, entry.completion.kind);
   }
   return static_cast<int>(count);
+}
+
+absl::Status SimCompletionQueue::Reserve(uint32_t entries) {
+  if (entries > entries_left_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the completion queue has room for ", entries_left_,
+        " more entries; this endpoint needs ", entries,
+        " - create the queue with more entries, or ask for smaller queues"));
+  }
+  entries_left_ -= entries;
+  return absl::OkStatus();
+}
+
+void SimCompletionQueue::Release(const SimCompletionOwner* owner, int side,
+                                 uint32_t entries) {
+  for (const Entry& entry : entries_) {
+    if (entry.owner.get() == owner && entry.side == side && !entry.shared &&
+        entries > 0) {
+      --entries;
+    }
+  }
+  entries_left_ += entries;
 }
 
 bool SimCompletionQueue::Arm() {

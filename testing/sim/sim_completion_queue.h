@@ -1,9 +1,11 @@
 #ifndef SKIFF_TESTING_SIM_SIM_COMPLETION_QUEUE_H_
 #define SKIFF_TESTING_SIM_SIM_COMPLETION_QUEUE_H_
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "testing/sim/sim_reactor.h"
 #include "transport/rdma_endpoint.h"
 
@@ -25,8 +27,9 @@ class SimCompletionQueue final
     : public transport::CompletionQueue,
       public std::enable_shared_from_this<SimCompletionQueue> {
  public:
-  explicit SimCompletionQueue(SimReactor* reactor)
-      : reactor_(reactor), source_(reactor->world()) {}
+  // `entries` bounds what the endpoints together may have outstanding.
+  SimCompletionQueue(SimReactor* reactor, uint32_t entries)
+      : reactor_(reactor), source_(reactor->world()), entries_left_(entries) {}
 
   SimReactor* reactor() const { return reactor_; }
 
@@ -37,8 +40,9 @@ class SimCompletionQueue final
 
   struct Entry {
     transport::Completion completion;
-    std::shared_ptr<SimCompletionOwner> owner;
+    std::shared_ptr<SimCompletionOwner> owner;  // Null: of no endpoint.
     int side = 0;
+    bool shared = false;  // A shared receive queue has paid for the room.
     bool keep_endpoint = false;  // Report it even if it is gone.
   };
   void Push(Entry entry);
@@ -47,10 +51,17 @@ class SimCompletionQueue final
   void SwapNewest();
   void set_deaf(bool deaf) { deaf_ = deaf; }
 
+  // Takes room for an endpoint, or says why there is none.
+  absl::Status Reserve(uint32_t entries);
+  // Gives back the room of an endpoint that is gone, apart from what its
+  // completions that nobody polled yet take.
+  void Release(const SimCompletionOwner* owner, int side, uint32_t entries);
+
  private:
   SimReactor* const reactor_;
   SimEventSource source_;
   std::deque<Entry> entries_;
+  uint32_t entries_left_;
   bool armed_ = false;
   bool deaf_ = false;  // SimDefect::kMissedArm.
 };

@@ -1,5 +1,6 @@
 #include "testing/sim/sim_connect.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -11,35 +12,130 @@ using transport::AcceptOptions;
 using transport::ConnectOptions;
 using transport::Endpoint;
 
-absl::StatusOr<std::shared_ptr<SimCompletionQueue>> ChooseCompletionQueue(
-    SimReactor* reactor, const ConnectOptions& options) {
-  if (options.completion_queue == nullptr) {
-    return std::make_shared<SimCompletionQueue>(reactor);
+namespace {
+
+// The queues that the options name, or new ones.
+absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
+    SimReactor* reactor, SimDomain& domain, const ConnectOptions& options,
+    SimDefect defect) {
+  transport::EndpointResources wanted;
+  if (options.resources != nullptr) {
+    auto given = options.resources(domain);
+    if (!given.ok()) return given.status();
+    wanted = *given;
   }
-  auto* queue = dynamic_cast<SimCompletionQueue*>(options.completion_queue);
-  if (queue == nullptr || queue->reactor() != reactor) {
+  SimRdmaWire::Resources resources;
+  resources.send_queue = options.send_queue;
+  resources.receive_queue = options.receive_queue;
+  resources.inline_bytes = std::min<size_t>(
+      options.inline_bytes, domain.capabilities().max_inline_bytes);
+  if (wanted.shared_receive_queue != nullptr) {
+    auto* srq =
+        dynamic_cast<SimSharedReceiveQueue*>(wanted.shared_receive_queue);
+    if (srq == nullptr || srq->reactor() != reactor) {
+      return absl::InvalidArgumentError(
+          "the shared receive queue is not the sim backend's, or belongs to "
+          "another reactor");
+    }
+    resources.srq = srq->shared_from_this();
+    resources.receive_queue = 0;
+  }
+  const uint32_t entries = resources.send_queue + resources.receive_queue;
+  if (wanted.completion_queue != nullptr) {
+    auto* queue = dynamic_cast<SimCompletionQueue*>(wanted.completion_queue);
+    if (queue == nullptr || queue->reactor() != reactor) {
+      return absl::InvalidArgumentError(
+          "the completion queue is not the sim backend's, or belongs to "
+          "another reactor");
+    }
+    resources.cq = queue->shared_from_this();
+  } else if (resources.srq != nullptr) {
     return absl::InvalidArgumentError(
-        "the completion queue is not the sim backend's, or belongs to another "
-        "reactor");
+        "a shared receive queue needs a completion queue that its endpoints "
+        "share");
+  } else {
+    resources.cq = std::make_shared<SimCompletionQueue>(reactor, entries);
   }
-  return queue->shared_from_this();
+  if (resources.srq != nullptr) {
+    absl::Status status = resources.srq->Use(resources.cq);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = resources.cq->Reserve(entries);
+  if (!status.ok() && defect != SimDefect::kOverflowingQueue) return status;
+  return resources;
+}
+
+absl::StatusOr<std::unique_ptr<SimRdmaEndpoint>> MakeEndpoint(
+    SimReactor* reactor, const std::shared_ptr<SimRdmaWire>& wire, int side,
+    const ConnectOptions& options) {
+  auto resources = ChooseResources(reactor, *wire->side(side).domain, options,
+                                   wire->defect());
+  if (!resources.ok()) return resources.status();
+  auto endpoint = std::make_unique<SimRdmaEndpoint>(
+      reactor, wire, side, *resources, options.on_disconnect);
+  if (options.prepare != nullptr) {
+    absl::Status status = options.prepare(*endpoint);
+    if (!status.ok()) return status;
+  }
+  return endpoint;
+}
+
+}  // namespace
+
+absl::Status CheckLimits(const SimRdmaOptions& fabric,
+                         const ConnectOptions& options) {
+  const transport::Capabilities& caps = fabric.capabilities;
+  const struct {
+    const char* name;
+    uint64_t wanted;
+    uint64_t limit;
+  } limits[] = {
+      {"bytes of private data", options.private_data.size(),
+       caps.max_private_data_bytes},
+      {"send queue entries", options.send_queue, caps.max_send_queue},
+      {"receive queue entries", options.receive_queue, caps.max_receive_queue},
+      {"scatter/gather entries", options.max_sges,
+       std::min(caps.max_send_sges, caps.max_receive_sges)},
+  };
+  for (const auto& [name, wanted, limit] : limits) {
+    if (wanted <= limit) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        wanted, " ", name, " exceed the limit of ", limit, " of sim0"));
+  }
+  return absl::OkStatus();
 }
 
 SimConnectAttempt::SimConnectAttempt(SimReactor* reactor,
                                      const transport::Address& address,
                                      const ConnectOptions& options,
                                      std::shared_ptr<SimHandshake> handshake,
-                                     std::shared_ptr<SimCompletionQueue> cq,
+                                     absl::AnyInvocable<void()> send_request,
                                      transport::ConnectCallback done)
     : reactor_(reactor),
       address_(address),
       options_(options),
       handshake_(std::move(handshake)),
-      cq_(std::move(cq)),
+      send_request_(std::move(send_request)),
       done_(std::move(done)),
+      start_(reactor, [this] { Start(); }),
       timer_(reactor, [this] { OnTimer(); }) {
   handshake_->attempt = this;
   timer_.ScheduleAfter(options_.timeout);
+  if (handshake_->rdma == nullptr) {
+    send_request_();
+  } else {
+    start_.ScheduleAt(absl::InfinitePast());
+  }
+}
+
+void SimConnectAttempt::Start() {
+  auto endpoint = MakeEndpoint(reactor_, handshake_->rdma, 0, options_);
+  if (!endpoint.ok()) {
+    Conclude(endpoint.status());
+    return;
+  }
+  endpoint_ = *std::move(endpoint);
+  send_request_();
 }
 
 SimConnectAttempt::~SimConnectAttempt() { GiveUp(); }
@@ -71,6 +167,7 @@ void SimConnectAttempt::OnTimer() {
   transport::ConnectCallback done = std::move(done_);
   if (!outcome_->ok()) {
     GiveUp();
+    endpoint_.reset();
     absl::Status status(outcome_->code(),
                         absl::StrCat("connect ", address_.ToString(), ": ",
                                      outcome_->message()));
@@ -86,7 +183,8 @@ void SimConnectAttempt::OnTimer() {
     done(Endpoint(std::make_unique<SimStream>(reactor_, handshake_->stream, 0,
                                               options_)));
   } else {
-    done(Endpoint(std::make_unique<SimRdmaEndpoint>(handshake_->rdma, 0, cq_)));
+    endpoint_->Announce();
+    done(Endpoint(std::move(endpoint_)));
   }
 }
 
@@ -141,18 +239,18 @@ absl::StatusOr<Endpoint> SimPending::TakeRdma(SimReactor* home,
                                               const AcceptOptions& options) {
   const std::shared_ptr<SimRdmaWire>& wire = handshake_->rdma;
   if (!wire->connected(1)) return wire->error(1);
-  const size_t limit = wire->options().capabilities.max_private_data_bytes;
-  if (options.private_data.size() > limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot accept: ", options.private_data.size(),
-                     " bytes of private data exceed the limit of ", limit));
+  absl::Status status = CheckLimits(wire->options(), options);
+  if (!status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat("cannot accept: ", status.message()));
   }
-  auto cq = ChooseCompletionQueue(home, options);
-  if (!cq.ok()) return cq.status();
-  answered_ = true;
   wire->SetServer(domain_, options.private_data, options.read_depth);
+  auto endpoint = MakeEndpoint(home, wire, 1, options);
+  if (!endpoint.ok()) return endpoint.status();
+  answered_ = true;
   SendVerdict(handshake_, absl::OkStatus());
-  return Endpoint(std::make_unique<SimRdmaEndpoint>(wire, 1, *std::move(cq)));
+  (*endpoint)->Announce();
+  return Endpoint(*std::move(endpoint));
 }
 
 absl::Span<const uint8_t> SimRequest::private_data() const {

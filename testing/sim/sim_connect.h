@@ -32,9 +32,9 @@ struct SimHandshake {
   }
 };
 
-// The queue that the options name, or a new one.
-absl::StatusOr<std::shared_ptr<SimCompletionQueue>> ChooseCompletionQueue(
-    SimReactor* reactor, const transport::ConnectOptions& options);
+// An error if the fabric has less room than the options want.
+absl::Status CheckLimits(const SimRdmaOptions& fabric,
+                         const transport::ConnectOptions& options);
 
 // The connecting side.
 class SimConnectAttempt final : public transport::ConnectAttempt {
@@ -42,7 +42,7 @@ class SimConnectAttempt final : public transport::ConnectAttempt {
   SimConnectAttempt(SimReactor* reactor, const transport::Address& address,
                     const transport::ConnectOptions& options,
                     std::shared_ptr<SimHandshake> handshake,
-                    std::shared_ptr<SimCompletionQueue> cq,
+                    absl::AnyInvocable<void()> send_request,
                     transport::ConnectCallback done);
   ~SimConnectAttempt() override;
 
@@ -50,6 +50,8 @@ class SimConnectAttempt final : public transport::ConnectAttempt {
   void Conclude(absl::Status why);
 
  private:
+  // Makes the endpoint, then sends the request.
+  void Start();
   void OnTimer();
   void GiveUp();
 
@@ -57,9 +59,11 @@ class SimConnectAttempt final : public transport::ConnectAttempt {
   const transport::Address address_;
   const transport::ConnectOptions options_;
   const std::shared_ptr<SimHandshake> handshake_;
-  const std::shared_ptr<SimCompletionQueue> cq_;  // RDMA only.
+  absl::AnyInvocable<void()> send_request_;
   transport::ConnectCallback done_;
   absl::optional<absl::Status> outcome_;
+  std::unique_ptr<SimRdmaEndpoint> endpoint_;  // RDMA only.
+  transport::Timer start_;
   transport::Timer timer_;
 };
 

@@ -29,6 +29,11 @@ enum class SimDefect : uint8_t {
   kDanglingEndpoint,       // Completions name an endpoint that is gone.
   kUnboundedReadDepth,     // More READs than were agreed on.
   kMissedArm,              // Arm() never makes the descriptor readable.
+  kUncheckedBounds,        // Keys and permissions are checked, bounds are not.
+  kStaleBuffer,            // Every 8th SEND arrives without its data.
+  kCreditLeak,             // Every 16th request never gives its slot back.
+  kOverflowingQueue,       // A shared queue takes any number of endpoints.
+  kNestedDisconnect,       // on_disconnect from inside Disconnect().
 };
 
 }  // namespace skiff::testing

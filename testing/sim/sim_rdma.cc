@@ -29,6 +29,8 @@ SimRdmaOptions SimRdmaOptions::InfiniBand() {
   caps.max_private_data_bytes = 56;  // rdma_connect(3), RDMA_PS_TCP.
   caps.remote_key_bits = 32;
   caps.send_with_invalidate = true;
+  caps.shared_receive_queue = true;
+  caps.memory_windows = true;
   caps.receiver_not_ready_retry = true;
   return options;
 }
@@ -36,6 +38,7 @@ SimRdmaOptions SimRdmaOptions::InfiniBand() {
 SimRdmaOptions SimRdmaOptions::Iwarp() {
   SimRdmaOptions options = InfiniBand();
   options.capabilities.max_read_sges = 1;
+  options.capabilities.shared_receive_queue = false;
   options.capabilities.max_private_data_bytes = 508;  // 512 less MPA's own 4.
   options.capabilities.receiver_not_ready_retry = false;
   options.capabilities.read_sink_needs_remote_write = true;
@@ -43,19 +46,46 @@ SimRdmaOptions SimRdmaOptions::Iwarp() {
   return options;
 }
 
-SimRdmaEndpoint::SimRdmaEndpoint(std::shared_ptr<SimRdmaWire> wire, int side,
-                                 std::shared_ptr<SimCompletionQueue> cq)
-    : wire_(std::move(wire)),
+SimRdmaEndpoint::SimRdmaEndpoint(SimReactor* reactor,
+                                 std::shared_ptr<SimRdmaWire> wire, int side,
+                                 const SimRdmaWire::Resources& resources,
+                                 DisconnectCallback on_disconnect)
+    : reactor_(reactor),
+      wire_(std::move(wire)),
       side_(side),
-      cq_(std::move(cq)),
-      capabilities_(wire_->options().capabilities) {
+      cq_(resources.cq),
+      capabilities_(wire_->options().capabilities),
+      on_disconnect_(std::move(on_disconnect)),
+      self_(std::make_shared<SimRdmaEndpoint*>(this)) {
   capabilities_.max_read_depth = wire_->read_depth();
-  wire_->Attach(side_, this, cq_);
+  capabilities_.max_send_queue = resources.send_queue;
+  capabilities_.max_receive_queue = resources.receive_queue;
+  capabilities_.max_inline_bytes = resources.inline_bytes;
+  wire_->Attach(side_, this, resources);
 }
 
 SimRdmaEndpoint::~SimRdmaEndpoint() {
+  on_disconnect_ = nullptr;
   Disconnect();
   wire_->Detach(side_);
+}
+
+void SimRdmaEndpoint::Announce() {
+  announced_ = true;
+  capabilities_.max_read_depth = wire_->read_depth();
+  if (!connected()) OnEnded();
+}
+
+void SimRdmaEndpoint::OnEnded() {
+  if (!announced_ || on_disconnect_ == nullptr) return;
+  if (wire_->defect() == SimDefect::kNestedDisconnect) {
+    std::exchange(on_disconnect_, nullptr)(*this);
+    return;
+  }
+  reactor_->Post([weak = std::weak_ptr<SimRdmaEndpoint*>(self_),
+                  on_disconnect = std::exchange(on_disconnect_, nullptr)] {
+    if (auto self = weak.lock()) on_disconnect(**self);
+  });
 }
 
 void SimRdmaEndpoint::Disconnect() {
@@ -91,6 +121,7 @@ PostResult SimRdmaEndpoint::PostSend(OperationId id,
 PostResult SimRdmaEndpoint::PostSendWithInvalidate(OperationId id,
                                                    absl::Span<const Sge> from,
                                                    RemoteKey key) {
+  if (!capabilities_.send_with_invalidate) return PostResult::kClosed;
   auto request = MakeRequest(id, OperationKind::kSend, from);
   request->invalidate = true;
   request->invalidate_key = key;
@@ -109,6 +140,35 @@ PostResult SimRdmaEndpoint::PostWrite(OperationId id,
                                       RemoteBuffer to) {
   auto request = MakeRequest(id, OperationKind::kWrite, from);
   request->remote = to;
+  return wire_->PostRequest(side_, std::move(request));
+}
+
+PostResult SimRdmaEndpoint::PostBind(OperationId id,
+                                     transport::MemoryWindow* window,
+                                     const transport::MemoryRegion* region,
+                                     size_t offset, size_t length,
+                                     transport::Access access) {
+  auto* sim_window = dynamic_cast<SimWindow*>(window);
+  if (!capabilities_.memory_windows || sim_window == nullptr) {
+    return PostResult::kClosed;
+  }
+  auto request = MakeRequest(id, OperationKind::kBind, {});
+  request->window = sim_window;
+  request->region = dynamic_cast<const SimRegion*>(region);
+  request->offset = offset;
+  request->bind_length = length;
+  request->access = access;
+  request->remote.key = wire_->side(side_).domain->NewKey();
+  const RemoteKey key = request->remote.key;
+  const PostResult result = wire_->PostRequest(side_, std::move(request));
+  if (result == PostResult::kAccepted) sim_window->set_remote_key(key);
+  return result;
+}
+
+PostResult SimRdmaEndpoint::PostInvalidate(OperationId id, RemoteKey key) {
+  if (!capabilities_.memory_windows) return PostResult::kClosed;
+  auto request = MakeRequest(id, OperationKind::kInvalidate, {});
+  request->remote.key = key;
   return wire_->PostRequest(side_, std::move(request));
 }
 

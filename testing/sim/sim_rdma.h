@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "testing/sim/sim_defects.h"
 #include "testing/sim/sim_memory.h"
 #include "testing/sim/sim_network.h"
+#include "testing/sim/sim_shared_receive_queue.h"
 #include "transport/backend.h"
 #include "transport/rdma_endpoint.h"
 
@@ -45,6 +47,7 @@ class SimRdmaEndpoint;
 class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
                           public SimConnection,
                           public SimCompletionOwner,
+                          public SimReceiver,
                           private SimPipe::Observer {
  public:
   struct Side {
@@ -53,6 +56,14 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
     std::shared_ptr<SimDomain> domain;
     std::vector<uint8_t> private_data;
     uint32_t read_depth = 0;
+  };
+  // What one end is built from.
+  struct Resources {
+    std::shared_ptr<SimCompletionQueue> cq;
+    std::shared_ptr<SimSharedReceiveQueue> srq;  // Null: receives of its own.
+    uint32_t send_queue = 0;
+    uint32_t receive_queue = 0;  // 0 with a shared one.
+    size_t inline_bytes = 0;
   };
   struct Request {
     transport::OperationId id;
@@ -64,6 +75,12 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
     transport::RemoteBuffer remote;
     bool invalidate = false;
     transport::RemoteKey invalidate_key;
+    // For a bind.
+    const SimWindow* window = nullptr;
+    const SimRegion* region = nullptr;
+    size_t offset = 0;
+    size_t bind_length = 0;
+    transport::Access access = transport::Access::kLocal;
     transport::CompletionStatus status = transport::CompletionStatus::kOk;
     bool done = false;
     bool cancelled = false;
@@ -89,8 +106,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   // What the server says with its accept.
   void SetServer(std::shared_ptr<SimDomain> domain,
                  std::vector<uint8_t> private_data, uint32_t read_depth);
-  void Attach(int side, SimRdmaEndpoint* endpoint,
-              std::shared_ptr<SimCompletionQueue> cq);
+  void Attach(int side, SimRdmaEndpoint* endpoint, const Resources& resources);
   // The user is gone: completions that it has not polled name no endpoint.
   void Detach(int side);
 
@@ -104,22 +120,22 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   void FaultReset() override;
   transport::RdmaEndpoint* endpoint_of(int side) const override;
   void OnPolled(int side, transport::OperationKind kind) override;
+  void OnSharedReceive(int side) override { ScheduleInbound(side); }
 
  private:
-  struct Receive {
-    transport::OperationId id;
-    std::vector<transport::Sge> sges;
-  };
   struct QueuePair {
     Side side;
     SimRdmaEndpoint* endpoint = nullptr;
-    std::shared_ptr<SimCompletionQueue> cq;
+    std::shared_ptr<SimCompletionQueue> cq;  // Null once the user is gone.
+    Resources resources;
+    // Also once the user is gone, for slots that completions give back.
+    std::weak_ptr<SimSharedReceiveQueue> shared_slots;
     bool connected = true;
     absl::Status error;
     std::deque<std::shared_ptr<Request>> requests;  // The send queue.
     size_t held = 0;       // Of these, the newest so many wait for Flush().
     bool stopped = false;  // A local error: nothing is sent behind it.
-    std::deque<Receive> receives;
+    std::deque<SimReceive> receives;               // Unless they are shared.
     std::deque<std::shared_ptr<Request>> inbound;  // From the peer.
     bool waiting_for_receive = false;
     uint64_t wait_epoch = 0;
@@ -127,6 +143,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
     uint32_t used_requests = 0;
     uint32_t used_receives = 0;
     uint32_t used_reads = 0;
+    uint32_t polled = 0;  // Requests; for SimDefect::kCreditLeak.
   };
 
   SimRdmaWire(SimWorld* world, Side client, Side server,
@@ -138,6 +155,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   // The requester's part.
   void Transmit(int side, const std::shared_ptr<Request>& request);
   void Arrive(int side, const std::shared_ptr<Request>& request);
+  bool RunLocally(int side, const Request& request);
   bool LocallyValid(int side, const Request& request) const;
   bool CoversSges(int side, absl::Span<const transport::Sge> sges) const;
   void Finish(int side, const std::shared_ptr<Request>& request,
@@ -147,6 +165,8 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
                   const std::string& data);
 
   // The responder's part.
+  std::deque<SimReceive>& ReceivesOf(int side);
+  SimQueuePairId IdOf(int side) const { return &qps_[side]; }
   void ScheduleInbound(int side);
   void ProcessInbound(int side);
   void HandleSend(int side, const std::shared_ptr<Request>& request);
@@ -181,9 +201,17 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
 // One end, for its user.
 class SimRdmaEndpoint final : public transport::RdmaEndpoint {
  public:
-  SimRdmaEndpoint(std::shared_ptr<SimRdmaWire> wire, int side,
-                  std::shared_ptr<SimCompletionQueue> cq);
+  using DisconnectCallback = std::function<void(transport::RdmaEndpoint&)>;
+
+  SimRdmaEndpoint(SimReactor* reactor, std::shared_ptr<SimRdmaWire> wire,
+                  int side, const SimRdmaWire::Resources& resources,
+                  DisconnectCallback on_disconnect);
   ~SimRdmaEndpoint() override;
+
+  // The user gets it now: from here on he hears of the end of the connection.
+  void Announce();
+  // For the wire: the connection ended.
+  void OnEnded();
 
   const transport::Capabilities& capabilities() const override {
     return capabilities_;
@@ -207,6 +235,13 @@ class SimRdmaEndpoint final : public transport::RdmaEndpoint {
   transport::PostResult PostWrite(transport::OperationId id,
                                   absl::Span<const transport::Sge> from,
                                   transport::RemoteBuffer to) override;
+  transport::PostResult PostBind(transport::OperationId id,
+                                 transport::MemoryWindow* window,
+                                 const transport::MemoryRegion* region,
+                                 size_t offset, size_t length,
+                                 transport::Access access) override;
+  transport::PostResult PostInvalidate(transport::OperationId id,
+                                       transport::RemoteKey key) override;
   void Flush() override { wire_->Flush(side_); }
   void Disconnect() override;
   bool connected() const override { return wire_->connected(side_); }
@@ -222,10 +257,15 @@ class SimRdmaEndpoint final : public transport::RdmaEndpoint {
   }
 
  private:
+  SimReactor* const reactor_;
   const std::shared_ptr<SimRdmaWire> wire_;
   const int side_;
   const std::shared_ptr<SimCompletionQueue> cq_;
   transport::Capabilities capabilities_;
+  DisconnectCallback on_disconnect_;  // Null once it has been called for.
+  bool announced_ = false;
+  // Lets a call that waits in the reactor notice that this is gone.
+  const std::shared_ptr<SimRdmaEndpoint*> self_;
 };
 
 }  // namespace skiff::testing

@@ -154,14 +154,13 @@ TEST(SimCompletionQueueTest, ArmedDescriptorWakesTheReactor) {
 
 TEST(SimCompletionQueueTest, ManyEndpointsShareOne) {
   RdmaPair pair(1);
-  auto queue = MakeSimCompletionQueue(pair.client_reactor);
-  pair.connect_options.completion_queue = queue.get();
+  auto queue = ShareQueue(pair.client_reactor, &pair.connect_options);
   ASSERT_TRUE(pair.Connect().ok());
   auto first = std::move(pair.client);
   auto first_server = std::move(pair.server);
   ASSERT_TRUE(pair.Connect().ok());
-  EXPECT_EQ(first->completion_queue(), queue.get());
-  EXPECT_EQ(pair.client->completion_queue(), queue.get());
+  EXPECT_EQ(first->completion_queue(), queue->get());
+  EXPECT_EQ(pair.client->completion_queue(), queue->get());
   RdmaParty party(&pair.world, first.get());
   Buffer to(&party, 100, '.');
   first->PostReceive({1, 0}, to.All());
@@ -172,14 +171,13 @@ TEST(SimCompletionQueueTest, ManyEndpointsShareOne) {
   EXPECT_EQ(completion.id.index, 2u);
   // An endpoint that is destroyed early still completes, without a name.
   first.reset();
-  ASSERT_EQ(queue->Poll({&completion, 1}), 1);
+  ASSERT_EQ((*queue)->Poll({&completion, 1}), 1);
   EXPECT_EQ(completion.endpoint, nullptr);
   EXPECT_EQ(completion.id.index, 1u);
   EXPECT_EQ(completion.status, CompletionStatus::kFlushed);
 
   // A queue of another reactor does not fit.
-  auto foreign = MakeSimCompletionQueue(pair.server_reactor);
-  pair.connect_options.completion_queue = foreign.get();
+  auto foreign = ShareQueue(pair.server_reactor, &pair.connect_options);
   EXPECT_EQ(pair.Connect().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -319,8 +317,7 @@ TEST(SimRdmaDefectTest, ReceiveAndDisconnectDefectsShow) {
     SimBackendOptions options;
     options.defect = defect;
     RdmaPair pair(1, options);
-    auto queue = MakeSimCompletionQueue(pair.server_reactor);
-    pair.accept_options.completion_queue = queue.get();
+    auto queue = ShareQueue(pair.server_reactor, &pair.accept_options);
     ASSERT_TRUE(pair.Connect().ok());
     RdmaParty client(&pair.world, pair.client.get());
     RdmaParty server(&pair.world, pair.server.get());
@@ -342,7 +339,8 @@ TEST(SimRdmaDefectTest, ReceiveAndDisconnectDefectsShow) {
               defect == SimDefect::kUnboundedReadDepth);
     pair.server.reset();
     Completion flushed;
-    EXPECT_EQ(queue->Poll({&flushed, 1}) == 0, defect == SimDefect::kNoFlush);
+    EXPECT_EQ((*queue)->Poll({&flushed, 1}) == 0,
+              defect == SimDefect::kNoFlush);
     EXPECT_EQ(flushed.endpoint != nullptr,
               defect == SimDefect::kDanglingEndpoint);
   }

@@ -45,17 +45,27 @@ uint32_t SimRdmaWire::read_depth() const {
 }
 
 void SimRdmaWire::Attach(int side, SimRdmaEndpoint* endpoint,
-                         std::shared_ptr<SimCompletionQueue> cq) {
+                         const Resources& resources) {
   QueuePair& qp = qps_[side];
   qp.endpoint = endpoint;
-  qp.cq = std::move(cq);
+  qp.resources = resources;
+  qp.shared_slots = resources.srq;
+  qp.cq = resources.cq;
   qp.cq->set_deaf(defect_ == SimDefect::kMissedArm);
   ScheduleInbound(side);
 }
 
 void SimRdmaWire::Detach(int side) {
-  qps_[side].endpoint = nullptr;
-  qps_[side].cq = nullptr;
+  QueuePair& qp = qps_[side];
+  if (qp.cq != nullptr) {
+    qp.cq->Release(this, side,
+                   qp.resources.send_queue + qp.resources.receive_queue);
+  }
+  if (qp.side.domain != nullptr) qp.side.domain->RemoveQueuePair(IdOf(side));
+  qp.endpoint = nullptr;
+  qp.cq = nullptr;
+  qp.resources.cq = nullptr;  // Its entries keep this alive.
+  qp.resources.srq = nullptr;
 }
 
 void SimRdmaWire::SetServer(std::shared_ptr<SimDomain> domain,
@@ -73,19 +83,25 @@ transport::RdmaEndpoint* SimRdmaWire::endpoint_of(int side) const {
 
 void SimRdmaWire::OnPolled(int side, OperationKind kind) {
   QueuePair& qp = qps_[side];
+  const auto shared = qp.shared_slots.lock();
+  if (kind == OperationKind::kReceive && shared != nullptr) {
+    shared->OnPolled();
+    return;
+  }
   if (kind == OperationKind::kReceive) {
     if (qp.used_receives > 0) --qp.used_receives;
     return;
   }
-  if (qp.used_requests > 0) --qp.used_requests;
+  const bool leak = defect_ == SimDefect::kCreditLeak && ++qp.polled % 16 == 0;
+  if (qp.used_requests > 0 && !leak) --qp.used_requests;
   if (kind == OperationKind::kRead && qp.used_reads > 0) --qp.used_reads;
 }
 
 PostResult SimRdmaWire::PostReceive(int side, OperationId id,
                                     absl::Span<const Sge> to) {
   QueuePair& qp = qps_[side];
-  if (!qp.connected) return PostResult::kClosed;
-  if (qp.used_receives >= options_.capabilities.max_receive_queue) {
+  if (!qp.connected || qp.resources.srq != nullptr) return PostResult::kClosed;
+  if (qp.used_receives >= qp.resources.receive_queue) {
     return PostResult::kWouldBlock;
   }
   ++qp.used_receives;
@@ -97,9 +113,10 @@ PostResult SimRdmaWire::PostReceive(int side, OperationId id,
 PostResult SimRdmaWire::PostRequest(int side,
                                     std::shared_ptr<Request> request) {
   QueuePair& qp = qps_[side];
-  const transport::Capabilities& caps = options_.capabilities;
   if (!qp.connected) return PostResult::kClosed;
-  if (qp.used_requests >= caps.max_send_queue) return PostResult::kWouldBlock;
+  if (qp.used_requests >= qp.resources.send_queue) {
+    return PostResult::kWouldBlock;
+  }
   const bool is_read = request->kind == OperationKind::kRead;
   if (is_read && qp.used_reads >= read_depth() &&
       defect_ != SimDefect::kUnboundedReadDepth) {
@@ -107,7 +124,7 @@ PostResult SimRdmaWire::PostRequest(int side,
   }
   ++qp.used_requests;
   if (is_read) ++qp.used_reads;
-  if (!is_read && request->length <= caps.max_inline_bytes) {
+  if (!is_read && request->length <= qp.resources.inline_bytes) {
     request->is_inline = true;
     for (const Sge& sge : request->sges) {
       request->inline_data.append(static_cast<const char*>(sge.data),
@@ -130,8 +147,28 @@ void SimRdmaWire::Flush(int side) {
   }
 }
 
+bool SimRdmaWire::RunLocally(int side, const Request& request) {
+  SimDomain& domain = *qps_[side].side.domain;
+  if (request.kind == OperationKind::kInvalidate) {
+    return domain.InvalidateWindow(IdOf(side), request.remote.key);
+  }
+  return request.region != nullptr &&
+         domain.Bind(IdOf(side), *request.window, request.remote.key,
+                     *request.region, request.offset, request.bind_length,
+                     request.access);
+}
+
 void SimRdmaWire::Transmit(int side, const std::shared_ptr<Request>& request) {
-  if (!LocallyValid(side, *request)) {
+  const bool local = request->kind == OperationKind::kBind ||
+                     request->kind == OperationKind::kInvalidate;
+  if (local && RunLocally(side, *request)) {
+    world_->After(absl::ZeroDuration(),
+                  [self = shared_from_this(), side, request] {
+                    self->Finish(side, request, CompletionStatus::kOk);
+                  });
+    return;
+  }
+  if (local || !LocallyValid(side, *request)) {
     qps_[side].stopped = true;
     // Completed by the device some time later, never within the post.
     world_->After(absl::ZeroDuration(),
@@ -189,6 +226,8 @@ bool SimRdmaWire::LocallyValid(int side, const Request& request) const {
       if (request.length > caps.max_transfer_bytes) return false;
       break;
     case OperationKind::kReceive:
+    case OperationKind::kBind:
+    case OperationKind::kInvalidate:
       return false;
   }
   if (request.kind != OperationKind::kRead &&
@@ -262,6 +301,8 @@ void SimRdmaWire::Complete(int side, Completion completion) {
   entry.completion.endpoint = qp.endpoint;
   entry.owner = shared_from_this();
   entry.side = side;
+  entry.shared =
+      qp.resources.srq != nullptr && completion.kind == OperationKind::kReceive;
   entry.keep_endpoint = defect_ == SimDefect::kDanglingEndpoint;
   qp.cq->Push(std::move(entry));
   if (defect_ == SimDefect::kReorderedCompletions) qp.cq->SwapNewest();
@@ -288,12 +329,13 @@ void SimRdmaWire::Break(int side, absl::Status why, CompletionStatus first) {
   auto requests = std::exchange(qp.requests, {});
   auto receives = std::exchange(qp.receives, {});
   for (const auto& request : requests) request->cancelled = true;
+  if (qp.endpoint != nullptr) qp.endpoint->OnEnded();
   if (defect_ == SimDefect::kNoFlush) return;
   for (const auto& request : requests) {
     CompleteRequest(side, *request, request->done ? request->status : first);
     first = CompletionStatus::kFlushed;
   }
-  for (const Receive& receive : receives) {
+  for (const SimReceive& receive : receives) {
     Completion completion;
     completion.id = receive.id;
     completion.kind = OperationKind::kReceive;

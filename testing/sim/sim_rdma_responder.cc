@@ -45,6 +45,12 @@ size_t TotalLength(absl::Span<const Sge> sges) {
 
 }  // namespace
 
+std::deque<SimReceive>& SimRdmaWire::ReceivesOf(int side) {
+  QueuePair& qp = qps_[side];
+  return qp.resources.srq != nullptr ? qp.resources.srq->receives()
+                                     : qp.receives;
+}
+
 void SimRdmaWire::ScheduleInbound(int side) {
   world_->After(absl::ZeroDuration(), [self = shared_from_this(), side] {
     self->ProcessInbound(side);
@@ -75,7 +81,7 @@ void SimRdmaWire::ProcessInbound(int side) {
       qp.inbound.pop_front();
       continue;
     }
-    if (request->kind == OperationKind::kSend && qp.receives.empty()) {
+    if (request->kind == OperationKind::kSend && ReceivesOf(side).empty()) {
       WaitForReceive(side, request);
       return;
     }
@@ -91,6 +97,8 @@ void SimRdmaWire::ProcessInbound(int side) {
         HandleRead(side, request);
         break;
       case OperationKind::kReceive:
+      case OperationKind::kBind:
+      case OperationKind::kInvalidate:
         break;
     }
   }
@@ -106,6 +114,9 @@ void SimRdmaWire::WaitForReceive(int side,
   if (timeout <= absl::ZeroDuration()) {
     Refuse(side, request, CompletionStatus::kRemoteNotReady, why);
     return;
+  }
+  if (qp.resources.srq != nullptr) {
+    qp.resources.srq->WaitForReceive(weak_from_this(), side);
   }
   if (qp.waiting_for_receive) return;
   qp.waiting_for_receive = true;
@@ -123,8 +134,9 @@ void SimRdmaWire::HandleSend(int side,
                              const std::shared_ptr<Request>& request) {
   QueuePair& qp = qps_[side];
   qp.waiting_for_receive = false;
-  const Receive receive = std::move(qp.receives.front());
-  qp.receives.pop_front();
+  std::deque<SimReceive>& receives = ReceivesOf(side);
+  const SimReceive receive = std::move(receives.front());
+  receives.pop_front();
   Completion completion;
   completion.id = receive.id;
   completion.kind = OperationKind::kReceive;
@@ -148,8 +160,8 @@ void SimRdmaWire::HandleSend(int side,
     return;
   }
   if (request->invalidate && defect_ != SimDefect::kIgnoredInvalidate) {
-    if (!qp.side.domain->Invalidate(request->invalidate_key)) {
-      qp.receives.push_front(receive);
+    if (!qp.side.domain->Invalidate(IdOf(side), request->invalidate_key)) {
+      receives.push_front(receive);
       Refuse(side, request, CompletionStatus::kRemoteAccess,
              absl::PermissionDeniedError(
                  absl::StrCat("sim://", qps_[1 - side].side.address,
@@ -159,7 +171,9 @@ void SimRdmaWire::HandleSend(int side,
     completion.invalidated = true;
     completion.invalidated_key = request->invalidate_key;
   }
-  Scatter(Gather(*request), receive.sges);
+  if (defect_ != SimDefect::kStaleBuffer || request->number % 8 != 7) {
+    Scatter(Gather(*request), receive.sges);
+  }
   completion.bytes = static_cast<uint32_t>(
       request->length + (defect_ == SimDefect::kWrongByteCount ? 1 : 0));
   Complete(side, completion);
@@ -171,8 +185,9 @@ void SimRdmaWire::HandleWrite(int side,
                               const std::shared_ptr<Request>& request) {
   const std::string data = Gather(*request);
   if (!data.empty()) {
-    char* target = qps_[side].side.domain->Find(request->remote, data.size(),
-                                                Access::kRemoteWrite);
+    char* target = qps_[side].side.domain->Find(
+        IdOf(side), request->remote, data.size(), Access::kRemoteWrite,
+        defect_ != SimDefect::kUncheckedBounds);
     if (target != nullptr) {
       std::memcpy(target, data.data(), data.size());
     } else if (defect_ != SimDefect::kUncheckedRemoteAccess) {
@@ -192,7 +207,8 @@ void SimRdmaWire::HandleRead(int side,
   std::string data(request->length, '\0');
   if (!data.empty()) {
     const char* source = qps_[side].side.domain->Find(
-        request->remote, data.size(), Access::kRemoteRead);
+        IdOf(side), request->remote, data.size(), Access::kRemoteRead,
+        defect_ != SimDefect::kUncheckedBounds);
     if (source != nullptr) {
       std::memcpy(data.data(), source, data.size());
     } else if (defect_ != SimDefect::kUncheckedRemoteAccess) {

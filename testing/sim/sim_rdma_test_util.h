@@ -17,6 +17,26 @@ namespace skiff::testing {
 
 using RdmaPair = SimPair<transport::RdmaEndpoint>;
 
+// Makes every endpoint of these options complete on one queue, which exists
+// from the first of them on.
+inline std::shared_ptr<std::shared_ptr<transport::CompletionQueue>> ShareQueue(
+    transport::Reactor* reactor, transport::ConnectOptions* options,
+    uint32_t entries = 4096) {
+  auto queue = std::make_shared<std::shared_ptr<transport::CompletionQueue>>();
+  options->resources = [=](transport::MemoryDomain& domain)
+      -> absl::StatusOr<transport::EndpointResources> {
+    if (*queue == nullptr) {
+      auto created = domain.CreateCompletionQueue(reactor, entries);
+      if (!created.ok()) return created.status();
+      *queue = *std::move(created);
+    }
+    transport::EndpointResources resources;
+    resources.completion_queue = queue->get();
+    return resources;
+  };
+  return queue;
+}
+
 // One end of a connection, and its completions.
 class RdmaParty {
  public:

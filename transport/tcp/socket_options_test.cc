@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "transport/tcp/scoped_fd.h"
+#include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_connector.h"
 #include "transport/tcp/tcp_devices.h"
 #include "transport/tcp/tcp_listener.h"
@@ -14,6 +15,9 @@ class TcpBackend final : public Backend {
   absl::string_view scheme() const override { return "tcp"; }
   Capabilities capabilities() const override { return TcpCapabilities(); }
   std::vector<DeviceReport> Devices() const override { return TcpDevices(); }
+  absl::Status CheckAddress(const Address& address) const override {
+    return ParseTcpOptions(address).status();
+  }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,

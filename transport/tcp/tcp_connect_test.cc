@@ -13,8 +13,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "transport/tcp/scoped_fd.h"
-#include "transport/tcp/socket_address.h"
+#include "transport/net/scoped_fd.h"
+#include "transport/net/socket_address.h"
 #include "transport/tcp/tcp_test_util.h"
 
 namespace skiff::transport {
@@ -80,6 +80,20 @@ TEST_F(TcpConnectTest, V6OnlyLeavesIpv4Alone) {
   EXPECT_TRUE(Connect(address).ok());
   address.host = "127.0.0.1";
   EXPECT_FALSE(Connect(address).ok());
+}
+
+TEST_F(TcpConnectTest, ChecksOptionsWithoutListening) {
+  EXPECT_TRUE(
+      backend_->CheckAddress(*Address::Parse("tcp://[::]?v6only=1")).ok());
+  // No such host, which is not asked for.
+  EXPECT_TRUE(
+      backend_->CheckAddress(*Address::Parse("tcp://no-such-host.invalid:1"))
+          .ok());
+  const Address wrong = *Address::Parse("tcp://127.0.0.1:0?v6only=2");
+  const absl::Status status = backend_->CheckAddress(wrong);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(backend_->Listen(reactor_.get(), wrong, {}, nullptr).status(),
+            status);
 }
 
 TEST_F(TcpConnectTest, ResolvesNames) {

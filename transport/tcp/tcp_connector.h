@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
+#include "transport/net/resolver.h"
+#include "transport/net/scoped_fd.h"
+#include "transport/net/socket_address.h"
 #include "transport/reactor.h"
-#include "transport/tcp/resolver.h"
-#include "transport/tcp/scoped_fd.h"
-#include "transport/tcp/socket_address.h"
 #include "transport/tcp/socket_options.h"
 
 namespace skiff::transport {

@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "transport/tcp/scoped_fd.h"
-#include "transport/tcp/socket_address.h"
+#include "transport/net/scoped_fd.h"
+#include "transport/net/socket_address.h"
 
 namespace skiff::transport {
 namespace {
@@ -51,7 +51,7 @@ std::vector<Interface> ByName(const ifaddrs* list) {
 }
 
 // 0 if the kernel does not say.
-int Mtu(const std::string& name) {
+uint32_t Mtu(const std::string& name) {
   ScopedFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid())
     fd = ScopedFd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -59,7 +59,7 @@ int Mtu(const std::string& name) {
   if (!fd.valid() || name.size() >= sizeof(request.ifr_name)) return 0;
   std::memcpy(request.ifr_name, name.c_str(), name.size());
   if (ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return 0;
-  return request.ifr_mtu;
+  return static_cast<uint32_t>(request.ifr_mtu);
 }
 
 DeviceReport Report(const Interface& interface) {
@@ -68,11 +68,14 @@ DeviceReport Report(const Interface& interface) {
   report.capabilities = TcpCapabilities();
   const bool up = (interface.flags & IFF_UP) != 0;
   const bool running = (interface.flags & IFF_RUNNING) != 0;
-  report.detail = absl::StrCat(
-      up ? (running ? "up" : "up, no carrier") : "down", ", mtu ",
-      Mtu(interface.name), ", ",
-      interface.addresses.empty() ? "no addresses"
-                                  : absl::StrJoin(interface.addresses, " "));
+  report.kind = "tcp";
+  report.link = up ? (running ? "up" : "no carrier") : "down";
+  report.mtu = Mtu(interface.name);
+  report.addresses = interface.addresses;
+  report.detail = absl::StrCat(report.link, ", mtu ", report.mtu, ", ",
+                               interface.addresses.empty()
+                                   ? "no addresses"
+                                   : absl::StrJoin(interface.addresses, " "));
   if (!up) {
     report.problem = absl::StrCat("the interface is down; ip link set ",
                                   interface.name, " up");

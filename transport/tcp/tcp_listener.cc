@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "transport/tcp/socket_address.h"
+#include "transport/net/socket_address.h"
 #include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_stream.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
+#include "transport/net/scoped_fd.h"
 #include "transport/reactor.h"
-#include "transport/tcp/scoped_fd.h"
 
 namespace skiff::transport {
 

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "transport/tcp/socket_address.h"
+#include "transport/net/socket_address.h"
 #include "transport/tcp/socket_options.h"
 
 namespace skiff::transport {
@@ -19,6 +20,8 @@ namespace {
 constexpr uint32_t kPeerEndedEvents = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 constexpr uint32_t kReadEvents = EPOLLIN | kPeerEndedEvents;
 constexpr uint32_t kWriteEvents = EPOLLOUT | EPOLLHUP | EPOLLERR;
+constexpr uint32_t kWatchInput = EPOLLIN | EPOLLRDHUP | EPOLLET;
+constexpr uint32_t kWatchBoth = kWatchInput | EPOLLOUT;
 
 struct Message {
   msghdr header = {};
@@ -45,8 +48,7 @@ absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(Reactor* reactor,
                                                              ScopedFd socket) {
   std::unique_ptr<TcpStream> stream(new TcpStream(reactor, std::move(socket)));
   absl::Status status =
-      reactor->WatchFd(stream->socket_.get(),
-                       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, stream.get());
+      reactor->WatchFd(stream->socket_.get(), kWatchInput, stream.get());
   if (!status.ok()) return status;
   return stream;
 }
@@ -76,6 +78,7 @@ void TcpStream::OnFdReady(uint32_t events) {
   if ((events & kPeerEndedEvents) != 0) peer_ended_ = true;
   if (readable) read_.drained = false;
   if (writable) write_.drained = false;
+  if (watches_output_ && !readable && !write_.waiting) StopWatchingOutput();
   if (observer_ == nullptr) return;  // A new observer is told anyway.
   const bool tell_writable = writable && write_.waiting;
   if (readable && read_.waiting) {
@@ -116,6 +119,27 @@ IoResult TcpStream::WouldBlock(Direction* direction) {
   return {IoStatus::kWouldBlock, 0};
 }
 
+// Output is watched from the first time that the socket takes no more. Watched
+// always, it would wake a reactor for nothing: data that arrives between two
+// reads leaves an edge, which is then reported as "still writable".
+IoResult TcpStream::WaitForOutput() {
+  if (!watches_output_) {
+    const absl::Status status = reactor_->ModifyFd(socket_.get(), kWatchBoth);
+    if (!status.ok()) {
+      error_ = status;
+      CloseSocket();
+      return {IoStatus::kError, 0};
+    }
+    watches_output_ = true;
+  }
+  return WouldBlock(&write_);
+}
+
+// Just such a useless wake-up came.
+void TcpStream::StopWatchingOutput() {
+  watches_output_ = !reactor_->ModifyFd(socket_.get(), kWatchInput).ok();
+}
+
 IoResult TcpStream::Readv(absl::Span<const iovec> to) {
   if (!error_.ok()) return {IoStatus::kError, 0};
   Message message = MakeMessage(to);
@@ -139,7 +163,7 @@ IoResult TcpStream::Writev(absl::Span<const iovec> from) {
   if (write_ended_) return {IoStatus::kClosed, 0};
   Message message = MakeMessage(from);
   if (message.bytes == 0) return {IoStatus::kOk, 0};
-  if (write_.drained) return WouldBlock(&write_);
+  if (write_.drained && watches_output_) return WouldBlock(&write_);
   ssize_t sent;
   do {
     sent = sendmsg(socket_.get(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -148,7 +172,7 @@ IoResult TcpStream::Writev(absl::Span<const iovec> from) {
     write_.drained = static_cast<size_t>(sent) < message.bytes;
     return {IoStatus::kOk, static_cast<size_t>(sent)};
   }
-  if (WouldBlockError(errno)) return WouldBlock(&write_);
+  if (WouldBlockError(errno)) return WaitForOutput();
   return Fail("write to", errno);
 }
 
@@ -159,6 +183,15 @@ IoResult TcpStream::Fail(const char* doing, int error_number) {
                                      : absl::UnavailableError(what);
   CloseSocket();
   return {IoStatus::kError, 0};
+}
+
+void TcpStream::SetReadThreshold(size_t bytes) {
+  if (!socket_.valid()) return;
+  constexpr size_t kMax = std::numeric_limits<int>::max() / 2;
+  const int threshold = static_cast<int>(std::clamp<size_t>(bytes, 1, kMax));
+  // tcp(7): the kernel wakes nobody for less. It fails for no valid socket.
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &threshold,
+             sizeof(threshold));
 }
 
 void TcpStream::ShutdownWrite() {

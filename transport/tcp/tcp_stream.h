@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/byte_stream.h"
+#include "transport/net/scoped_fd.h"
 #include "transport/reactor.h"
-#include "transport/tcp/scoped_fd.h"
 
 namespace skiff::transport {
 
@@ -29,6 +29,7 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   void SetObserver(StreamObserver* observer) override;
   IoResult Readv(absl::Span<const iovec> to) override;
   IoResult Writev(absl::Span<const iovec> from) override;
+  void SetReadThreshold(size_t bytes) override;
   void ShutdownWrite() override;
   void Abort() override;
   absl::Status error() const override { return error_; }
@@ -49,6 +50,8 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   void OnTurnEnd() override;
   void Notify(bool readable, bool writable);
   IoResult WouldBlock(Direction* direction);
+  IoResult WaitForOutput();
+  void StopWatchingOutput();
   IoResult Fail(const char* doing, int error_number);
   void CloseSocket();
 
@@ -61,6 +64,7 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   Direction write_;
   bool peer_ended_ = false;  // The kernel reported FIN, RST or an error.
   bool write_ended_ = false;
+  bool watches_output_ = false;
   absl::Status error_;
 };
 

@@ -12,8 +12,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "transport/tcp/scoped_fd.h"
-#include "transport/tcp/socket_address.h"
+#include "transport/net/scoped_fd.h"
+#include "transport/net/socket_address.h"
 #include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_test_util.h"
 
@@ -172,6 +172,76 @@ TEST_F(TcpStreamTest, WritableAgainAfterAFullBuffer) {
   EXPECT_EQ(ReadSome(server_.get(), sent, &last).size(), sent);
   EXPECT_TRUE(RunUntil([&] { return observer.writable == 2; }));
   EXPECT_EQ(Write(client_.get(), data).status, IoStatus::kOk);
+}
+
+TEST_F(TcpStreamTest, WakesUpOnlyAtTheReadThreshold) {
+  ConnectRaw();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  server_->SetReadThreshold(100);
+  reactor_->Poll();
+  char buffer[200];
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
+            IoStatus::kWouldBlock);
+  const int told = observer.readable;
+  ASSERT_EQ(send(raw_.get(), buffer, 99, 0), 99);
+  EXPECT_FALSE(RunUntil([&] { return observer.readable > told; },
+                        absl::Milliseconds(30)));
+  ASSERT_EQ(send(raw_.get(), buffer, 1, 0), 1);
+  EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, 100u);
+}
+
+TEST_F(TcpStreamTest, ALowerReadThresholdTellsOfWhatIsThere) {
+  ConnectRaw();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  server_->SetReadThreshold(100);
+  reactor_->Poll();
+  char buffer[200];
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
+            IoStatus::kWouldBlock);
+  const int told = observer.readable;
+  ASSERT_EQ(send(raw_.get(), buffer, 10, 0), 10);
+  EXPECT_FALSE(RunUntil([&] { return observer.readable > told; },
+                        absl::Milliseconds(30)));
+  server_->SetReadThreshold(1);
+  EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, 10u);
+}
+
+TEST_F(TcpStreamTest, AFullBufferIsToldBelowTheReadThreshold) {
+  ConnectRaw();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  server_->SetReadThreshold(size_t{1} << 40);
+  reactor_->Poll();
+  static char buffer[65536];
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
+            IoStatus::kWouldBlock);
+  const int told = observer.readable;
+  EXPECT_TRUE(RunUntil([&] {
+    while (send(raw_.get(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0) {
+    }
+    return observer.readable > told;
+  }));
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, sizeof(buffer));
+}
+
+TEST_F(TcpStreamTest, TheEndIsToldBelowTheReadThreshold) {
+  ConnectRaw();
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  server_->SetReadThreshold(100);
+  reactor_->Poll();
+  char buffer[200];
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
+            IoStatus::kWouldBlock);
+  const int told = observer.readable;
+  ASSERT_EQ(shutdown(raw_.get(), SHUT_WR), 0);
+  EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
+  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
+            IoStatus::kClosed);
 }
 
 // The end of the data and the FIN in one event: a short read must not be taken

@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_TCP_RESOLVER_H_
-#define SKIFF_TRANSPORT_TCP_RESOLVER_H_
+#ifndef SKIFF_TRANSPORT_NET_RESOLVER_H_
+#define SKIFF_TRANSPORT_NET_RESOLVER_H_
 
 #include <cstdint>
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "transport/net/socket_address.h"
 #include "transport/reactor.h"
-#include "transport/tcp/socket_address.h"
 
 namespace skiff::transport {
 
@@ -38,4 +38,4 @@ class NameLookup {
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_TCP_RESOLVER_H_
+#endif  // SKIFF_TRANSPORT_NET_RESOLVER_H_

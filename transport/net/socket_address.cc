@@ -1,4 +1,4 @@
-#include "transport/tcp/socket_address.h"
+#include "transport/net/socket_address.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>

@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_TCP_SOCKET_ADDRESS_H_
-#define SKIFF_TRANSPORT_TCP_SOCKET_ADDRESS_H_
+#ifndef SKIFF_TRANSPORT_NET_SOCKET_ADDRESS_H_
+#define SKIFF_TRANSPORT_NET_SOCKET_ADDRESS_H_
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -47,4 +47,4 @@ SocketAddress PeerAddress(int fd);
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_TCP_SOCKET_ADDRESS_H_
+#endif  // SKIFF_TRANSPORT_NET_SOCKET_ADDRESS_H_

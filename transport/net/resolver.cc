@@ -1,4 +1,4 @@
-#include "transport/tcp/resolver.h"
+#include "transport/net/resolver.h"
 
 #include <atomic>
 #include <mutex>

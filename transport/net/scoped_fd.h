@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_TCP_SCOPED_FD_H_
-#define SKIFF_TRANSPORT_TCP_SCOPED_FD_H_
+#ifndef SKIFF_TRANSPORT_NET_SCOPED_FD_H_
+#define SKIFF_TRANSPORT_NET_SCOPED_FD_H_
 
 #include <unistd.h>
 
@@ -34,4 +34,4 @@ class ScopedFd {
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_TCP_SCOPED_FD_H_
+#endif  // SKIFF_TRANSPORT_NET_SCOPED_FD_H_

@@ -1,0 +1,57 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_BLOCK_POOL_H_
+#define SKIFF_PROTOCOL_DATAMOVER_BLOCK_POOL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace skiff::protocol {
+
+// Memory for data that have to be copied, in sizes of powers of two. Blocks
+// that were given back serve again, so that a steady load allocates nothing.
+// Bounded is what is kept for that; how much is out at once is its users'
+// business. For one thread.
+class BlockPool {
+ public:
+  struct GiveBack {
+    BlockPool* pool = nullptr;
+    uint8_t size_class = 0;
+    void operator()(uint8_t* memory) const { pool->Return(memory, size_class); }
+  };
+  // Goes back when destroyed, which must be before the pool is.
+  using Block = std::unique_ptr<uint8_t[], GiveBack>;
+
+  explicit BlockPool(size_t max_spare_bytes)
+      : max_spare_bytes_(max_spare_bytes) {}
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+  ~BlockPool();
+
+  // At least `bytes` long, uninitialized.
+  Block Take(size_t bytes);
+
+  size_t spare_bytes() const { return spare_bytes_; }
+
+ private:
+  static constexpr size_t kMinBytes = 512;
+  // Data segments end below 16 MiB (24 bits), AHS and digests come on top.
+  static constexpr size_t kClasses = 17;
+  // What a spare block holds.
+  struct Spare {
+    Spare* next;
+  };
+  static constexpr size_t BytesOf(size_t size_class) {
+    return kMinBytes << size_class;
+  }
+
+  void Return(uint8_t* memory, uint8_t size_class);
+
+  const size_t max_spare_bytes_;
+  size_t spare_bytes_ = 0;
+  std::array<Spare*, kClasses> spares_ = {};
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_BLOCK_POOL_H_
