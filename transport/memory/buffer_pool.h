@@ -1,0 +1,144 @@
+#ifndef SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
+#define SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "transport/memory.h"
+#include "transport/memory/fork_detector.h"
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::transport {
+
+struct BufferPoolOptions {
+  size_t buffer_bytes = 8192;
+  // Buffers begin at multiples of this, a power of two of at most a page.
+  size_t alignment = 64;
+  // Memory is registered in slabs of about so many bytes; at least one buffer.
+  size_t slab_bytes = size_t{2} << 20;
+  // Bounds the pool; whole slabs are made, but no more buffers handed out.
+  size_t max_buffers = 4096;
+  // Made at once.
+  size_t initial_buffers = 0;
+  Access access = Access::kLocal;
+};
+
+// Registered buffers of one size, cut from big slabs so that a device has few
+// regions to know. Grows when it runs empty, up to its limit, and never
+// shrinks. Growing maps and registers memory (hundreds of microseconds for each
+// slab); Reserve() does it ahead of time. Apart from that, getting and giving
+// back takes constant time and allocates nothing. The buffer that was given
+// back last comes first, since the caches know it.
+//
+// With remote access, a peer that has the key reaches the whole slab.
+//
+// After fork(2) slabs belong to the parent alone: a child gets no buffers, and
+// destroying its copy of the pool gives nothing back to the device.
+//
+// Belongs to one reactor; not thread-safe.
+class BufferPool {
+ public:
+  // A buffer of the pool, for one user at a time; goes back when it is
+  // destroyed. Must be gone before the pool is, and must not go before
+  // operations on it have completed. Its contents are what the last user left.
+  class Buffer {
+   public:
+    Buffer() = default;
+    Buffer(Buffer&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), index_(other.index_) {}
+    Buffer& operator=(Buffer&& other) noexcept {
+      if (this != &other) {
+        Release();
+        pool_ = std::exchange(other.pool_, nullptr);
+        index_ = other.index_;
+      }
+      return *this;
+    }
+    ~Buffer() { Release(); }
+
+    explicit operator bool() const { return pool_ != nullptr; }
+    char* data() const { return pool_->DataOf(index_); }
+    size_t size() const { return pool_->options_.buffer_bytes; }
+    const MemoryRegion* region() const { return pool_->SlabOf(index_); }
+    Sge Part(size_t offset, size_t length) const {
+      return {data() + offset, length, region()};
+    }
+    Sge All() const { return Part(0, size()); }
+    // For the peer, where the pool gives remote access.
+    RemoteBuffer Remote(size_t offset) const {
+      const MemoryRegion* slab = region();
+      const auto at =
+          static_cast<uint64_t>(data() - static_cast<char*>(slab->data()));
+      return {slab->remote_base() + at + offset, slab->remote_key()};
+    }
+    // Gives it back early.
+    void Release() {
+      if (pool_ != nullptr) std::exchange(pool_, nullptr)->Put(index_);
+    }
+
+   private:
+    friend class BufferPool;
+    Buffer(BufferPool* pool, uint32_t index) : pool_(pool), index_(index) {}
+    BufferPool* pool_ = nullptr;
+    uint32_t index_ = 0;
+  };
+
+  // `domain` must live until the pool is destroyed; an endpoint of it, or
+  // anything else that was made from it, sees to that. Errors say which option
+  // makes no sense, or why the first buffers cannot be registered.
+  static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
+      MemoryDomain* domain, const BufferPoolOptions& options);
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // Empty if all buffers are in use and the pool has reached its limit, or
+  // cannot grow (growth_error()). Ask again when a buffer came back.
+  Buffer Get();
+  // Grows to at least so many buffers, in use or not.
+  absl::Status Reserve(size_t buffers);
+
+  // Why the pool stopped growing before its limit; it is not tried again until
+  // Reserve() is called. OK while it did not.
+  const absl::Status& growth_error() const { return growth_error_; }
+  size_t in_use() const { return made_ - free_.size(); }
+  size_t made() const { return made_; }
+
+ private:
+  struct Slab {
+    void* memory = nullptr;
+    std::unique_ptr<MemoryRegion> region;
+  };
+
+  BufferPool(MemoryDomain* domain, const BufferPoolOptions& options);
+
+  char* DataOf(uint32_t index) const {
+    return static_cast<char*>(slabs_[index / buffers_per_slab_].memory) +
+           (index % buffers_per_slab_) * stride_;
+  }
+  const MemoryRegion* SlabOf(uint32_t index) const {
+    return slabs_[index / buffers_per_slab_].region.get();
+  }
+  void Put(uint32_t index) { free_.push_back(index); }  // Has the capacity.
+  absl::Status AddSlab();
+
+  MemoryDomain* const domain_;
+  const BufferPoolOptions options_;
+  const size_t stride_;
+  const size_t buffers_per_slab_;
+  const size_t slab_bytes_;
+  const ForkDetector fork_detector_;
+  std::vector<Slab> slabs_;
+  std::vector<uint32_t> free_;
+  size_t made_ = 0;
+  absl::Status growth_error_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
