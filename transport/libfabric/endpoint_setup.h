@@ -1,0 +1,38 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_ENDPOINT_SETUP_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_ENDPOINT_SETUP_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "transport/backend.h"
+#include "transport/libfabric/fabric_domain.h"
+#include "transport/libfabric/fabric_endpoint.h"
+#include "transport/libfabric/message_link.h"
+
+namespace skiff::transport {
+
+// An error if the domain cannot carry the private data of `options`.
+absl::Status CheckPrivateData(const FabricDomain& domain,
+                              const ConnectOptions& options);
+
+// An endpoint without its connection, of the resources that the caller chose.
+absl::StatusOr<std::unique_ptr<FabricEndpoint>> MakeEndpoint(
+    const std::shared_ptr<FabricDomain>& domain, Reactor* reactor,
+    const ConnectOptions& options);
+
+struct ConnectableEndpoint {
+  std::unique_ptr<FabricEndpoint> endpoint;
+  MessageLink* link = nullptr;
+};
+// The same, bound to libfabric's connection manager and prepared by the caller.
+absl::StatusOr<ConnectableEndpoint> MakeConnectable(
+    const std::shared_ptr<FabricDomain>& domain, const fi_info& info,
+    Reactor* reactor, const ConnectOptions& options);
+
+// `why` with `where` before its message; payloads stay.
+absl::Status Annotate(const absl::Status& why, absl::string_view where);
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_ENDPOINT_SETUP_H_

@@ -1,0 +1,344 @@
+#include "transport/libfabric/fabric_completion_queue.h"
+
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/queue_pair.h"
+
+namespace skiff::transport {
+namespace {
+
+constexpr int kBatch = 32;
+constexpr uint32_t kMaxEntries = 1 << 22;  // A quarter of a gigabyte.
+// Tries to get the provider to sleep before leaving it to the timer.
+constexpr int kSettleRounds = 4;
+// How soon the timer looks again.
+constexpr absl::Duration kRetry = absl::Milliseconds(1);
+// A message that waits for a RECEIVE keeps the tcp provider's descriptor
+// readable. After so many wake-ups without a completion it is looked at only
+// every kRetry.
+constexpr uint32_t kMaxFruitless = 16;
+constexpr absl::Duration kQuarantine = absl::Seconds(1);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FabricCompletionQueue>>
+FabricCompletionQueue::Create(std::shared_ptr<FabricDomain> domain,
+                              Reactor* reactor, uint32_t entries) {
+  if (entries == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        domain->name(), ": a completion queue needs at least one entry"));
+  }
+  if (entries > kMaxEntries) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(domain->name(), ": a completion queue of ", entries,
+                     " entries exceeds the limit of ", kMaxEntries));
+  }
+  std::shared_ptr<FabricCompletionQueue> out(
+      new FabricCompletionQueue(std::move(domain), reactor, entries));
+  absl::Status status = out->Open();
+  if (!status.ok()) return status;
+  return out;
+}
+
+FabricCompletionQueue::FabricCompletionQueue(
+    std::shared_ptr<FabricDomain> domain, Reactor* reactor, uint32_t entries)
+    : domain_(std::move(domain)),
+      reactor_(reactor),
+      ready_(entries),
+      timer_(reactor, [this] { OnTimer(); }),
+      burial_(reactor, [this] { quarantine_.clear(); }) {}
+
+absl::Status FabricCompletionQueue::Open() {
+  event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (event_fd_ < 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat(domain_->name(),
+                            ": cannot create an eventfd; "
+                            "raise the limit on open files (ulimit -n)"));
+  }
+  fi_cq_attr attributes = {};
+  attributes.size = ready_.size();
+  attributes.format = FI_CQ_FORMAT_MSG;
+  attributes.wait_obj = FI_WAIT_FD;
+  fid_cq* queue = nullptr;
+  int result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
+  const bool sleeps = result == 0;
+  if (result == -FI_ENOSYS || result == -FI_EINVAL) {
+    attributes.wait_obj = FI_WAIT_NONE;
+    result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
+  }
+  if (result != 0) {
+    return FabricStatus(
+        result, absl::StrCat(domain_->name(), ": a completion queue of ",
+                             ready_.size(), " entries"));
+  }
+  queue_.reset(queue);
+  if (!sleeps) return absl::OkStatus();
+  result = fi_control(&queue->fid, FI_GETWAIT, &provider_fd_);
+  if (result != 0) {
+    provider_fd_ = -1;
+    return FabricStatus(result, absl::StrCat(domain_->name(), ": FI_GETWAIT"));
+  }
+  absl::Status status = reactor_->WatchFd(provider_fd_, EPOLLIN, this);
+  if (!status.ok()) return status;
+  watched_ = true;
+  Settle();
+  return absl::OkStatus();
+}
+
+FabricCompletionQueue::~FabricCompletionQueue() {
+  if (watched_) reactor_->UnwatchFd(provider_fd_);
+  if (polling_) reactor_->RemovePoller(this);
+  // Endpoints close before the queue that they are bound to.
+  queue_pairs_.clear();
+  quarantine_.clear();
+  queue_.reset();
+  if (event_fd_ >= 0) close(event_fd_);
+}
+
+absl::Status FabricCompletionQueue::Reserve(uint32_t entries) {
+  const size_t left = ready_.size() - reserved_;
+  if (entries > left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        domain_->name(), ": the completion queue has ", ready_.size(),
+        " entries, of which ", left, " are left; the endpoint needs ", entries,
+        " - create it with more entries, or shorten the endpoint's queues"));
+  }
+  reserved_ += entries;
+  return absl::OkStatus();
+}
+
+FabricQueuePair* FabricCompletionQueue::Adopt(
+    std::unique_ptr<FabricQueuePair> queue_pair) {
+  queue_pairs_.push_back(std::move(queue_pair));
+  UpdatePoller();
+  return queue_pairs_.back().get();
+}
+
+void FabricCompletionQueue::Push(const Completion& completion,
+                                 FabricQueuePair* queue_pair) {
+  ready_[ready_put_++ % ready_.size()] = {completion, queue_pair};
+  if (armed_) Wake();
+}
+
+void FabricCompletionQueue::Wake() {
+  armed_ = false;
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and so readable.
+  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
+}
+
+int FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
+  size_t count = 0;
+  while (count < out.size() && ready_taken_ != ready_put_) {
+    Ready& ready = ready_[ready_taken_++ % ready_.size()];
+    Completion& completion = out[count++];
+    completion = ready.completion;
+    completion.endpoint = ready.queue_pair->user();
+    ready.queue_pair->Polled(completion.kind);
+    if (completion.endpoint == nullptr) Detached(ready.queue_pair);
+  }
+  return static_cast<int>(count);
+}
+
+int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
+  int count = TakeReady(out);
+  if (static_cast<size_t>(count) == out.size()) return count;
+  DrainAndServe();
+  return count + TakeReady(out.subspan(static_cast<size_t>(count)));
+}
+
+bool FabricCompletionQueue::Arm() {
+  if (ready_taken_ == ready_put_) Settle();
+  armed_ = ready_taken_ == ready_put_;
+  return armed_;
+}
+
+void FabricCompletionQueue::Disarm() {
+  armed_ = false;
+  uint64_t count = 0;
+  // Nothing to read is fine.
+  [[maybe_unused]] const ssize_t taken = read(event_fd_, &count, sizeof(count));
+}
+
+void FabricCompletionQueue::Drain() {
+  // Closing an endpoint from within reads the queue, too.
+  if (std::exchange(draining_, true)) return;
+  fi_cq_msg_entry entries[kBatch];
+  for (;;) {
+    const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+    if (count == -FI_EAGAIN || count == 0) break;
+    if (count == -FI_EAVAIL) {
+      DrainError();
+      continue;
+    }
+    if (count < 0) {
+      const absl::Status why = FabricStatus(
+          count,
+          absl::StrCat(domain_->name(), ": the completion queue failed"));
+      for (const auto& queue_pair : queue_pairs_) queue_pair->BreakSoon(why);
+      break;
+    }
+    seen_ += static_cast<uint64_t>(count);
+    for (ssize_t i = 0; i < count; ++i) {
+      auto* slot = reinterpret_cast<OperationSlot*>(entries[i].op_context);
+      if (slot != nullptr) {
+        slot->queue_pair->Completed(slot, entries[i].len);
+      }
+    }
+  }
+  draining_ = false;
+}
+
+void FabricCompletionQueue::DrainError() {
+  fi_cq_err_entry error = {};
+  uint8_t data[64] = {};
+  error.err_data = data;
+  error.err_data_size = sizeof(data);
+  if (fi_cq_readerr(queue_.get(), &error, 0) < 0) return;
+  ++seen_;
+  auto* slot = reinterpret_cast<OperationSlot*>(error.op_context);
+  if (slot == nullptr) return;
+  char text[128] = {};
+  const char* provider_text = fi_cq_strerror(
+      queue_.get(), error.prov_errno, error.err_data, text, sizeof(text) - 1);
+  slot->queue_pair->Failed(slot, error.err, error.prov_errno,
+                           provider_text != nullptr ? provider_text : text);
+}
+
+void FabricCompletionQueue::DrainAndServe() {
+  Drain();
+  Serve();
+}
+
+void FabricCompletionQueue::ScheduleService(FabricQueuePair* queue_pair) {
+  if (queue_pair->SetInService()) service_.push_back(queue_pair);
+  ScheduleTurnEnd();
+}
+
+// What needs doing now that no post is on the stack. Callbacks wait for
+// OnTurnEnd().
+void FabricCompletionQueue::Serve() {
+  for (size_t i = 0; i < service_.size(); ++i) service_[i]->Service();
+}
+
+void FabricCompletionQueue::OnTurnEnd() {
+  // Callbacks may destroy endpoints, and with the last of them the queue.
+  const auto self = shared_from_this();
+  Serve();
+  auto served = std::exchange(service_, {});
+  for (FabricQueuePair* queue_pair : served) queue_pair->FinishService();
+  if (unsettled_) {
+    Unmute();
+    Settle();
+  }
+  UpdatePoller();
+}
+
+void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
+  if (queue_pair->unpolled() || queue_pair->in_service()) return;
+  const auto found = std::find_if(
+      queue_pairs_.begin(), queue_pairs_.end(),
+      [&](const auto& candidate) { return candidate.get() == queue_pair; });
+  if (found == queue_pairs_.end()) return;
+  Unreserve(queue_pair->entries());
+  quarantine_.push_back(std::move(*found));
+  queue_pairs_.erase(found);
+  if (!burial_.scheduled()) burial_.ScheduleAfter(kQuarantine);
+}
+
+void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
+  const uint64_t before = seen_;
+  Settle();
+  fruitless_ = seen_ == before ? fruitless_ + 1 : 0;
+  if (fruitless_ < kMaxFruitless || !StarvedOfReceives()) return;
+  muted_ = true;
+  // Cannot fail for a descriptor that is watched.
+  reactor_->ModifyFd(provider_fd_, 0).IgnoreError();
+  Backoff();
+}
+
+bool FabricCompletionQueue::StarvedOfReceives() const {
+  return std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
+                     [](const auto& pair) { return pair->without_receives(); });
+}
+
+void FabricCompletionQueue::OnTimer() {
+  if (std::exchange(held_back_, false)) {
+    for (const auto& queue_pair : queue_pairs_) {
+      if (queue_pair->holding()) ScheduleService(queue_pair.get());
+    }
+  }
+  Unmute();
+  Settle();
+}
+
+void FabricCompletionQueue::HeldBack() {
+  held_back_ = true;
+  if (!timer_.scheduled()) timer_.ScheduleAfter(kRetry);
+}
+
+void FabricCompletionQueue::Unmute() {
+  fruitless_ = 0;
+  if (std::exchange(muted_, false)) {
+    reactor_->ModifyFd(provider_fd_, EPOLLIN).IgnoreError();
+  }
+}
+
+void FabricCompletionQueue::Backoff() {
+  unsettled_ = true;
+  if (!timer_.scheduled()) timer_.ScheduleAfter(kRetry);
+}
+
+void FabricCompletionQueue::Settle() {
+  if (provider_fd_ < 0) {
+    DrainAndServe();
+    UpdatePoller();
+    return;
+  }
+  fid* fids[] = {&queue_->fid};
+  for (int i = 0; i < kSettleRounds; ++i) {
+    DrainAndServe();
+    if (fi_trywait(domain_->fabric(), fids, 1) == 0) {
+      unsettled_ = muted_;
+      return;
+    }
+  }
+  Backoff();
+}
+
+int FabricCompletionQueue::Poll() {
+  const uint64_t before = seen_;
+  DrainAndServe();
+  return static_cast<int>(seen_ - before);
+}
+
+// Without wait objects: every turn while something was asked of a peer, else
+// every kRetry.
+void FabricCompletionQueue::UpdatePoller() {
+  if (provider_fd_ >= 0) return;
+  const bool busy =
+      std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
+                  [](const auto& pair) { return pair->has_requests(); });
+  if (busy != polling_) {
+    polling_ = busy;
+    if (busy) {
+      reactor_->AddPoller(this, /*busy=*/true);
+    } else {
+      reactor_->RemovePoller(this);
+    }
+  }
+  if (!queue_pairs_.empty()) Backoff();
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,128 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_FABRIC_COMPLETION_QUEUE_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_FABRIC_COMPLETION_QUEUE_H_
+
+#include <rdma/fi_eq.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "transport/libfabric/fabric_domain.h"
+#include "transport/libfabric/fid.h"
+#include "transport/rdma_endpoint.h"
+#include "transport/reactor.h"
+
+namespace skiff::transport {
+
+class FabricQueuePair;
+
+// A completion queue, and what drives its queue pairs: software providers make
+// progress only while their queue is read (fi_domain(3), FI_PROGRESS_MANUAL),
+// also for what a peer asks of us. So the queue watches the provider's
+// descriptor at all times and moves completions to a ring of its own, from
+// which Poll() takes them. The user's descriptor is another one.
+class FabricCompletionQueue final
+    : public CompletionQueue,
+      public std::enable_shared_from_this<FabricCompletionQueue>,
+      private FdHandler,
+      private TurnHook,
+      private Poller {
+ public:
+  static absl::StatusOr<std::shared_ptr<FabricCompletionQueue>> Create(
+      std::shared_ptr<FabricDomain> domain, Reactor* reactor, uint32_t entries);
+  ~FabricCompletionQueue() override;
+
+  int Poll(absl::Span<Completion> out) override;
+  bool Arm() override;
+  void Disarm() override;
+  int fd() const override { return event_fd_; }
+
+  // For queue pairs.
+  Reactor* reactor() const { return reactor_; }
+  const std::shared_ptr<FabricDomain>& domain() const { return domain_; }
+  fid_cq* handle() const { return queue_.get(); }
+  // Takes entries for a queue pair; an error when there are too few.
+  absl::Status Reserve(uint32_t entries);
+  void Unreserve(uint32_t entries) { reserved_ -= entries; }
+  FabricQueuePair* Adopt(std::unique_ptr<FabricQueuePair> queue_pair);
+  void Push(const Completion& completion, FabricQueuePair* queue_pair);
+  // Reads all that the provider has, for the queue pairs. Does not act on what
+  // it finds.
+  void Drain();
+  // Calls queue_pair->Service() at the end of the turn.
+  void ScheduleService(FabricQueuePair* queue_pair);
+  // Its user is gone; it goes when its completions were polled.
+  void Detached(FabricQueuePair* queue_pair);
+  // A receive was posted: a message that waited for one can move on.
+  void ReceivePosted() {
+    if (unsettled_) ScheduleTurnEnd();
+  }
+  // The provider did not take an operation yet: try again soon.
+  void HeldBack();
+  void RequestPosted() {
+    if (provider_fd_ < 0 && !polling_) ScheduleTurnEnd();
+  }
+
+ private:
+  FabricCompletionQueue(std::shared_ptr<FabricDomain> domain, Reactor* reactor,
+                        uint32_t entries);
+  absl::Status Open();
+
+  void OnFdReady(uint32_t events) override;
+  void OnTurnEnd() override;
+  int Poll() override;
+  void OnTimer();
+  void ScheduleTurnEnd() { reactor_->ScheduleTurnEnd(this); }
+
+  void DrainAndServe();
+  void Serve();
+  void DrainError();
+  // Drains until the provider's descriptor will tell of the next event; where
+  // that fails, or there is none, the timer looks again.
+  void Settle();
+  void Backoff();
+  void UpdatePoller();
+  void Unmute();
+  bool StarvedOfReceives() const;
+  int TakeReady(absl::Span<Completion> out);
+  void Wake();
+
+  struct Ready {
+    Completion completion;
+    FabricQueuePair* queue_pair = nullptr;
+  };
+
+  const std::shared_ptr<FabricDomain> domain_;
+  Reactor* const reactor_;
+  Fid<fid_cq> queue_;
+  int provider_fd_ = -1;  // None where the provider has no wait objects.
+  int event_fd_ = -1;
+  bool watched_ = false;
+  bool muted_ = false;
+  bool unsettled_ = false;
+  bool held_back_ = false;
+  bool armed_ = false;
+  bool draining_ = false;
+  bool polling_ = false;
+  uint32_t reserved_ = 0;
+  uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
+  uint64_t seen_ = 0;       // Completions of the provider, ever.
+
+  // A ring with room for every reserved entry.
+  std::vector<Ready> ready_;
+  uint64_t ready_taken_ = 0;
+  uint64_t ready_put_ = 0;
+
+  std::vector<std::unique_ptr<FabricQueuePair>> queue_pairs_;
+  std::vector<FabricQueuePair*> service_;
+  // Gone, but a provider with threads of its own might still be writing about
+  // them.
+  std::vector<std::unique_ptr<FabricQueuePair>> quarantine_;
+  Timer timer_;
+  Timer burial_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_FABRIC_COMPLETION_QUEUE_H_

@@ -1,0 +1,122 @@
+#include "transport/libfabric/fabric_devices.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "transport/libfabric/fabric_domain.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/fabric_info.h"
+
+namespace skiff::transport {
+namespace {
+
+const char* LinkState(const fi_info& info) {
+  if (info.nic == nullptr || info.nic->link_attr == nullptr) return "";
+  return info.nic->link_attr->state == FI_LINK_UP ? ", link up" : ", link down";
+}
+
+std::string Detail(const fi_info& info) {
+  std::string out =
+      absl::StrCat("fabric ", info.fabric_attr->name, LinkState(info));
+  if (info.nic != nullptr && info.nic->link_attr != nullptr &&
+      info.nic->link_attr->mtu != 0) {
+    absl::StrAppend(&out, ", mtu ", info.nic->link_attr->mtu);
+  }
+  if (info.src_addr != nullptr) {
+    absl::StrAppend(
+        &out, ", ",
+        FabricAddressText(info.addr_format, info.src_addr, info.src_addrlen));
+  }
+  return out;
+}
+
+void AddAddress(const fi_info& info, DeviceReport* report) {
+  if (info.src_addr == nullptr) return;
+  const std::string text =
+      FabricAddressText(info.addr_format, info.src_addr, info.src_addrlen);
+  report->addresses.emplace_back(absl::StripSuffix(text, ":0"));
+}
+
+void AddFacts(const fi_info& info, DeviceReport* report) {
+  report->kind = info.fabric_attr->prov_name;
+  if (info.nic != nullptr && info.nic->link_attr != nullptr) {
+    const fi_link_attr& link = *info.nic->link_attr;
+    report->link = link.state == FI_LINK_UP ? "up" : "down";
+    report->mtu = static_cast<uint32_t>(link.mtu);
+  }
+  AddAddress(info, report);
+  report->address_options["provider"] = info.fabric_attr->prov_name;
+  report->emulated = IsEmulated(info);
+}
+
+DeviceReport Report(const fi_info& info) {
+  DeviceReport report;
+  report.name =
+      absl::StrCat(info.fabric_attr->prov_name, "/", info.domain_attr->name);
+  report.detail = Detail(info);
+  AddFacts(info, &report);
+  report.problem = UnusableBecause(info);
+  if (!report.problem.empty()) {
+    absl::StrAppend(&report.problem,
+                    "; use another provider (option provider=)");
+    return report;
+  }
+  auto domain = FabricDomain::For(info);
+  if (!domain.ok()) {
+    report.problem = std::string(domain.status().message());
+    return report;
+  }
+  report.usable = true;
+  report.capabilities = (*domain)->capabilities();
+  return report;
+}
+
+// With every registration mode on offer, so that providers show which they
+// cannot do without.
+InfoPtr Everything() {
+  const InfoPtr hints = FabricHints({}, FI_EP_MSG, 0, 0);
+  if (hints == nullptr) return nullptr;
+  hints->domain_attr->mr_mode |= FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_RMA_EVENT;
+  fi_info* list = nullptr;
+  if (fi_getinfo(FabricApiVersion(), nullptr, nullptr, 0, hints.get(), &list) !=
+      0) {
+    return nullptr;
+  }
+  return InfoPtr(list);
+}
+
+}  // namespace
+
+std::vector<DeviceReport> FabricDevices() {
+  std::vector<DeviceReport> reports;
+  std::map<std::string, size_t> seen;
+  const InfoPtr list = Everything();
+  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+    // The same device with shared receive contexts.
+    if (info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) continue;
+    const auto [known, is_new] =
+        seen.emplace(FabricName(*info), reports.size());
+    if (is_new) {
+      reports.push_back(Report(*info));
+    } else {
+      AddAddress(*info, &reports[known->second]);
+    }
+  }
+  if (reports.empty()) {
+    DeviceReport report;
+    report.name = "libfabric";
+    report.problem =
+        "no provider offers connected endpoints with messages and one-sided "
+        "operations; `fi_info -t FI_EP_MSG` (package libfabric-bin) says what "
+        "is there";
+    reports.push_back(report);
+  }
+  return reports;
+}
+
+}  // namespace skiff::transport

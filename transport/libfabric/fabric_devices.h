@@ -1,0 +1,16 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DEVICES_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DEVICES_H_
+
+#include <vector>
+
+#include "transport/backend.h"
+
+namespace skiff::transport {
+
+// One report for each provider and domain that offers what this backend needs,
+// and for each that would but cannot be used.
+std::vector<DeviceReport> FabricDevices();
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DEVICES_H_

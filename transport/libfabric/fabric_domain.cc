@@ -1,0 +1,222 @@
+#include "transport/libfabric/fabric_domain.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/fabric_completion_queue.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/fabric_info.h"
+
+namespace skiff::transport {
+namespace {
+
+// Random keys are unlikely to be taken; this many in a row are not.
+constexpr int kKeyAttempts = 16;
+
+std::string DomainKey(const fi_info& info) {
+  return absl::StrCat(info.fabric_attr->prov_name, "|", info.fabric_attr->name,
+                      "|", info.domain_attr->name, "|", info.ep_attr->type);
+}
+
+// The largest queue that the provider gives for `info`, found by asking.
+size_t LargestQueue(const fi_info& info, bool send) {
+  FabricAddressOptions options;
+  options.provider = info.fabric_attr->prov_name;
+  options.domain = info.domain_attr->name;
+  const size_t known = send ? info.tx_attr->size : info.rx_attr->size;
+  for (size_t size = 65536; size > known; size /= 2) {
+    const InfoPtr hints = FabricHints(options, info.ep_attr->type,
+                                      send ? size : 0, send ? 0 : size);
+    if (hints == nullptr) break;
+    hints->addr_format = info.addr_format;
+    fi_info* found = nullptr;
+    if (fi_getinfo(FabricApiVersion(), nullptr, nullptr, 0, hints.get(),
+                   &found) != 0) {
+      continue;
+    }
+    const InfoPtr owner(found);
+    if ((send ? found->tx_attr->size : found->rx_attr->size) >= size) {
+      return size;
+    }
+  }
+  return known;
+}
+
+// Private data at connect, of connected endpoints.
+size_t PrivateDataLimit(fid_fabric* fabric, const fi_info& info) {
+  const InfoPtr copy(fi_dupinfo(&info));
+  if (copy == nullptr) return 0;
+  free(std::exchange(copy->src_addr, nullptr));
+  copy->src_addrlen = 0;
+  fid_pep* raw = nullptr;
+  if (fi_passive_ep(fabric, copy.get(), &raw, nullptr) != 0) return 0;
+  const Fid<fid_pep> pep(raw);
+  size_t limit = 0;
+  size_t length = sizeof(limit);
+  if (fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &limit,
+                &length) != 0) {
+    return 0;
+  }
+  return limit;
+}
+
+uint64_t FabricAccess(Access access, bool iwarp) {
+  uint64_t out = FI_SEND | FI_RECV | FI_WRITE | FI_READ;
+  // The verbs provider turns FI_READ on iWARP into remote write permission,
+  // which the caller has to have asked for.
+  if (iwarp && !Has(access, Access::kRemoteWrite)) {
+    out &= ~static_cast<uint64_t>(FI_READ);
+  }
+  if (Has(access, Access::kRemoteRead)) out |= FI_REMOTE_READ;
+  if (Has(access, Access::kRemoteWrite)) out |= FI_REMOTE_WRITE;
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::For(
+    const fi_info& info) {
+  static std::mutex mutex;
+  static auto* domains = new std::map<std::string, std::weak_ptr<FabricDomain>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<FabricDomain>& known = (*domains)[DomainKey(info)];
+  if (auto domain = known.lock()) return domain;
+  auto opened = Open(info);
+  if (opened.ok()) known = *opened;
+  return opened;
+}
+
+absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
+    const fi_info& info) {
+  std::shared_ptr<FabricDomain> out(new FabricDomain);
+  out->name_ = FabricName(info);
+  out->provider_ = info.fabric_attr->prov_name;
+  out->device_ = info.domain_attr->name;
+  const InfoPtr copy(fi_dupinfo(&info));
+  if (copy == nullptr) return absl::ResourceExhaustedError("out of memory");
+  fid_fabric* fabric = nullptr;
+  int result = fi_fabric(copy->fabric_attr, &fabric, nullptr);
+  if (result != 0) {
+    return FabricStatus(result, absl::StrCat(out->name_, ": fi_fabric"));
+  }
+  out->fabric_.reset(fabric);
+  fid_domain* domain = nullptr;
+  result = fi_domain(fabric, copy.get(), &domain, nullptr);
+  if (result != 0) {
+    return FabricStatus(result, absl::StrCat(out->name_, ": fi_domain"));
+  }
+  out->domain_.reset(domain);
+  const auto mode = static_cast<uint64_t>(info.domain_attr->mr_mode);
+  out->local_ = (mode & FI_MR_LOCAL) != 0;
+  out->provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
+  out->virtual_addresses_ = (mode & FI_MR_VIRT_ADDR) != 0;
+  out->send_passes_write_ = (info.tx_attr->msg_order & FI_ORDER_SAW) == 0;
+  // The tcp provider completes a WRITE when the kernel has its data. What is
+  // fenced needs to know in any case.
+  out->asks_for_delivery_ =
+      out->send_passes_write_ || absl::StartsWith(out->provider_, "tcp");
+  out->random_.seed((uint64_t{std::random_device()()} << 32) |
+                    std::random_device()());
+  out->FindLimits(info);
+  absl::Status status = out->CheckNoCache();
+  if (!status.ok()) return status;
+  return out;
+}
+
+// libfabric's registration cache (fi_mr(3)) would register memory for every
+// kind of remote access, whatever was asked for, and keep keys in use after
+// their region is gone. It shows by giving one key twice.
+absl::Status FabricDomain::CheckNoCache() {
+  if (!provider_keys_) return absl::OkStatus();
+  std::vector<char> memory(1);
+  auto first = Register(memory.data(), memory.size(), Access::kRemoteRead);
+  if (!first.ok()) return first.status();
+  auto second = Register(memory.data(), memory.size(), Access::kRemoteRead);
+  if (!second.ok()) return second.status();
+  if ((*first)->remote_key().value != (*second)->remote_key().value) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      name_,
+      ": libfabric's registration cache is on, which lets peers use memory "
+      "that is not open to them; set FI_MR_CACHE_MAX_COUNT=0 in the "
+      "environment, or make Skiff's backend before anything else uses "
+      "libfabric"));
+}
+
+void FabricDomain::FindLimits(const fi_info& info) {
+  capabilities_ = FabricCapabilities(info);
+  capabilities_.max_send_queue =
+      static_cast<uint32_t>(LargestQueue(info, /*send=*/true));
+  capabilities_.max_receive_queue =
+      static_cast<uint32_t>(LargestQueue(info, /*send=*/false));
+  capabilities_.max_read_depth = capabilities_.max_send_queue;
+  if (info.ep_attr->type == FI_EP_MSG) {
+    capabilities_.max_private_data_bytes =
+        PrivateDataLimit(fabric_.get(), info);
+  }
+}
+
+uint64_t FabricDomain::NextKey() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Zero is left out: it looks like no key. Unpredictable, so that a peer
+  // cannot guess the keys of another's memory.
+  const uint64_t mask =
+      capabilities_.remote_key_bits >= 64
+          ? ~uint64_t{0}
+          : (uint64_t{1} << capabilities_.remote_key_bits) - 1;
+  uint64_t key = 0;
+  while (key == 0) key = random_() & mask;
+  return key;
+}
+
+absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
+    void* data, size_t size, Access access) {
+  if (data == nullptr || size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": cannot register ", size, " bytes at address ",
+        absl::Hex(reinterpret_cast<uintptr_t>(data)), ": there is no memory"));
+  }
+  const uint64_t flags =
+      FabricAccess(access, capabilities_.read_sink_needs_remote_write);
+  const FabricRegion::Parts parts = {shared_from_this(), data, size, access,
+                                     virtual_addresses_};
+  const std::string what =
+      absl::StrCat(name_, ": cannot register ", size, " bytes");
+  fid_mr* region = nullptr;
+  int result = -FI_ENOKEY;
+  for (int i = 0; result == -FI_ENOKEY && i < kKeyAttempts; ++i) {
+    result = fi_mr_reg(domain_.get(), data, size, flags, 0,
+                       provider_keys_ ? 0 : NextKey(), 0, &region, nullptr);
+    if (provider_keys_) break;
+  }
+  if (result != 0) return FabricStatus(result, what);
+  Fid<fid_mr> owned(region);
+  const uint64_t key = fi_mr_key(region);
+  const uint8_t bits = capabilities_.remote_key_bits;
+  if (key == FI_KEY_NOTAVAIL || (bits < 64 && (key >> bits) != 0)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ": the provider gave the key ", absl::Hex(key),
+                     ", which does not fit the ", bits,
+                     " bits that it promised; use another provider"));
+  }
+  return std::make_unique<FabricRegion>(parts, std::move(owned));
+}
+
+absl::StatusOr<std::shared_ptr<CompletionQueue>>
+FabricDomain::CreateCompletionQueue(Reactor* reactor, uint32_t entries) {
+  auto queue =
+      FabricCompletionQueue::Create(shared_from_this(), reactor, entries);
+  if (!queue.ok()) return queue.status();
+  return std::shared_ptr<CompletionQueue>(*std::move(queue));
+}
+
+}  // namespace skiff::transport

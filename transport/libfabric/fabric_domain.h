@@ -1,0 +1,107 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DOMAIN_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DOMAIN_H_
+
+#include <rdma/fi_domain.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "transport/libfabric/fid.h"
+#include "transport/memory.h"
+
+namespace skiff::transport {
+
+// A libfabric fabric and access domain with this process' registrations.
+class FabricDomain final : public MemoryDomain,
+                           public std::enable_shared_from_this<FabricDomain> {
+ public:
+  // The process' one domain for the fabric, domain and endpoint type of `info`,
+  // opened if need be. May block for milliseconds.
+  static absl::StatusOr<std::shared_ptr<FabricDomain>> For(const fi_info& info);
+  ~FabricDomain() override = default;
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string name() const override { return name_; }
+  const std::string& provider() const { return provider_; }
+  // The domain's name in libfabric: an interface or device.
+  const std::string& device() const { return device_; }
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
+      void* data, size_t size, Access access) override;
+  absl::StatusOr<std::shared_ptr<CompletionQueue>> CreateCompletionQueue(
+      Reactor* reactor, uint32_t entries) override;
+
+  fid_fabric* fabric() const { return fabric_.get(); }
+  fid_domain* domain() const { return domain_.get(); }
+  // Local buffers need descriptors (FI_MR_LOCAL).
+  bool needs_descriptors() const { return local_; }
+  // WRITEs have to ask for it, so that they complete once the data is placed,
+  // as they do on InfiniBand.
+  bool asks_for_delivery() const { return asks_for_delivery_; }
+  // A SEND may overtake the data of an earlier WRITE (no FI_ORDER_SAW).
+  bool send_passes_write() const { return send_passes_write_; }
+
+ private:
+  FabricDomain() = default;
+  static absl::StatusOr<std::shared_ptr<FabricDomain>> Open(
+      const fi_info& info);
+  void FindLimits(const fi_info& info);
+  absl::Status CheckNoCache();
+  uint64_t NextKey();
+
+  // Closed in reverse order.
+  Fid<fid_fabric> fabric_;
+  Fid<fid_domain> domain_;
+  Capabilities capabilities_;
+  std::string name_;
+  std::string provider_;
+  std::string device_;
+  bool local_ = false;
+  bool provider_keys_ = false;
+  bool virtual_addresses_ = false;
+  bool send_passes_write_ = false;
+  bool asks_for_delivery_ = false;
+  std::mutex mutex_;
+  std::mt19937_64 random_;  // Guarded by mutex_.
+};
+
+// Memory registered in a FabricDomain, which it keeps open.
+class FabricRegion final : public MemoryRegion {
+ public:
+  struct Parts {
+    std::shared_ptr<FabricDomain> domain;
+    void* data = nullptr;
+    size_t size = 0;
+    Access access = Access::kLocal;
+    bool virtual_addresses = false;
+  };
+  FabricRegion(Parts parts, Fid<fid_mr> region)
+      : parts_(std::move(parts)), region_(std::move(region)) {}
+
+  void* data() const override { return parts_.data; }
+  size_t size() const override { return parts_.size; }
+  Access access() const override { return parts_.access; }
+  RemoteKey remote_key() const override {
+    return {region_ != nullptr ? region_->key : 0};
+  }
+  uint64_t remote_base() const override {
+    return parts_.virtual_addresses ? reinterpret_cast<uintptr_t>(parts_.data)
+                                    : 0;
+  }
+
+  const FabricDomain* domain() const { return parts_.domain.get(); }
+  void* descriptor() const {
+    return region_ != nullptr ? region_->mem_desc : nullptr;
+  }
+
+ private:
+  const Parts parts_;
+  const Fid<fid_mr> region_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_FABRIC_DOMAIN_H_

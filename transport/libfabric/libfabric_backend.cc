@@ -1,0 +1,48 @@
+#include "transport/libfabric/libfabric_backend.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "transport/libfabric/fabric_devices.h"
+#include "transport/libfabric/message_connector.h"
+#include "transport/libfabric/message_listener.h"
+
+namespace skiff::transport {
+namespace {
+
+class LibfabricBackend final : public Backend {
+ public:
+  absl::string_view scheme() const override { return "libfabric"; }
+  // Of the best device that there is now.
+  Capabilities capabilities() const override {
+    for (const DeviceReport& report : Devices()) {
+      if (report.usable) return report.capabilities;
+    }
+    Capabilities none;
+    none.rdma = true;
+    return none;
+  }
+  std::vector<DeviceReport> Devices() const override { return FabricDevices(); }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      Reactor* reactor, const Address& address, const ListenOptions& options,
+      AcceptCallback on_request) override {
+    return MessageListener::Create(reactor, address, options,
+                                   std::move(on_request));
+  }
+  absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
+      Reactor* reactor, const Address& address, const ConnectOptions& options,
+      ConnectCallback done) override {
+    return MessageConnector::Create(reactor, address, options, std::move(done));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeLibfabricBackend() {
+  // FabricDomain says why. libfabric reads it when it is used first.
+  setenv("FI_MR_CACHE_MAX_COUNT", "0", /*replace=*/1);
+  return std::make_unique<LibfabricBackend>();
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,130 @@
+#include "transport/libfabric/message_link.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/fabric_info.h"
+
+namespace skiff::transport {
+
+absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
+                                               const fi_info& info,
+                                               Reactor* reactor) {
+  const FabricDomain& domain = *queue_pair->queue()->domain();
+  auto events = FabricEventQueue::For(reactor, queue_pair->queue()->domain());
+  if (!events.ok()) return events.status();
+  InfoPtr adjusted(fi_dupinfo(&info));
+  if (adjusted == nullptr) {
+    return absl::ResourceExhaustedError("out of memory");
+  }
+  queue_pair->Adjust(adjusted.get());
+  fid_ep* raw = nullptr;
+  int result = fi_endpoint(domain.domain(), adjusted.get(), &raw, queue_pair);
+  if (result != 0) {
+    return FabricStatus(result, absl::StrCat(domain.name(), ": fi_endpoint"));
+  }
+  Fid<fid_ep> endpoint(raw);
+  result = fi_ep_bind(raw, &queue_pair->queue()->handle()->fid,
+                      FI_TRANSMIT | FI_RECV);
+  if (result == 0) result = fi_ep_bind(raw, &(*events)->handle()->fid, 0);
+  if (result == 0) result = fi_enable(raw);
+  if (result != 0) {
+    return FabricStatus(
+        result, absl::StrCat(domain.name(), ": cannot set an endpoint up"));
+  }
+  std::unique_ptr<MessageLink> link(
+      new MessageLink(queue_pair, *events, std::move(adjusted)));
+  MessageLink* out = link.get();
+  (*events)->Add(&raw->fid, out);
+  queue_pair->SetEndpoint(std::move(endpoint), std::move(link));
+  return out;
+}
+
+absl::Status MessageLink::Connect(const void* address,
+                                  absl::Span<const uint8_t> private_data,
+                                  Outcome outcome) {
+  outcome_ = std::move(outcome);
+  const int result = fi_connect(queue_pair_->handle(), address,
+                                private_data.data(), private_data.size());
+  if (result == 0) return absl::OkStatus();
+  return FabricStatus(result, absl::StrCat(Name(), ": fi_connect"));
+}
+
+absl::Status MessageLink::Accept(absl::Span<const uint8_t> private_data,
+                                 Outcome outcome) {
+  outcome_ = std::move(outcome);
+  const int result = fi_accept(queue_pair_->handle(), private_data.data(),
+                               private_data.size());
+  if (result == 0) return absl::OkStatus();
+  return FabricStatus(result, absl::StrCat(Name(), ": fi_accept"));
+}
+
+void MessageLink::OnEvent(uint32_t event, InfoPtr /*info*/,
+                          absl::Span<const uint8_t> data) {
+  Outcome outcome = std::exchange(outcome_, nullptr);
+  if (event == FI_CONNECTED) {
+    established_ = true;
+    if (outcome) outcome(std::vector<uint8_t>(data.begin(), data.end()));
+    return;
+  }
+  if (event != FI_SHUTDOWN) return;
+  const absl::Status why = absl::UnavailableError(
+      absl::StrCat(Name(), ": the peer ended the connection"));
+  if (outcome) {
+    outcome(why);
+  } else {
+    queue_pair_->Break(why, /*tell_peer=*/false);
+  }
+}
+
+void MessageLink::OnError(int error, const std::string& text,
+                          absl::Span<const uint8_t> data) {
+  Outcome outcome = std::exchange(outcome_, nullptr);
+  absl::Status why = FabricStatus(
+      error, text.empty() ? Name() : absl::StrCat(Name(), " (", text, ")"));
+  if (!outcome) {
+    queue_pair_->Break(why, /*tell_peer=*/false);
+    return;
+  }
+  if (error == FI_ECONNREFUSED && !data.empty()) {
+    why.SetPayload(
+        kRejectPrivateData,
+        absl::Cord(absl::string_view(reinterpret_cast<const char*>(data.data()),
+                                     data.size())));
+  }
+  outcome(why);
+}
+
+void MessageLink::OnClosing(bool tell_peer) {
+  outcome_ = nullptr;
+  events_->Remove(&queue_pair_->handle()->fid);
+  // Before there is a connection, the sockets provider closes a descriptor
+  // twice on shutdown, the second time perhaps another's.
+  if (established_ && tell_peer) fi_shutdown(queue_pair_->handle(), 0);
+}
+
+std::string MessageLink::LocalAddress() const {
+  sockaddr_storage address = {};
+  size_t length = sizeof(address);
+  if (fi_getname(&queue_pair_->handle()->fid, &address, &length) != 0) {
+    return "unknown";
+  }
+  return FabricAddressText(info_->addr_format, &address, length);
+}
+
+std::string MessageLink::PeerAddress() const {
+  sockaddr_storage address = {};
+  size_t length = sizeof(address);
+  if (fi_getpeer(queue_pair_->handle(), &address, &length) != 0) {
+    return "unknown";
+  }
+  return FabricAddressText(info_->addr_format, &address, length);
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,64 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_MESSAGE_LINK_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_MESSAGE_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "transport/libfabric/fabric_event_queue.h"
+#include "transport/libfabric/queue_pair.h"
+
+namespace skiff::transport {
+
+// A connection of libfabric's own (FI_EP_MSG) below a queue pair.
+class MessageLink final : public FabricQueuePair::Link,
+                          private FabricEventQueue::Handler {
+ public:
+  // The peer's private data, or why there is no connection: the peer's refusal
+  // has its private data as the payload kRejectPrivateData.
+  using Outcome =
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<uint8_t>>)>;
+
+  // Gives `queue_pair` an endpoint for `info`. The link is the queue pair's.
+  static absl::StatusOr<MessageLink*> Open(FabricQueuePair* queue_pair,
+                                           const fi_info& info,
+                                           Reactor* reactor);
+
+  // Starts to connect, or accepts. `outcome` runs once, unless the queue pair
+  // is broken first.
+  absl::Status Connect(const void* address,
+                       absl::Span<const uint8_t> private_data, Outcome outcome);
+  absl::Status Accept(absl::Span<const uint8_t> private_data, Outcome outcome);
+
+  std::string LocalAddress() const;
+  std::string PeerAddress() const;
+
+ private:
+  MessageLink(FabricQueuePair* queue_pair,
+              std::shared_ptr<FabricEventQueue> events, InfoPtr info)
+      : queue_pair_(queue_pair),
+        events_(std::move(events)),
+        info_(std::move(info)) {}
+
+  void OnEvent(uint32_t event, InfoPtr info,
+               absl::Span<const uint8_t> data) override;
+  void OnError(int error, const std::string& text,
+               absl::Span<const uint8_t> data) override;
+  void OnClosing(bool tell_peer) override;
+  std::string Name() const { return queue_pair_->queue()->domain()->name(); }
+
+  FabricQueuePair* const queue_pair_;
+  const std::shared_ptr<FabricEventQueue> events_;
+  // The sockets provider points into the info of its endpoint.
+  const InfoPtr info_;
+  Outcome outcome_;
+  bool established_ = false;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_MESSAGE_LINK_H_

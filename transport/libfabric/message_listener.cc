@@ -1,0 +1,300 @@
+#include "transport/libfabric/message_listener.h"
+
+#include <netinet/in.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/endpoint_setup.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/fabric_info.h"
+
+namespace skiff::transport {
+
+void RejectGate::Reject(const fi_info& info,
+                        absl::Span<const uint8_t> private_data) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint_ == nullptr) {
+    // An endpoint takes the connection over, and closes it.
+    fid_ep* raw = nullptr;
+    const InfoPtr copy(fi_dupinfo(&info));
+    if (copy != nullptr &&
+        fi_endpoint(domain_->domain(), copy.get(), &raw, nullptr) == 0) {
+      fi_close(&raw->fid);
+    }
+    return;
+  }
+  // Providers check the size too late, or not at all. The call fails if the
+  // peer is gone, which is as good.
+  const size_t size = std::min(private_data.size(),
+                               domain_->capabilities().max_private_data_bytes);
+  fi_reject(endpoint_, info.handle, size == 0 ? nullptr : private_data.data(),
+            size);
+}
+
+void RejectGate::Close() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  endpoint_ = nullptr;
+}
+
+namespace {
+
+// What is known of a peer's request; moves to the reactor that accepts.
+struct PendingConnection {
+  std::shared_ptr<RejectGate> gate;
+  std::shared_ptr<FabricDomain> domain;
+  InfoPtr info;
+  std::vector<uint8_t> private_data;
+  std::string local_address;
+  std::string peer_address;
+};
+
+std::string AddressOf(const fi_info& info, bool local) {
+  const void* address = local ? info.src_addr : info.dest_addr;
+  if (address == nullptr) return "unknown";
+  return FabricAddressText(info.addr_format, address,
+                           local ? info.src_addrlen : info.dest_addrlen);
+}
+
+// Accepting on the reactor that the connection will live on.
+class Accepting : public std::enable_shared_from_this<Accepting> {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Endpoint>)>;
+  Accepting(Reactor* home, PendingConnection pending,
+            const AcceptOptions& options, Done done)
+      : home_(home),
+        pending_(std::move(pending)),
+        options_(options),
+        done_(std::move(done)),
+        timer_(home, [this] {
+          Fail(absl::DeadlineExceededError(
+              absl::StrCat("the connection was not established within ",
+                           absl::FormatDuration(options_.timeout))));
+        }) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    timer_.ScheduleAfter(options_.timeout);
+    auto made =
+        MakeConnectable(pending_.domain, *pending_.info, home_, options_);
+    if (!made.ok()) {
+      pending_.gate->Reject(*pending_.info, {});
+      Fail(made.status());
+      return;
+    }
+    endpoint_ = std::move(made->endpoint);
+    link_ = made->link;
+    const absl::Status status =
+        link_->Accept(options_.private_data,
+                      [this](auto outcome) { OnOutcome(std::move(outcome)); });
+    if (!status.ok()) Fail(status);
+  }
+
+ private:
+  void OnOutcome(const absl::StatusOr<std::vector<uint8_t>>& outcome) {
+    if (!outcome.ok()) {
+      Fail(outcome.status());
+      return;
+    }
+    endpoint_->SetPeer(link_->LocalAddress(), pending_.peer_address,
+                       std::move(pending_.private_data));
+    endpoint_->queue_pair()->Connected();
+    Finish(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
+  }
+  void Fail(const absl::Status& why) {
+    endpoint_.reset();
+    Finish(Annotate(why, absl::StrCat("accepting ", pending_.peer_address)));
+  }
+  void Finish(absl::StatusOr<Endpoint> result) {
+    const auto self = std::exchange(self_, nullptr);
+    timer_.Cancel();
+    done_(std::move(result));
+  }
+
+  Reactor* const home_;
+  PendingConnection pending_;
+  const AcceptOptions options_;
+  Done done_;
+  std::shared_ptr<Accepting> self_;  // Until it is finished.
+  std::unique_ptr<FabricEndpoint> endpoint_;
+  MessageLink* link_ = nullptr;
+  Timer timer_;
+};
+
+class MessageRequest final : public ConnectionRequest, private OpenRequest {
+ public:
+  MessageRequest(PendingConnection pending, std::shared_ptr<OpenRequests> open)
+      : pending_(std::move(pending)), open_(std::move(open)) {
+    open_->push_back(this);
+  }
+  ~MessageRequest() override { Reject({}); }
+
+  std::string local_address() const override { return pending_.local_address; }
+  std::string peer_address() const override { return pending_.peer_address; }
+  absl::Span<const uint8_t> private_data() const override {
+    return pending_.private_data;
+  }
+
+  void Accept(
+      Reactor* home, const AcceptOptions& options,
+      absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) override {
+    if (!Answered()) {
+      home->Post(
+          [done = std::move(done), peer = pending_.peer_address]() mutable {
+            done(absl::UnavailableError(absl::StrCat(
+                "accepting ", peer,
+                ": the connection was rejected when its listener closed")));
+          });
+      return;
+    }
+    home->Post([home, options, pending = std::move(pending_),
+                done = std::move(done)]() mutable {
+      std::make_shared<Accepting>(home, std::move(pending), options,
+                                  std::move(done))
+          ->Start();
+    });
+  }
+
+  void Reject(absl::Span<const uint8_t> private_data) override {
+    if (!Answered()) return;
+    pending_.gate->Reject(*pending_.info, private_data);
+    pending_.info.reset();
+  }
+
+ private:
+  void OnListenerGone() override {
+    answered_ = true;
+    pending_.gate->Reject(*pending_.info, {});
+    pending_.info.reset();
+  }
+  // True the first time.
+  bool Answered() {
+    if (std::exchange(answered_, true)) return false;
+    OpenRequest* self = this;
+    open_->erase(std::find(open_->begin(), open_->end(), self));
+    return true;
+  }
+
+  PendingConnection pending_;
+  const std::shared_ptr<OpenRequests> open_;
+  bool answered_ = false;
+};
+
+uint16_t PortOf(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  }
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
+    Reactor* reactor, const Address& address, const ListenOptions& options,
+    AcceptCallback on_request) {
+  auto parsed = ParseFabricOptions(address);
+  if (!parsed.ok()) return parsed.status();
+  const std::string what =
+      absl::StrCat("cannot listen on ", address.ToString());
+  if (options.backlog < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": backlog ", options.backlog, " is less than 1"));
+  }
+  auto info = FabricQuery(address, *parsed, /*listen=*/true);
+  if (!info.ok()) return info.status();
+  std::unique_ptr<MessageListener> out(
+      new MessageListener(address, options, std::move(on_request)));
+  absl::Status status = out->Listen(reactor, *std::move(info));
+  if (!status.ok()) return Annotate(status, what);
+  return out;
+}
+
+absl::Status MessageListener::Listen(Reactor* reactor, InfoPtr info) {
+  info_ = std::move(info);
+  auto domain = FabricDomain::For(*info_);
+  if (!domain.ok()) return domain.status();
+  domain_ = *std::move(domain);
+  auto events = FabricEventQueue::Create(reactor, domain_);
+  if (!events.ok()) return events.status();
+  events_ = *std::move(events);
+  fid_pep* raw = nullptr;
+  int result = fi_passive_ep(domain_->fabric(), info_.get(), &raw, nullptr);
+  if (result != 0) return FabricStatus(result, "fi_passive_ep");
+  endpoint_.reset(raw);
+  gate_ = std::make_shared<RejectGate>(domain_, raw);
+  events_->Add(&raw->fid, this);
+  result = fi_pep_bind(raw, &events_->handle()->fid, 0);
+  if (result == 0) result = fi_listen(raw);
+  if (result != 0) return FabricStatus(result, "fi_listen");
+  sockaddr_storage bound = {};
+  size_t length = sizeof(bound);
+  result = fi_getname(&raw->fid, &bound, &length);
+  if (result != 0) return FabricStatus(result, "fi_getname");
+  address_.port = PortOf(bound);
+  return absl::OkStatus();
+}
+
+MessageListener::~MessageListener() {
+  if (endpoint_ == nullptr) return;
+  // Requests that have come, and that nobody has seen.
+  on_request_ = nullptr;
+  events_->Drain();
+  events_->Remove(&endpoint_->fid);
+  const OpenRequests open = std::exchange(*open_, {});
+  for (OpenRequest* request : open) request->OnListenerGone();
+  gate_->Close();
+}
+
+// A listener on all addresses gets requests on any device. The sockets provider
+// leaves names out.
+absl::StatusOr<std::shared_ptr<FabricDomain>> MessageListener::DomainOf(
+    const fi_info& info) const {
+  const char* name = info.domain_attr->name;
+  if (name == nullptr || info.fabric_attr->prov_name == nullptr ||
+      info.fabric_attr->name == nullptr || domain_->device() == name) {
+    return domain_;
+  }
+  return FabricDomain::For(info);
+}
+
+void MessageListener::OnEvent(uint32_t event, InfoPtr info,
+                              absl::Span<const uint8_t> data) {
+  if (event != FI_CONNREQ || info == nullptr) return;
+  // The provider's own backlog cannot be set everywhere, so requests that
+  // nobody answers are counted here.
+  if (!on_request_ || open_->size() >= static_cast<size_t>(options_.backlog)) {
+    gate_->Reject(*info, {});
+    return;
+  }
+  PendingConnection pending;
+  auto domain = DomainOf(*info);
+  if (!domain.ok()) {
+    gate_->Reject(*info, {});
+    return;
+  }
+  pending.gate = gate_;
+  pending.domain = *std::move(domain);
+  pending.private_data.assign(data.begin(), data.end());
+  pending.local_address = AddressOf(*info, /*local=*/true);
+  pending.peer_address = AddressOf(*info, /*local=*/false);
+  pending.info = std::move(info);
+  on_request_(std::make_unique<MessageRequest>(std::move(pending), open_));
+}
+
+void MessageListener::OnError(int error, const std::string& text,
+                              absl::Span<const uint8_t> /*data*/) {
+  if (error != FI_ENODEV || !options_.on_failure) return;
+  options_.on_failure(
+      FabricStatus(error, absl::StrCat(address_.ToString(), " (", text, ")")));
+}
+
+}  // namespace skiff::transport
