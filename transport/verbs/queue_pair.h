@@ -1,0 +1,155 @@
+#ifndef SKIFF_TRANSPORT_VERBS_QUEUE_PAIR_H_
+#define SKIFF_TRANSPORT_VERBS_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "transport/backend.h"
+#include "transport/verbs/verbs_completion_queue.h"
+#include "transport/verbs/verbs_domain.h"
+#include "transport/verbs/verbs_memory.h"
+#include "transport/verbs/verbs_options.h"
+#include "transport/verbs/verbs_shared_receive_queue.h"
+#include "transport/verbs/work_ring.h"
+
+namespace skiff::transport {
+
+// Who is told what happens to a queue pair, from inside polling, posting and
+// the reactor's turn.
+class QueuePairOwner {
+ public:
+  virtual ~QueuePairOwner() = default;
+  virtual void OnQueuePairError(absl::Status why) = 0;
+  // The peer's first message came before the connection manager's last.
+  virtual void OnCommunicationEstablished() = 0;
+};
+
+// An RC queue pair and its work in progress. Outlives its endpoint until its
+// completions were polled; then its completion queue owns it.
+class VerbsQueuePair final
+    : public std::enable_shared_from_this<VerbsQueuePair> {
+ public:
+  struct Queues {
+    // Not shared: who owns the queue pair keeps it alive.
+    VerbsCompletionQueue* completion = nullptr;
+    std::shared_ptr<VerbsSharedReceiveQueue> shared_receive;
+  };
+  // What the device allows for the connection's options, or why it does not.
+  static absl::Status Check(const VerbsDomain& domain,
+                            const ConnectOptions& options, bool shared_receive);
+  static absl::StatusOr<std::shared_ptr<VerbsQueuePair>> Create(
+      std::shared_ptr<VerbsDomain> domain, Queues queues,
+      const ConnectOptions& options, const VerbsOptions& settings);
+  ~VerbsQueuePair();
+
+  uint32_t number() const { return number_; }
+  uint32_t max_inline() const { return max_inline_; }
+  bool has_shared_receives() const { return shared_receive_ != nullptr; }
+  RdmaEndpoint* endpoint() const { return endpoint_; }
+
+  // Both null once the endpoint is gone.
+  void SetEndpoint(RdmaEndpoint* endpoint, QueuePairOwner* owner);
+
+  // The states of ibv_modify_qp(3) as the connection comes up. Receives can be
+  // posted from the first on, everything from the second.
+  absl::Status ToInit(rdma_cm_id* id);
+  absl::Status ToReadyToSend(rdma_cm_id* id, uint32_t read_depth_here,
+                             uint32_t read_depth_there);
+  // ibv_query_qp(3); false if it fails.
+  bool Query(ibv_qp_attr* attr, ibv_qp_init_attr* init, int mask) const {
+    return ibv_query_qp(qp_, attr, mask, init) == 0;
+  }
+  // The connection has ended: everything posted completes.
+  void Close();
+  // Close(), and the device will not complete anything either.
+  void Abandon();
+
+  PostResult PostReceive(OperationId id, absl::Span<const Sge> to);
+  PostResult PostSend(OperationId id, absl::Span<const Sge> from);
+  PostResult PostSendWithInvalidate(OperationId id, absl::Span<const Sge> from,
+                                    RemoteKey key);
+  PostResult PostRead(OperationId id, absl::Span<const Sge> to,
+                      RemoteBuffer from);
+  PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
+                       RemoteBuffer to);
+  PostResult PostBind(OperationId id, VerbsWindow* window,
+                      const VerbsRegion* region, size_t offset, size_t length,
+                      Access access);
+  PostResult PostInvalidate(OperationId id, RemoteKey key);
+  void Flush();
+
+  void OnAsyncEvent(ibv_event_type type, int port);
+
+  // For the completion queue.
+  void OnSendDone(WorkSlot* slot, const ibv_wc& wc);
+  void OnReceiveDone(WorkSlot* slot, const ibv_wc& wc);
+  // The next that is over, in order; false if none is.
+  bool TakeReady(Completion* out);
+  // Closed, and nothing is left. `idle`: the completion queue had run empty.
+  bool Drained(bool idle) const;
+
+ private:
+  enum class State : uint8_t { kConnecting, kReady, kClosed };
+
+  VerbsQueuePair(std::shared_ptr<VerbsDomain> domain, Queues queues,
+                 const ConnectOptions& options, const VerbsOptions& settings);
+  absl::Status Initialize();
+  absl::Status Modify(rdma_cm_id* id, ibv_qp_state state,
+                      uint32_t read_depth_here, uint32_t read_depth_there);
+  PostResult Room(OperationKind kind);
+  ibv_send_wr* Stage(OperationId id, OperationKind kind, bool signalled);
+  void SetData(ibv_send_wr* request, absl::Span<const Sge> from,
+               size_t max_bytes, uint32_t max_sges, bool may_be_inline);
+  void SetInvalid(ibv_send_wr* request);
+  void CommitBinds();
+  void Fail(absl::Status why);
+  void FillFrom(const WorkSlot& slot, Completion* out) const;
+  void DestroyQp();
+
+  const std::shared_ptr<VerbsDomain> domain_;
+  VerbsCompletionQueue* const completion_queue_;
+  std::shared_ptr<VerbsSharedReceiveQueue> shared_receive_;
+  std::shared_ptr<AsyncWatch> watch_;
+  const VerbsOptions settings_;
+  const uint32_t max_sges_;
+  const uint32_t send_queue_;
+  const uint32_t receive_queue_;  // 0 with a shared one.
+  const uint32_t wished_inline_;
+
+  ibv_qp* qp_ = nullptr;
+  uint32_t number_ = 0;
+  int port_ = 0;
+  State state_ = State::kConnecting;
+  RdmaEndpoint* endpoint_ = nullptr;
+  QueuePairOwner* owner_ = nullptr;
+  bool reserved_ = false;
+
+  WorkRing sends_;
+  WorkRing receives_;
+  uint32_t reads_ = 0;
+  uint32_t max_reads_ = 0;
+  uint32_t max_inline_ = 0;
+
+  // Requests that wait for Flush().
+  std::vector<ibv_send_wr> staged_;
+  std::vector<ibv_sge> staged_sges_;       // `max_sges_` for each.
+  std::unique_ptr<char[]> staged_inline_;  // `max_inline_` for each.
+  uint32_t staged_count_ = 0;
+  bool staged_binds_ = false;
+  uint32_t unsignalled_ = 0;  // Since the last that was signalled.
+  std::vector<ibv_sge> receive_sges_;
+
+  Timer port_down_;
+  Timer drain_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_VERBS_QUEUE_PAIR_H_

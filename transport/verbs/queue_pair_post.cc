@@ -1,0 +1,254 @@
+// A queue pair's data path.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/gather.h"
+#include "transport/verbs/queue_pair.h"
+#include "transport/verbs/verbs_status.h"
+
+namespace skiff::transport {
+
+// kAccepted if another operation can be staged.
+PostResult VerbsQueuePair::Room(OperationKind kind) {
+  if (state_ != State::kReady) {
+    return state_ == State::kClosed ? PostResult::kClosed
+                                    : PostResult::kWouldBlock;
+  }
+  if (sends_.full() || (kind == OperationKind::kRead && reads_ >= max_reads_)) {
+    return PostResult::kWouldBlock;
+  }
+  if (staged_count_ == staged_.size()) {
+    Flush();
+    if (state_ != State::kReady) return PostResult::kClosed;
+  }
+  return PostResult::kAccepted;
+}
+
+ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
+                                   bool signalled) {
+  if (++unsignalled_ >= settings_.signal_every) signalled = true;
+  if (signalled) unsignalled_ = 0;
+  ibv_send_wr* request = &staged_[staged_count_++];
+  request->wr_id =
+      reinterpret_cast<uintptr_t>(sends_.Push(id, kind, signalled));
+  request->send_flags = signalled ? IBV_SEND_SIGNALED : 0;
+  // The last user's key lies where providers look for immediate data.
+  request->invalidate_rkey = 0;
+  return request;
+}
+
+// The device refuses this one in its turn: what was posted earlier still runs,
+// and the connection breaks.
+void VerbsQueuePair::SetInvalid(ibv_send_wr* request) {
+  const size_t index = request - staged_.data();
+  ibv_sge* sge = &staged_sges_[index * max_sges_];
+  *sge = {0, 1, 0};
+  request->opcode = IBV_WR_SEND;
+  request->send_flags &= ~IBV_SEND_INLINE;
+  request->sg_list = sge;
+  request->num_sge = 1;
+}
+
+void VerbsQueuePair::SetData(ibv_send_wr* request, absl::Span<const Sge> from,
+                             size_t max_bytes, uint32_t max_sges,
+                             bool may_be_inline) {
+  const size_t index = request - staged_.data();
+  ibv_sge* sges = &staged_sges_[index * max_sges_];
+  const GatherResult gathered = Gather(from, {sges, max_sges});
+  if (!gathered.valid || gathered.bytes > max_bytes) {
+    SetInvalid(request);
+    return;
+  }
+  request->sg_list = sges;
+  request->num_sge = static_cast<int>(gathered.count);
+  if (!may_be_inline || gathered.bytes == 0 || gathered.bytes > max_inline_) {
+    return;
+  }
+  char* const copy = &staged_inline_[index * max_inline_];
+  size_t offset = 0;
+  for (const Sge& piece : from) {
+    if (piece.length > 0) {
+      std::memcpy(copy + offset, piece.data, piece.length);
+    }
+    offset += piece.length;
+  }
+  sges[0] = {reinterpret_cast<uintptr_t>(copy),
+             static_cast<uint32_t>(gathered.bytes), 0};
+  request->num_sge = 1;
+  request->send_flags |= IBV_SEND_INLINE;
+}
+
+PostResult VerbsQueuePair::PostSend(OperationId id,
+                                    absl::Span<const Sge> from) {
+  const PostResult room = Room(OperationKind::kSend);
+  if (room != PostResult::kAccepted) return room;
+  ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
+  request->opcode = IBV_WR_SEND;
+  SetData(request, from, domain_->capabilities().max_message_bytes, max_sges_,
+          true);
+  return room;
+}
+
+PostResult VerbsQueuePair::PostSendWithInvalidate(OperationId id,
+                                                  absl::Span<const Sge> from,
+                                                  RemoteKey key) {
+  if (!domain_->capabilities().send_with_invalidate) return PostResult::kClosed;
+  const PostResult room = Room(OperationKind::kSend);
+  if (room != PostResult::kAccepted) return room;
+  ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
+  request->opcode = IBV_WR_SEND_WITH_INV;
+  request->invalidate_rkey = static_cast<uint32_t>(key.value);
+  SetData(request, from, domain_->capabilities().max_message_bytes, max_sges_,
+          true);
+  if (key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
+  return room;
+}
+
+PostResult VerbsQueuePair::PostRead(OperationId id, absl::Span<const Sge> to,
+                                    RemoteBuffer from) {
+  const PostResult room = Room(OperationKind::kRead);
+  if (room != PostResult::kAccepted) return room;
+  // Signalled: see WorkRing.
+  ibv_send_wr* request = Stage(id, OperationKind::kRead, true);
+  ++reads_;
+  request->opcode = IBV_WR_RDMA_READ;
+  request->wr.rdma.remote_addr = from.address;
+  request->wr.rdma.rkey = static_cast<uint32_t>(from.key.value);
+  const Capabilities& caps = domain_->capabilities();
+  SetData(request, to, caps.max_transfer_bytes,
+          std::min(max_sges_, caps.max_read_sges), false);
+  if (from.key.value > std::numeric_limits<uint32_t>::max()) {
+    SetInvalid(request);
+  }
+  if (!caps.read_sink_needs_remote_write) return room;
+  for (const Sge& sge : to) {
+    if (sge.length > 0 && (sge.region == nullptr ||
+                           !Has(sge.region->access(), Access::kRemoteWrite))) {
+      SetInvalid(request);
+    }
+  }
+  return room;
+}
+
+PostResult VerbsQueuePair::PostWrite(OperationId id, absl::Span<const Sge> from,
+                                     RemoteBuffer to) {
+  const PostResult room = Room(OperationKind::kWrite);
+  if (room != PostResult::kAccepted) return room;
+  ibv_send_wr* request = Stage(id, OperationKind::kWrite, false);
+  request->opcode = IBV_WR_RDMA_WRITE;
+  request->wr.rdma.remote_addr = to.address;
+  request->wr.rdma.rkey = static_cast<uint32_t>(to.key.value);
+  SetData(request, from, domain_->capabilities().max_transfer_bytes, max_sges_,
+          true);
+  if (to.key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
+  return room;
+}
+
+PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
+                                    const VerbsRegion* region, size_t offset,
+                                    size_t length, Access access) {
+  if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
+  if (window != nullptr && window->bind_staged()) Flush();
+  const PostResult room = Room(OperationKind::kBind);
+  if (room != PostResult::kAccepted) return room;
+  ibv_send_wr* request = Stage(id, OperationKind::kBind, false);
+  if (window == nullptr || region == nullptr) {
+    SetInvalid(request);
+    return room;
+  }
+  request->opcode = IBV_WR_BIND_MW;
+  request->sg_list = nullptr;
+  request->num_sge = 0;
+  request->bind_mw.mw = window->mw();
+  request->bind_mw.rkey = window->StageBind();
+  request->bind_mw.bind_info.mr = region->mr();
+  request->bind_mw.bind_info.addr = region->remote_base() + offset;
+  request->bind_mw.bind_info.length = length;
+  request->bind_mw.bind_info.mw_access_flags = ToVerbsAccess(access);
+  const bool inside =
+      offset <= region->size() && length <= region->size() - offset;
+  const bool allowed = (static_cast<uint32_t>(access) &
+                        ~static_cast<uint32_t>(region->access())) == 0;
+  if (inside && allowed) {
+    staged_binds_ = true;
+  } else {
+    SetInvalid(request);
+  }
+  return room;
+}
+
+PostResult VerbsQueuePair::PostInvalidate(OperationId id, RemoteKey key) {
+  if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
+  const PostResult room = Room(OperationKind::kInvalidate);
+  if (room != PostResult::kAccepted) return room;
+  ibv_send_wr* request = Stage(id, OperationKind::kInvalidate, false);
+  request->opcode = IBV_WR_LOCAL_INV;
+  request->sg_list = nullptr;
+  request->num_sge = 0;
+  request->invalidate_rkey = static_cast<uint32_t>(key.value);
+  return room;
+}
+
+// The windows of the binds that were posted have their new keys.
+void VerbsQueuePair::CommitBinds() {
+  staged_binds_ = false;
+  for (uint32_t i = 0; i < staged_count_; ++i) {
+    if (staged_[i].opcode == IBV_WR_BIND_MW) {
+      staged_[i].bind_mw.mw->rkey = staged_[i].bind_mw.rkey;
+    }
+  }
+}
+
+void VerbsQueuePair::Flush() {
+  if (staged_count_ == 0) return;
+  const uint32_t count = staged_count_;
+  for (uint32_t i = 0; i + 1 < count; ++i) staged_[i].next = &staged_[i + 1];
+  ibv_send_wr& last = staged_[count - 1];
+  last.next = nullptr;
+  last.send_flags |= IBV_SEND_SIGNALED;
+  reinterpret_cast<WorkSlot*>(last.wr_id)->signalled = true;
+  unsignalled_ = 0;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, staged_.data(), &bad);
+  if (staged_binds_) CommitBinds();
+  staged_count_ = 0;
+  if (error == 0) return;
+  // Soft-iWARP names none when it took all and failed to start them.
+  const uint32_t posted =
+      bad == nullptr ? count : static_cast<uint32_t>(bad - staged_.data());
+  sends_.FailNewest(count - posted, CompletionStatus::kLocalError);
+  Fail(CallError(absl::StrCat("cannot post to ", domain_->name()),
+                 std::abs(error)));
+}
+
+PostResult VerbsQueuePair::PostReceive(OperationId id,
+                                       absl::Span<const Sge> to) {
+  if (state_ == State::kClosed || shared_receive_ != nullptr) {
+    return PostResult::kClosed;
+  }
+  if (receives_.full()) return PostResult::kWouldBlock;
+  const GatherResult gathered =
+      GatherReceive(to, absl::MakeSpan(receive_sges_));
+  ibv_recv_wr request = {};
+  request.wr_id = reinterpret_cast<uintptr_t>(
+      receives_.Push(id, OperationKind::kReceive, true));
+  request.sg_list = receive_sges_.data();
+  request.num_sge = static_cast<int>(gathered.count);
+  ibv_recv_wr* bad = nullptr;
+  const int error =
+      gathered.valid ? ibv_post_recv(qp_, &request, &bad) : EINVAL;
+  if (error != 0) {
+    receives_.FailNewest(1, CompletionStatus::kLocalError);
+    Fail(CallError(
+        absl::StrCat("cannot post a RECEIVE of ", to.size(), " pieces to ",
+                     domain_->name(), ", of ", max_sges_),
+        error));
+  }
+  return PostResult::kAccepted;
+}
+
+}  // namespace skiff::transport

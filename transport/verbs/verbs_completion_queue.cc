@@ -1,0 +1,261 @@
+#include "transport/verbs/verbs_completion_queue.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/queue_pair.h"
+#include "transport/verbs/verbs_shared_receive_queue.h"
+#include "transport/verbs/verbs_status.h"
+
+namespace skiff::transport {
+namespace {
+
+// ibv_ack_cq_events() takes a lock, and so acknowledges many at once.
+constexpr unsigned int kAcknowledgeEvery = 256;
+
+// One for the process, never read.
+int AlwaysReadable() {
+  static const int kFd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+  return kFd;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<VerbsCompletionQueue>>
+VerbsCompletionQueue::Create(std::shared_ptr<VerbsDomain> domain,
+                             Reactor* reactor, uint32_t entries) {
+  const auto limit = static_cast<uint32_t>(domain->facts().device.max_cqe);
+  if (entries == 0 || entries > limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a completion queue of ", entries,
+                     " entries: ", domain->name(), " has 1 to ", limit));
+  }
+  std::shared_ptr<VerbsCompletionQueue> queue(
+      new VerbsCompletionQueue(std::move(domain), reactor, entries));
+  absl::Status status = queue->Initialize();
+  if (!status.ok()) return status;
+  return queue;
+}
+
+absl::Status VerbsCompletionQueue::Initialize() {
+  const auto failed = [this](const char* what) {
+    return CallError(absl::StrCat("cannot create ", what, " of ", entries_,
+                                  " entries with ", domain_->name()),
+                     errno);
+  };
+  epoll_ = ScopedFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid() || AlwaysReadable() < 0) {
+    return failed("the descriptor of a completion queue");
+  }
+  // The kernel's rxe sets the flag of its own interface, which user space knows
+  // as one of datagrams. RC queue pairs have no other use for it.
+  if (domain_->facts().soft_roce) invalidated_flags_ |= IBV_WC_IP_CSUM_OK;
+  channel_ = ibv_create_comp_channel(domain_->context());
+  if (channel_ == nullptr) return failed("the channel of a completion queue");
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  if (fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) !=
+          0 ||
+      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel_->fd, &event) != 0) {
+    return failed("the channel of a completion queue");
+  }
+  channel_watched_ = true;
+  cq_ = ibv_create_cq(domain_->context(), static_cast<int>(entries_), nullptr,
+                      channel_, 0);
+  if (cq_ == nullptr) return failed("a completion queue");
+  return absl::OkStatus();
+}
+
+VerbsCompletionQueue::~VerbsCompletionQueue() {
+  // Nobody can ask for their completions any more.
+  orphans_.clear();
+  if (cq_ != nullptr) {
+    if (unacknowledged_ > 0) ibv_ack_cq_events(cq_, unacknowledged_);
+    ibv_destroy_cq(cq_);
+  }
+  if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
+}
+
+absl::Status VerbsCompletionQueue::Reserve(uint32_t entries) {
+  if (entries > entries_ - reserved_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the completion queue has ", entries_, " entries, of which ", reserved_,
+        " are taken; this needs ", entries, " more"));
+  }
+  reserved_ += entries;
+  return absl::OkStatus();
+}
+
+void VerbsCompletionQueue::Add(VerbsQueuePair* queue_pair) {
+  queue_pairs_[queue_pair->number()] = queue_pair;
+}
+
+void VerbsCompletionQueue::Remove(VerbsQueuePair* queue_pair) {
+  queue_pairs_.erase(queue_pair->number());
+  if (draining_ == queue_pair) draining_ = nullptr;
+}
+
+void VerbsCompletionQueue::Adopt(std::shared_ptr<VerbsQueuePair> queue_pair) {
+  if (!queue_pair->Drained(false)) orphans_.push_back(std::move(queue_pair));
+}
+
+void VerbsCompletionQueue::Forget(const RdmaEndpoint* endpoint) {
+  for (Completion& completion : backlog_) {
+    if (completion.endpoint == endpoint) completion.endpoint = nullptr;
+  }
+}
+
+void VerbsCompletionQueue::Push(const Completion& completion) {
+  backlog_.push_back(completion);
+  SetWake(true);
+}
+
+void VerbsCompletionQueue::Collect(VerbsQueuePair* queue_pair) {
+  Completion completion;
+  while (queue_pair->TakeReady(&completion)) Push(completion);
+}
+
+void VerbsCompletionQueue::Sweep() {
+  // Drain() would take the backlog first, and for ever.
+  std::deque<Completion> swept = std::exchange(backlog_, {});
+  Completion completion;
+  while (Drain({&completion, 1}) == 1) swept.push_back(completion);
+  backlog_.insert(backlog_.begin(), swept.begin(), swept.end());
+  if (!backlog_.empty()) SetWake(true);
+}
+
+// The device's next completions. False if there are none.
+bool VerbsCompletionQueue::Refill() {
+  const int count = ibv_poll_cq(cq_, kBatch, batch_.data());
+  batch_next_ = 0;
+  batch_end_ = std::max(count, 0);
+  return count > 0;
+}
+
+size_t VerbsCompletionQueue::ExpandReceive(const ibv_wc& wc, Completion* out) {
+  auto* slot = reinterpret_cast<WorkSlot*>(wc.wr_id);
+  VerbsQueuePair* queue_pair = slot->queue_pair;
+  if (queue_pair == nullptr) {  // From a shared receive queue.
+    const auto found = queue_pairs_.find(wc.qp_num);
+    if (found != queue_pairs_.end()) queue_pair = found->second;
+  }
+  *out = Completion();
+  out->id = slot->id;
+  out->kind = OperationKind::kReceive;
+  out->status = ToCompletionStatus(wc.status, OperationKind::kReceive);
+  out->scope = ToDamageScope(wc.status);
+  out->provider_code = wc.status;
+  if (wc.status == IBV_WC_SUCCESS) {
+    out->bytes = wc.byte_len;
+    out->invalidated = (wc.wc_flags & invalidated_flags_) != 0;
+    if (out->invalidated) out->invalidated_key = {wc.invalidated_rkey};
+  }
+  if (slot->queue_pair == nullptr) {
+    SharedReceiveSlot::From(slot)->queue->Retire(slot);
+  }
+  if (queue_pair == nullptr) return 1;
+  out->endpoint = queue_pair->endpoint();
+  queue_pair->OnReceiveDone(slot, wc);
+  return 1;
+}
+
+// Reports the next of `batch_`.
+size_t VerbsCompletionQueue::Expand(absl::Span<Completion> out) {
+  const ibv_wc& wc = batch_[batch_next_++];
+  auto* slot = reinterpret_cast<WorkSlot*>(wc.wr_id);
+  if (slot->kind == OperationKind::kReceive) {
+    draining_ = slot->queue_pair;
+    return ExpandReceive(wc, out.data());
+  }
+  draining_ = slot->queue_pair;
+  draining_->OnSendDone(slot, wc);
+  return 0;
+}
+
+// All but the orphans' end.
+size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
+  size_t count = 0;
+  while (count < out.size()) {
+    if (!backlog_.empty()) {
+      out[count++] = backlog_.front();
+      backlog_.pop_front();
+    } else if (draining_ != nullptr) {
+      if (draining_->TakeReady(&out[count])) {
+        ++count;
+      } else {
+        draining_ = nullptr;
+      }
+    } else if (batch_next_ < batch_end_ || Refill()) {
+      count += Expand(out.subspan(count));
+    } else {
+      break;
+    }
+  }
+  return count;
+}
+
+int VerbsCompletionQueue::Poll(absl::Span<Completion> out) {
+  const size_t count = Drain(out);
+  if (!orphans_.empty()) ReleaseDrained(count < out.size());
+  return static_cast<int>(count);
+}
+
+void VerbsCompletionQueue::ReleaseDrained(bool idle) {
+  for (size_t i = 0; i < orphans_.size();) {
+    if (orphans_[i]->Drained(idle)) {
+      std::swap(orphans_[i], orphans_.back());
+      orphans_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+bool VerbsCompletionQueue::Arm() {
+  if (!backlog_.empty() || draining_ != nullptr || batch_next_ < batch_end_) {
+    return false;
+  }
+  if (!armed_) {
+    // Of a device that is gone; what is left of it comes by the backlog.
+    if (ibv_req_notify_cq(cq_, 0) != 0) return true;
+    armed_ = true;
+  }
+  // What came before the notification was asked for makes no event.
+  return !Refill();
+}
+
+void VerbsCompletionQueue::Disarm() {
+  if (wake_) SetWake(false);
+  if (!armed_) return;
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  // One request for a notification makes at most one event.
+  if (ibv_get_cq_event(channel_, &queue, &context) == 0) {
+    armed_ = false;
+    if (++unacknowledged_ >= kAcknowledgeEvery) {
+      ibv_ack_cq_events(cq_, std::exchange(unacknowledged_, 0));
+    }
+  } else if (errno != EAGAIN && channel_watched_) {
+    // The device is gone, and its descriptor readable for ever.
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel_->fd, nullptr);
+    channel_watched_ = false;
+  }
+}
+
+void VerbsCompletionQueue::SetWake(bool wake) {
+  if (wake == wake_) return;
+  wake_ = wake;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  epoll_ctl(epoll_.get(), wake ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+            AlwaysReadable(), &event);
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,244 @@
+#include "transport/verbs/verbs_connector.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/cm_errors.h"
+#include "transport/verbs/verbs_status.h"
+
+namespace skiff::transport {
+
+absl::StatusOr<std::unique_ptr<VerbsConnector>> VerbsConnector::Create(
+    Reactor* reactor, const Address& address, const ConnectOptions& options,
+    const VerbsOptions& settings, ConnectCallback done) {
+  const auto invalid = [&address](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot connect to ", address.ToString(), ": ", why));
+  };
+  if (address.port == 0) return invalid("port 0 is for listening only");
+  if (options.timeout <= absl::ZeroDuration()) {
+    return invalid(absl::StrCat("the timeout ",
+                                absl::FormatDuration(options.timeout),
+                                " leaves no time"));
+  }
+  if (options.private_data.size() > PrivateDataLimit(/*iwarp=*/true)) {
+    return invalid(absl::StrCat(options.private_data.size(),
+                                " bytes of private data exceed every device's "
+                                "limit, at most ",
+                                PrivateDataLimit(/*iwarp=*/true)));
+  }
+  auto channel = CmChannel::ForReactor(reactor, settings);
+  if (!channel.ok()) return channel.status();
+  absl::Status status = (*channel)->Watch();
+  if (!status.ok()) return status;
+  std::unique_ptr<VerbsConnector> connector(
+      new VerbsConnector(reactor, address, options, settings,
+                         *std::move(channel), std::move(done)));
+  if (auto literal = ParseLiteral(address.host, address.port)) {
+    connector->candidates_.push_back(*literal);
+    connector->timer_.ScheduleAt(absl::InfinitePast());
+    return connector;
+  }
+  auto lookup = NameLookup::Start(reactor, address.host, address.port,
+                                  [self = connector.get()](auto resolved) {
+                                    self->OnResolved(std::move(resolved));
+                                  });
+  if (!lookup.ok()) return lookup.status();
+  connector->lookup_ = *std::move(lookup);
+  connector->timer_.ScheduleAt(connector->deadline_);
+  return connector;
+}
+
+VerbsConnector::VerbsConnector(Reactor* reactor, Address address,
+                               const ConnectOptions& options,
+                               const VerbsOptions& settings,
+                               std::shared_ptr<CmChannel> channel,
+                               ConnectCallback done)
+    : reactor_(reactor),
+      address_(std::move(address)),
+      options_(options),
+      settings_(settings),
+      channel_(std::move(channel)),
+      done_(std::move(done)),
+      deadline_(reactor->Now() + options.timeout),
+      timer_(reactor, [this] { OnTimer(); }) {}
+
+void VerbsConnector::OnResolved(
+    absl::StatusOr<std::vector<SocketAddress>> resolved) {
+  timer_.Cancel();
+  if (!resolved.ok()) {
+    Finish(absl::Status(resolved.status().code(),
+                        absl::StrCat("connect ", address_.ToString(), ": ",
+                                     resolved.status().message())));
+    return;
+  }
+  candidates_ = *std::move(resolved);
+  TryNext();
+}
+
+void VerbsConnector::OnTimer() {
+  if (trying_) {
+    Failed(absl::DeadlineExceededError(
+               "no answer in time - is the address right, is the host up, does "
+               "it speak RDMA?"),
+           false);
+  } else if (candidates_.empty()) {
+    Finish(absl::DeadlineExceededError(
+        absl::StrCat("connect ", address_.ToString(),
+                     ": the name was not resolved in time - does the name "
+                     "service answer?")));
+  } else {
+    TryNext();
+  }
+}
+
+void VerbsConnector::TryNext() {
+  while (next_ < candidates_.size()) {
+    const absl::Duration left = deadline_ - reactor_->Now();
+    const size_t remaining = candidates_.size() - next_;
+    absl::Status status = StartOne(candidates_[next_++]);
+    if (status.ok()) {
+      trying_ = true;
+      timer_.ScheduleAfter(left / remaining);
+      return;
+    }
+    id_.Reset();
+    failures_.push_back(status);
+  }
+  Finish(Summary());
+}
+
+int VerbsConnector::MillisecondsLeft() const {
+  const int64_t left = absl::ToInt64Milliseconds(deadline_ - reactor_->Now());
+  return static_cast<int>(
+      std::clamp<int64_t>(left, 1, std::numeric_limits<int>::max()));
+}
+
+absl::Status VerbsConnector::StartOne(SocketAddress candidate) {
+  auto id = CmId::Create(channel_);
+  if (!id.ok()) return id.status();
+  id_ = *std::move(id);
+  id_.SetHandler(this);
+  if (rdma_resolve_addr(id_.get(), nullptr,
+                        reinterpret_cast<sockaddr*>(&candidate.storage),
+                        MillisecondsLeft()) != 0) {
+    return absl::UnavailableError(
+        CallError("no RDMA device leads to this address", errno).message());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerbsConnector::ResolveRoute() {
+  if (rdma_resolve_route(id_.get(), MillisecondsLeft()) != 0) {
+    return CallError("no RDMA path leads to this address", errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerbsConnector::SendRequest() {
+  id_.SetHandler(nullptr);
+  auto endpoint =
+      VerbsEndpoint::Create(reactor_, std::move(id_), options_, settings_);
+  if (!endpoint.ok()) return endpoint.status();
+  endpoint_ = *std::move(endpoint);
+  endpoint_->id().SetHandler(this);
+  rdma_conn_param param =
+      endpoint_->ConnectionParameters(RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES);
+  if (rdma_connect(endpoint_->id().get(), &param) != 0) {
+    return CallError("the connection request was not sent", errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerbsConnector::Complete(const CmEvent& event) {
+  absl::Status status =
+      endpoint_->SetReady(event.initiator_depth, event.responder_resources);
+  if (!status.ok()) return status;
+  if (event.type == RDMA_CM_EVENT_CONNECT_RESPONSE &&
+      rdma_establish(endpoint_->id().get()) != 0) {
+    return CallError("the connection was not confirmed", errno);
+  }
+  endpoint_->SetConnected(event.private_data);
+  return absl::OkStatus();
+}
+
+void VerbsConnector::OnCmEvent(const CmEvent& event) {
+  absl::Status status;
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      status = ResolveRoute();
+      if (!status.ok()) Failed(status, false);
+      return;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      status = SendRequest();
+      // The caller's own functions may have said no.
+      if (!status.ok()) Failed(status, true);
+      return;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case RDMA_CM_EVENT_ESTABLISHED:
+      status = Complete(event);
+      if (!status.ok()) {
+        Failed(status, false);
+      } else {
+        Finish(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
+      }
+      return;
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return;
+    default:
+      status = CmEventError(event);
+      Failed(status, status.GetPayload(kRejectPrivateData).has_value());
+      return;
+  }
+}
+
+void VerbsConnector::Failed(const absl::Status& why, bool final) {
+  timer_.Cancel();
+  trying_ = false;
+  failures_.push_back(why);
+  endpoint_.reset();
+  id_.Reset();
+  if (final) {
+    Finish(Summary());
+  } else {
+    TryNext();
+  }
+}
+
+void VerbsConnector::Finish(absl::StatusOr<Endpoint> result) {
+  timer_.Cancel();
+  // The callback may destroy this attempt.
+  ConnectCallback done = std::move(done_);
+  done(std::move(result));
+}
+
+absl::Status VerbsConnector::Summary() const {
+  if (failures_.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("connect ", address_.ToString(), ": it has no address"));
+  }
+  std::string message = absl::StrCat("connect ", address_.ToString(), ": ");
+  if (failures_.size() == 1) {
+    absl::StrAppend(&message, failures_[0].message());
+  } else {
+    absl::StrAppend(&message, "none of its addresses answered");
+    for (size_t i = 0; i < failures_.size(); ++i) {
+      absl::StrAppend(&message, i == 0 ? ": " : "; ", candidates_[i].ToString(),
+                      ": ", failures_[i].message());
+    }
+  }
+  absl::Status summary(failures_.back().code(), message);
+  failures_.back().ForEachPayload(
+      [&summary](absl::string_view name, const absl::Cord& payload) {
+        summary.SetPayload(name, payload);
+      });
+  return summary;
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,146 @@
+#include "transport/verbs/verbs_devices.h"
+
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/device_facts.h"
+#include "transport/verbs/verbs_status.h"
+
+namespace skiff::transport {
+namespace {
+
+constexpr size_t kMaxGids = 64;
+
+bool Exists(const char* path) { return access(path, F_OK) == 0; }
+
+DeviceReport Unusable(std::string name, std::string problem) {
+  DeviceReport report;
+  report.name = std::move(name);
+  report.problem = std::move(problem);
+  report.capabilities.rdma = true;
+  return report;
+}
+
+std::string WhyNoDevice() {
+  if (!Exists("/sys/class/infiniband_verbs/abi_version")) {
+    return "the kernel has no RDMA for user space; load its modules: modprobe "
+           "-a ib_uverbs rdma_ucm";
+  }
+  return "no RDMA device; load the adapter's driver, or make a software device "
+         "on an interface: rdma link add rxe0 type rxe netdev eth0 (RoCE), or "
+         "type siw (iWARP)";
+}
+
+const char* Transport(const DeviceFacts& facts, const ibv_port_attr& port) {
+  if (facts.iwarp) return "iWARP";
+  return port.link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
+}
+
+std::string Gids(const ibv_gid_entry* entries, ssize_t count, uint32_t port) {
+  std::string text;
+  for (ssize_t i = 0; i < count; ++i) {
+    if (entries[i].port_num != port) continue;
+    absl::StrAppend(&text, ", ", GidToString(entries[i]));
+  }
+  return text;
+}
+
+std::vector<std::string> GidAddresses(const ibv_gid_entry* entries,
+                                      ssize_t count, uint32_t port) {
+  std::vector<std::string> addresses;
+  for (ssize_t i = 0; i < count; ++i) {
+    if (entries[i].port_num == port) {
+      addresses.push_back(GidAddress(entries[i].gid));
+    }
+  }
+  return addresses;
+}
+
+std::string Problem(const DeviceFacts& facts, const ibv_port_attr& port,
+                    bool has_gids) {
+  if (port.state != IBV_PORT_ACTIVE) {
+    return absl::StrCat(
+        "the link is ", ibv_port_state_str(port.state),
+        port.link_layer == IBV_LINK_LAYER_INFINIBAND
+            ? "; check the cable, and that a subnet manager runs"
+            : "; check the cable, or set its interface up (rdma link names it; "
+              "ip link set DEV up)");
+  }
+  if (!has_gids && !facts.iwarp) {
+    return "no GID; give its interface an address (rdma link names it; ip "
+           "address add ADDRESS dev DEV)";
+  }
+  if (!Exists("/dev/infiniband/rdma_cm")) {
+    return "no connection manager; load its module: modprobe rdma_ucm";
+  }
+  return {};
+}
+
+void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
+  const std::string name = ibv_get_device_name(device);
+  ibv_context* context = ibv_open_device(device);
+  if (context == nullptr) {
+    reports->push_back(Unusable(
+        name,
+        std::string(
+            CallError(absl::StrCat("cannot open ", name), errno).message())));
+    return;
+  }
+  const auto close =
+      absl::MakeCleanup([context] { ibv_close_device(context); });
+  auto facts = QueryDevice(context);
+  if (!facts.ok()) {
+    reports->push_back(Unusable(name, std::string(facts.status().message())));
+    return;
+  }
+  std::vector<ibv_gid_entry> gids(kMaxGids);
+  const ssize_t gid_count =
+      ibv_query_gid_table(context, gids.data(), gids.size(), 0);
+  for (size_t i = 0; i < facts->ports.size(); ++i) {
+    const ibv_port_attr& port = facts->ports[i];
+    const auto number = static_cast<uint32_t>(i + 1);
+    const std::string gid_text = Gids(gids.data(), gid_count, number);
+    DeviceReport report;
+    report.name = absl::StrCat(name, " port ", number);
+    report.detail = absl::StrCat(
+        Transport(*facts, port), ", link ", ibv_port_state_str(port.state),
+        ", MTU ", MtuToString(port.active_mtu), " of ",
+        MtuToString(port.max_mtu), gid_text, ", locked memory at most ",
+        LockedMemoryLimit());
+    report.kind = Transport(*facts, port);
+    report.link =
+        port.state == IBV_PORT_ACTIVE ? "up" : ibv_port_state_str(port.state);
+    report.mtu = MtuBytes(port.active_mtu);
+    report.addresses = GidAddresses(gids.data(), gid_count, number);
+    report.capabilities = ToCapabilities(*facts);
+    report.problem = Problem(*facts, port, !gid_text.empty());
+    report.usable = report.problem.empty();
+    reports->push_back(std::move(report));
+  }
+}
+
+}  // namespace
+
+std::vector<DeviceReport> VerbsDevices() {
+  int count = 0;
+  ibv_device** list = ibv_get_device_list(&count);
+  if (list == nullptr) {
+    return {Unusable("verbs",
+                     absl::StrCat("cannot list the RDMA devices (",
+                                  std::strerror(errno), "): ", WhyNoDevice()))};
+  }
+  const auto free_list =
+      absl::MakeCleanup([list] { ibv_free_device_list(list); });
+  std::vector<DeviceReport> reports;
+  for (int i = 0; i < count; ++i) Report(list[i], &reports);
+  if (reports.empty()) reports.push_back(Unusable("verbs", WhyNoDevice()));
+  return reports;
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,74 @@
+#ifndef SKIFF_TRANSPORT_VERBS_WORK_RING_H_
+#define SKIFF_TRANSPORT_VERBS_WORK_RING_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::transport {
+
+class VerbsQueuePair;
+class VerbsSharedReceiveQueue;
+
+// What is remembered of a work request; its address is the request's wr_id.
+struct WorkSlot {
+  OperationId id;
+  OperationKind kind = OperationKind::kSend;
+  CompletionStatus status = CompletionStatus::kOk;
+  bool signalled = false;
+  bool done = false;
+  bool reported = false;
+  int32_t provider_code = 0;
+  // Whose it is; null in a shared receive queue.
+  VerbsQueuePair* queue_pair = nullptr;
+};
+
+// The operations of one direction of a queue pair, in posting order. Turns the
+// completions that the device was asked for into one for every operation, in
+// order.
+//
+// An operation that was not signalled is over, and went well, when one that was
+// posted behind it has completed: operations complete in order, and failures
+// always show (InfiniBand specification, section 10.7.3). RDMA READs have to be
+// signalled, because Soft-iWARP lets later operations overtake them.
+class WorkRing {
+ public:
+  WorkRing(uint32_t capacity, VerbsQueuePair* owner);
+
+  uint32_t size() const { return static_cast<uint32_t>(tail_ - head_); }
+  bool full() const { return size() >= capacity_; }
+  bool empty() const { return tail_ == head_; }
+
+  // Needs !full(). The address stays valid until the operation was popped.
+  WorkSlot* Push(OperationId id, OperationKind kind, bool signalled);
+
+  // The device completed `slot`.
+  void Complete(WorkSlot* slot, CompletionStatus status, int32_t provider_code);
+  // As Complete(); the caller has reported it already.
+  void Retire(WorkSlot* slot);
+  // Of all operations, the `count` newest never reached the device. They are
+  // over once the older ones are: the first with `first`, the others flushed.
+  void FailNewest(uint32_t count, CompletionStatus first);
+  // Nothing comes from the device any more: what is not over, is flushed.
+  void FlushAll();
+
+  // The oldest operation if it is over, or null. Its `status` is its result.
+  const WorkSlot* Front();
+  void Pop() { ++head_; }
+
+ private:
+  WorkSlot& at(uint64_t number) { return slots_[number & mask_]; }
+  uint64_t NumberOf(const WorkSlot* slot) const;
+
+  const uint32_t capacity_;
+  const uint64_t mask_;
+  const std::unique_ptr<WorkSlot[]> slots_;
+  uint64_t head_ = 0;     // The oldest that was not popped.
+  uint64_t tail_ = 0;     // The next to be pushed.
+  uint64_t reached_ = 0;  // Behind the newest that the device completed.
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_VERBS_WORK_RING_H_
