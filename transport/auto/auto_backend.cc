@@ -1,0 +1,69 @@
+#include "transport/auto/auto_backend.h"
+
+#include <cassert>
+#include <utility>
+
+#include "transport/auto/auto_connector.h"
+#include "transport/auto/auto_listener.h"
+#include "transport/auto/candidates.h"
+
+namespace skiff::transport {
+namespace {
+
+class AutoBackend final : public Backend {
+ public:
+  AutoBackend(const Registry* registry, ChoiceObserver observer,
+              const AutoOptions& options)
+      : registry_(registry), observer_(std::move(observer)), options_(options) {
+    assert(observer_ != nullptr);
+  }
+
+  absl::string_view scheme() const override { return kAutoScheme; }
+  // Of the best transport that is usable now; the endpoint says what it got.
+  Capabilities capabilities() const override {
+    const std::vector<Candidate> candidates = Rank();
+    return candidates.empty() ? Capabilities()
+                              : candidates.front().backend->capabilities();
+  }
+  // Those of the other backends are listed by these.
+  std::vector<DeviceReport> Devices() const override { return {}; }
+  absl::Status CheckAddress(const Address& address) const override {
+    return ParseAutoOptions(address, options_).status();
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      Reactor* reactor, const Address& address, const ListenOptions& options,
+      AcceptCallback on_request) override {
+    return AutoListener::Create(*registry_, reactor, address, options_, options,
+                                observer_, std::move(on_request));
+  }
+
+  absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
+      Reactor* reactor, const Address& address, const ConnectOptions& options,
+      ConnectCallback done) override {
+    return AutoConnector::Create(*registry_, reactor, address, options_,
+                                 options, observer_, std::move(done));
+  }
+
+ private:
+  std::vector<Candidate> Rank() const {
+    Address any;
+    any.scheme = kAutoScheme;
+    ChoiceReport unused;
+    return RankCandidates(*registry_, any, options_, &unused);
+  }
+
+  const Registry* const registry_;
+  const ChoiceObserver observer_;
+  const AutoOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeAutoBackend(const Registry* registry,
+                                         ChoiceObserver observer,
+                                         const AutoOptions& options) {
+  return std::make_unique<AutoBackend>(registry, std::move(observer), options);
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,35 @@
+#ifndef SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_
+#define SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_
+
+#include <memory>
+
+#include "transport/auto/auto_options.h"
+#include "transport/auto/choice_report.h"
+#include "transport/backend.h"
+#include "transport/registry.h"
+
+namespace skiff::transport {
+
+// Chooses between the other backends of `registry`, scheme `auto`. It may be
+// part of that registry, which must outlive it and stay where it is.
+//
+// Connecting tries the usable transports in order and in overlapping attempts
+// (AutoConnector); ConnectOptions::timeout is for all of them. Since attempts
+// overlap, `resources` and `prepare` may run for more endpoints than the one
+// that is delivered: the others are destroyed, with all that this means for
+// what was posted on them, and their `on_disconnect` does not run. Listening
+// takes every usable transport on the same port (AutoListener).
+//
+// Devices are looked at on the thread of the reactor at each connect; that
+// takes milliseconds where there are RDMA devices.
+//
+// `observer` gets a report of every choice, on the thread of the reactor that
+// it is for, and so perhaps on several at once. It may not be null: which
+// transport is used, and why it is not a better one, must not stay unsaid.
+std::unique_ptr<Backend> MakeAutoBackend(const Registry* registry,
+                                         ChoiceObserver observer,
+                                         const AutoOptions& options = {});
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_

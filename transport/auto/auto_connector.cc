@@ -1,0 +1,159 @@
+#include "transport/auto/auto_connector.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::transport {
+
+absl::StatusOr<std::unique_ptr<AutoConnector>> AutoConnector::Create(
+    const Registry& registry, Reactor* reactor, const Address& address,
+    const AutoOptions& auto_options, const ConnectOptions& options,
+    ChoiceObserver observer, ConnectCallback done) {
+  auto parsed = ParseAutoOptions(address, auto_options);
+  if (!parsed.ok()) return parsed.status();
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "connect ", address.ToString(), ": the timeout leaves no time"));
+  }
+  std::unique_ptr<AutoConnector> self(new AutoConnector(
+      reactor, *parsed, options, std::move(observer), std::move(done)));
+  self->candidates_ =
+      RankCandidates(registry, address, *parsed, &self->report_);
+  if (self->candidates_.empty()) {
+    self->observer_(self->report_);
+    return NothingSucceeded(self->report_, absl::OkStatus());
+  }
+  // Not from inside this call, since all may fail at once.
+  self->stagger_timer_.ScheduleAt(self->began_);
+  self->deadline_timer_.ScheduleAt(self->began_ + options.timeout);
+  return self;
+}
+
+AutoConnector::AutoConnector(Reactor* reactor, const AutoOptions& auto_options,
+                             const ConnectOptions& options,
+                             ChoiceObserver observer, ConnectCallback done)
+    : reactor_(reactor),
+      auto_options_(auto_options),
+      options_(options),
+      observer_(std::move(observer)),
+      done_(std::move(done)),
+      began_(reactor->Now()),
+      stagger_timer_(reactor, [this] { StartNext(); }),
+      deadline_timer_(reactor, [this] { OnDeadline(); }) {}
+
+void AutoConnector::StartNext() {
+  while (next_ < candidates_.size()) {
+    if (Start(next_++)) {
+      ScheduleNext();
+      return;
+    }
+  }
+  if (running_.empty()) Finish(NothingSucceeded(report_, failure_));
+}
+
+bool AutoConnector::Start(size_t candidate) {
+  const Candidate& chosen = candidates_[candidate];
+  ChoiceEntry& entry = EntryOf(candidate);
+  entry.address = chosen.address.ToString();
+  entry.began = reactor_->Now() - began_;
+  ConnectOptions options = options_;
+  options.timeout -= entry.began;
+  auto attempt = chosen.backend->Connect(
+      reactor_, chosen.address, options,
+      [this, candidate](absl::StatusOr<Endpoint> result) {
+        OnAttemptDone(candidate, std::move(result));
+      });
+  if (attempt.ok()) {
+    running_.push_back({candidate, *std::move(attempt)});
+    return true;
+  }
+  Fail(candidate, attempt.status());
+  return false;
+}
+
+void AutoConnector::ScheduleNext() {
+  if (next_ == candidates_.size()) return;
+  const bool worse = candidates_[next_].grade != candidates_[next_ - 1].grade;
+  stagger_timer_.ScheduleAfter(
+      worse ? std::max(auto_options_.stagger, auto_options_.fallback_delay)
+            : auto_options_.stagger);
+}
+
+void AutoConnector::OnAttemptDone(size_t candidate,
+                                  absl::StatusOr<Endpoint> result) {
+  const auto ended =
+      std::find_if(running_.begin(), running_.end(),
+                   [&](const Running& r) { return r.candidate == candidate; });
+  // Lives until this function returns: the callback that runs belongs to it.
+  const Running kept = std::move(*ended);
+  running_.erase(ended);
+  if (result.ok()) {
+    Settle(candidate, ChoiceOutcome::kSucceeded, "");
+    Finish(std::move(result));
+    return;
+  }
+  Fail(candidate, result.status());
+  const bool newest = candidate + 1 == next_;
+  const bool same_grade =
+      next_ < candidates_.size() &&
+      candidates_[next_].grade == candidates_[candidate].grade;
+  // A worse kind waits as long as one of a better kind may still succeed.
+  if (running_.empty() || (newest && same_grade)) {
+    stagger_timer_.Cancel();
+    StartNext();
+  }
+}
+
+void AutoConnector::OnDeadline() {
+  const std::string within =
+      absl::StrCat("no answer within the ",
+                   absl::FormatDuration(options_.timeout), " for all attempts");
+  for (const Running& running : running_) {
+    Settle(running.candidate, ChoiceOutcome::kFailed, within);
+  }
+  for (; next_ < candidates_.size(); ++next_) {
+    EntryOf(next_).reason = "no time was left for it";
+  }
+  Finish(NothingSucceeded(report_, absl::DeadlineExceededError(within)));
+}
+
+void AutoConnector::Fail(size_t candidate, const absl::Status& why) {
+  Settle(candidate, ChoiceOutcome::kFailed, why.message());
+  if (!failure_.ok() && failed_ < candidate) return;
+  failure_ = why;
+  failed_ = candidate;
+}
+
+void AutoConnector::Settle(size_t candidate, ChoiceOutcome outcome,
+                           absl::string_view reason) {
+  ChoiceEntry& entry = EntryOf(candidate);
+  entry.outcome = outcome;
+  entry.reason = std::string(reason);
+  entry.took = reactor_->Now() - began_ - entry.began;
+}
+
+void AutoConnector::Finish(absl::StatusOr<Endpoint> result) {
+  stagger_timer_.Cancel();
+  deadline_timer_.Cancel();
+  report_.took = reactor_->Now() - began_;
+  if (result.ok()) {
+    const std::string winner =
+        absl::StrCat(report_.chosen()->scheme, " succeeded first");
+    for (const Running& running : running_) {
+      Settle(running.candidate, ChoiceOutcome::kTried, winner);
+    }
+    for (; next_ < candidates_.size(); ++next_) {
+      EntryOf(next_).reason = winner;
+    }
+  }
+  running_.clear();
+  observer_(report_);
+  // The callback may destroy this.
+  ConnectCallback done = std::move(done_);
+  done(std::move(result));
+}
+
+}  // namespace skiff::transport
