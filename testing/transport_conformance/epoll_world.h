@@ -1,0 +1,46 @@
+#ifndef SKIFF_TESTING_TRANSPORT_CONFORMANCE_EPOLL_WORLD_H_
+#define SKIFF_TESTING_TRANSPORT_CONFORMANCE_EPOLL_WORLD_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "testing/transport_conformance/transport_factory.h"
+#include "transport/epoll_reactor.h"
+
+namespace skiff::testing {
+
+// A world in real time for backends that work over EpollReactors: both ends in
+// this process, over the loopback or one device.
+class EpollWorld : public TransportWorld {
+ public:
+  // `address` is where to listen, for example "tcp://127.0.0.1:0".
+  static absl::StatusOr<std::unique_ptr<TransportWorld>> Create(
+      std::unique_ptr<transport::Backend> backend, absl::string_view address);
+
+  transport::Backend* backend(Side /*side*/) override { return backend_.get(); }
+  transport::Reactor* reactor(Side side) override {
+    return reactors_[static_cast<size_t>(side)].get();
+  }
+  transport::Reactor* AddReactor(Side side) override;
+  transport::Address listen_address() override { return address_; }
+  bool real_time() const override { return true; }
+  bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) override;
+
+ private:
+  EpollWorld(std::unique_ptr<transport::Backend> backend,
+             transport::Address address)
+      : backend_(std::move(backend)), address_(std::move(address)) {}
+
+  absl::Status Add();
+  // Waits until a reactor has something to do, or a moment.
+  void Wait();
+
+  const std::unique_ptr<transport::Backend> backend_;
+  const transport::Address address_;
+  std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;
+};
+
+}  // namespace skiff::testing
+
+#endif  // SKIFF_TESTING_TRANSPORT_CONFORMANCE_EPOLL_WORLD_H_

@@ -1,0 +1,60 @@
+#include "testing/transport_conformance/libfabric_factory.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "testing/transport_conformance/epoll_world.h"
+#include "testing/transport_conformance/expected_capabilities.h"
+#include "transport/libfabric/libfabric_backend.h"
+
+namespace skiff::testing {
+namespace {
+
+class LibfabricFactory final : public TransportFactory {
+ public:
+  LibfabricFactory(std::string name, std::string address)
+      : name_(std::move(name)), address_(std::move(address)) {}
+
+  std::string name() const override { return name_; }
+  ExpectedCapabilities expected() const override {
+    return ExpectedCapabilitiesOf(name_);
+  }
+  ConformanceScale scale() const override {
+    ConformanceScale scale;
+    // Software providers: a connection takes several descriptors and, in the
+    // sockets provider, threads; a device in software does a network's work on
+    // the processor.
+    scale.connections_at_once = 100;
+    scale.connects_in_a_row = 300;
+    scale.messages = 100'000;
+    if (absl::StrContains(name_, "verbs")) scale.messages = 20'000;
+    // Soft-iWARP maps no more than some thirty completion queues.
+    if (absl::StrContains(name_, "iwarp")) scale.connections_at_once = 12;
+    return scale;
+  }
+  absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
+    return EpollWorld::Create(transport::MakeLibfabricBackend(), address_);
+  }
+
+ private:
+  const std::string name_;
+  const std::string address_;
+};
+
+}  // namespace
+
+std::unique_ptr<TransportFactory> MakeLibfabricFactory(std::string name,
+                                                       std::string address) {
+  return std::make_unique<LibfabricFactory>(std::move(name),
+                                            std::move(address));
+}
+
+std::unique_ptr<TransportFactory> MakeLibfabricLoopbackFactory(
+    const std::string& provider) {
+  return MakeLibfabricFactory(
+      absl::StrCat("libfabric_", provider),
+      absl::StrCat("libfabric://127.0.0.1:0?provider=", provider));
+}
+
+}  // namespace skiff::testing
