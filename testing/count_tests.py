@@ -2,7 +2,8 @@
 """Counts the test cases of a `bazel test`, from the file that --build_event_json_file wrote.
 
 Usage: count_tests.py EVENTS
-Prints one line for each failure and for the slowest test targets, and in the end "N passed, N failed, N skipped".
+Prints one line for each failure, for each case that failed as it was expected to (by a fault of a peer's, which counts
+neither as passed nor as skipped), and for the slowest test targets; in the end "N passed, N failed, N skipped".
 A GoogleTest binary counts with its test cases, every other test target as one.
 """
 
@@ -57,7 +58,7 @@ def read_targets(path):
 
 
 def read_cases(report):
-    """(name, verdict) of each test case in a test.xml."""
+    """(name, verdict, reason) of each test case in a test.xml; the reason is that of an expected failure."""
     try:
         root = xml.etree.ElementTree.parse(report).getroot()
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -65,21 +66,26 @@ def read_cases(report):
         return
     for case in root.iter("testcase"):
         name = f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
+        expected = case.find("properties/property[@name='expected_failure']")
         if case.find("failure") is not None or case.find("error") is not None:
-            yield name, "failed"
+            yield name, "failed", ""
+        elif expected is not None:
+            yield name, "failed as expected", expected.get("value", "")
         elif case.get("status") == "notrun" or case.get("result") == "skipped" or case.find("skipped") is not None:
-            yield name, "skipped"
+            yield name, "skipped", ""
         else:
-            yield name, "passed"
+            yield name, "passed", ""
 
 
 def count(label, target, totals):
     cases = [case for report in target.reports for case in read_cases(report)]
-    counts = collections.Counter(verdict for _, verdict in cases)
+    counts = collections.Counter(verdict for _, verdict, _ in cases)
     passed = target.status in ("PASSED", "FLAKY")
-    for name, verdict in cases:
+    for name, verdict, reason in cases:
         if verdict == "failed":
             print(f"FAILED: {label} {name}")
+        elif verdict == "failed as expected":
+            print(f"FAILED AS EXPECTED: {label} {name}: {reason}")
     if passed and not cases:
         counts["passed"] = 1
     if not passed and counts["failed"] == 0:

@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "protocol/codec/wire_test_util.h"
 #include "protocol/datamover/stream_datamover.h"
+#include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
@@ -22,31 +24,6 @@
 
 namespace skiff::protocol {
 namespace {
-
-class Policy final : public TargetLoginPolicy {
- public:
-  explicit Policy(const Offer& offer) : offer_(offer) {}
-  LoginStatus Admit(const LoginRequestPdu&, LoginIdentity*, Offer* offer,
-                    std::string*) override {
-    *offer = offer_;
-    return LoginStatus::kSuccess;
-  }
-  std::vector<std::string> AuthMethods(const LoginIdentity&) override {
-    return {"None"};
-  }
-  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity&,
-                                          absl::string_view) override {
-    return nullptr;
-  }
-  LoginStatus Establish(const LoginRequestPdu&, const LoginIdentity&,
-                        const Parameters&, uint16_t* tsih) override {
-    *tsih = 1;
-    return LoginStatus::kSuccess;
-  }
-
- private:
-  const Offer offer_;
-};
 
 class Connection {
  public:
@@ -61,7 +38,7 @@ class Connection {
     offer_.max_recv_data_segment_length = 8192;
     offer_.first_burst_length = 4096;
     offer_.max_burst_length = 8192;
-    mover_ = MakeInitiatorStreamDatamover(&scratch_, StreamDatamoverOptions());
+    mover_ = MakeInitiatorStreamDatamover(&buffers_, StreamDatamoverOptions());
     InitiatorSessionOptions options;
     options.max_commands = 8;
     options.login.identity.initiator_name = "iqn.2001-04.com.example:host";
@@ -161,7 +138,8 @@ class Connection {
   }
 
   void LogIn() {
-    Policy policy(offer_);
+    FakePolicy policy;
+    policy.offer = offer_;
     TargetLogin login(&policy, TargetLogin::Limits());
     uint32_t stat_sn = 0;
     session_->Start(now_);
@@ -176,12 +154,7 @@ class Connection {
       reply.pdu.stat_sn = stat_sn++;
       reply.pdu.exp_cmd_sn = request.cmd_sn;
       reply.pdu.max_cmd_sn = request.cmd_sn + 15;
-      Bhs header;
-      Encode(reply.pdu, header.data());
-      const auto length = static_cast<uint32_t>(reply.data.size());
-      EncodeLengths(header.data(), 0, length);
-      std::string answer(header.begin(), header.end());
-      answer += reply.data + std::string(PaddingFor(length), '\0');
+      const std::string answer = ToWire(reply.pdu, reply.data);
       Receive(reinterpret_cast<const uint8_t*>(answer.data()), answer.size(),
               ~size_t{0});
     }
@@ -191,7 +164,7 @@ class Connection {
 
   Offer offer_;
   absl::Time now_ = absl::UnixEpoch();
-  ReceiveScratch scratch_{16 * 1024};
+  StreamBuffers buffers_{16 * 1024};
   CompletionQueue completions_;
   std::unique_ptr<StreamDatamover> mover_;
   std::unique_ptr<InitiatorSession> session_;

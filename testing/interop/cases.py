@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 
 class Cases:
-    """Thread-safe. A case passes, fails, or is skipped with a reason."""
+    """Thread-safe. A case passes, fails, is skipped with a reason, or fails as expected, by a fault of the peer's own."""
 
     def __init__(self, suite):
         self._suite = suite
@@ -21,6 +21,9 @@ class Cases:
 
     def skipped(self, name, reason, seconds=0.0):
         self._add(name, "skipped", reason, seconds)
+
+    def failed_as_expected(self, name, reason, seconds=0.0):
+        self._add(name, "expected failure", reason, seconds)
 
     def failed(self, name, message, seconds=0.0):
         self._add(name, "failed", message, seconds)
@@ -38,16 +41,16 @@ class Cases:
     def finish(self):
         """Writes the report; the process's exit status."""
         counts = {verdict: sum(1 for result in self._results if result[1] == verdict)
-                  for verdict in ("passed", "failed", "skipped")}
+                  for verdict in ("passed", "failed", "skipped", "expected failure")}
         self._write_xml(counts)
-        print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped in "
-              f"{time.monotonic() - self._began:.0f} s")
+        print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped, "
+              f"{counts['expected failure']} failed as expected in {time.monotonic() - self._began:.0f} s")
         return 0 if counts["failed"] == 0 and counts["passed"] > 0 else 1
 
     def _add(self, name, verdict, message, seconds):
         with self._lock:
             self._results.append((name, verdict, message, seconds))
-            print(f"{verdict.upper():8}{name}{': ' + message if message else ''}")
+            print(f"{verdict.upper():7} {name}{': ' + message if message else ''}")
             sys.stdout.flush()
 
     def _write_xml(self, counts):
@@ -60,8 +63,12 @@ class Cases:
         for name, verdict, message, seconds in self._results:
             case = xml.etree.ElementTree.SubElement(suite, "testcase", classname=self._suite, name=name,
                                                     time=f"{seconds:.3f}")
-            if verdict != "passed":
+            printable = "".join(c for c in message if c.isprintable() or c in "\n\t")
+            if verdict == "expected failure":
+                # The format has no word for it; testing/count_tests.py knows this one.
+                properties = xml.etree.ElementTree.SubElement(case, "properties")
+                xml.etree.ElementTree.SubElement(properties, "property", name="expected_failure", value=printable)
+            elif verdict != "passed":
                 kind = "failure" if verdict == "failed" else "skipped"
-                printable = "".join(c for c in message if c.isprintable() or c in "\n\t")
                 xml.etree.ElementTree.SubElement(case, kind, message=printable)
         xml.etree.ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)

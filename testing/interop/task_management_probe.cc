@@ -30,13 +30,14 @@
 #include "protocol/driver/initiator.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/command.h"
+#include "scsi/lun.h"
 #include "transport/epoll_reactor.h"
 #include "transport/registry.h"
 #include "transport/tcp/tcp_backend.h"
 
 ABSL_FLAG(std::string, portal, "", "tcp://host:port of the target");
 ABSL_FLAG(std::string, target, "", "name of the target");
-ABSL_FLAG(uint32_t, lun, 0, "logical unit, 0 to 255");
+ABSL_FLAG(uint32_t, lun, 0, "logical unit, 0 to 16383");
 
 namespace skiff::testing {
 namespace {
@@ -93,7 +94,7 @@ class Probe {
     options.log = [](absl::string_view message) {
       std::fprintf(stderr, "%s\n", std::string(message).c_str());
     };
-    lun_ = uint64_t{absl::GetFlag(FLAGS_lun)} << 48;
+    lun_ = scsi::EncodeLun(absl::GetFlag(FLAGS_lun));
     absl::StatusOr<std::unique_ptr<protocol::Initiator>> initiator =
         protocol::Initiator::Create(&registry_, reactor_.get(), options,
                                     Keep());

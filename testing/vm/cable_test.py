@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Two guests with cables between them: RDMA from one to the other, and what happens when a cable is pulled.
+
+Usage: testing/vm/run --hosts 2 --peer-command "testing/vm/cable_test.py serve" -- testing/vm/cable_test.py
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+from cases import Cases  # pylint: disable=wrong-import-position
+
+SECONDS = 20
+# The device, its interface and the name of its variables.
+DEVICES = (("rxe0", "eth0", "ROCE"), ("siw0", "eth1", "IWARP"))
+
+
+def serve():
+    """On the second host: rping's persistent servers, until the end."""
+    servers = [
+        subprocess.Popen(["rping", "-s", "-P", "-a", os.environ[f"SKIFF_VM_{name}_ADDRESS"]])
+        for _, _, name in DEVICES
+    ]
+    for server in servers:
+        server.wait()
+
+
+def succeeds(*command):
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS, check=False
+    )
+    return done.returncode == 0
+
+
+def wait_for(what, condition, *arguments):
+    deadline = time.monotonic() + SECONDS
+    while not condition(*arguments):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {SECONDS} s for this: {what}")
+        time.sleep(0.1)
+
+
+def rping(name):
+    return succeeds("rping", "-c", "-a", os.environ[f"SKIFF_VM_{name}_PEER"], "-C", "5", "-V")
+
+
+def ping(name, *options):
+    return succeeds("ping", "-q", "-c", "1", "-W", "1", *options, os.environ[f"SKIFF_VM_{name}_PEER"])
+
+
+def state(device):
+    links = subprocess.run(["rdma", "link"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(rf"^link {device}/1 state (\w+)", links, re.MULTILINE).group(1)
+
+
+def carrier(interface):
+    return pathlib.Path(f"/sys/class/net/{interface}/carrier").read_text(encoding="ascii").strip() == "1"
+
+
+def expect(what, condition):
+    if not condition:
+        raise AssertionError(f"not so: {what}")
+
+
+@contextlib.contextmanager
+def pulled(*arguments):
+    """Without a cable in here."""
+    subprocess.run(["skiff-cable", "off", *arguments], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["skiff-cable", "on", *arguments], check=True)
+
+
+def check_traffic(name):
+    wait_for("rping succeeds", rping, name)
+    expect("a frame of the whole MTU arrives", ping(name, "-M", "do", "-s", "8972"))
+
+
+def check_pulled(device, interface, name, other):
+    with pulled(interface):
+        wait_for(f"{interface} has no carrier", lambda: not carrier(interface))
+        if device == "rxe0":
+            wait_for("rxe0 is down", lambda: state(device) == "DOWN")
+        else:
+            # siw minds its interface being set down, and nothing else: this is not the place to be surprised by that.
+            expect("siw0 has not noticed", state(device) == "ACTIVE")
+        expect("nothing arrives", not ping(name))
+        expect("the other cable is not affected", ping(other))
+    wait_for(f"{device} is active", lambda: state(device) == "ACTIVE")
+    wait_for("ping succeeds", ping, name)
+
+
+def check_pulled_at_the_far_end(device, interface, name):
+    with pulled("--host", "2", interface):
+        expect("nothing arrives", not ping(name))
+        expect("the carrier is there", carrier(interface) and state(device) == "ACTIVE")
+    wait_for("ping succeeds", ping, name)
+
+
+def check_pulled_in_use(interface, name):
+    """Without a cable, the rounds of an rping that is running stop, and go on when it is there again."""
+    address = os.environ[f"SKIFF_VM_{name}_PEER"]
+    with subprocess.Popen(
+        ["rping", "-c", "-v", "-a", address], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as client:
+        try:
+            os.set_blocking(client.stdout.fileno(), False)
+            wait_for("data arrives", client.stdout.read)
+            with pulled("--host", "2", interface):
+                time.sleep(0.3)
+                client.stdout.read()
+                time.sleep(0.5)
+                expect("no data arrives", not client.stdout.read())
+                expect("the client is still there", client.poll() is None)
+            wait_for("data arrives again", client.stdout.read)
+        finally:
+            client.kill()
+
+
+def main():
+    if sys.argv[1:] == ["serve"]:
+        return serve()
+    cases = Cases("cable")
+    for device, interface, name in DEVICES:
+        other = next(name_of for _, _, name_of in DEVICES if name_of != name)
+        cases.run(f"{device}/traffic", check_traffic, name)
+        cases.run(f"{device}/pulled", check_pulled, device, interface, name, other)
+        cases.run(f"{device}/pulled_at_the_far_end", check_pulled_at_the_far_end, device, interface, name)
+        cases.run(f"{device}/pulled_in_use", check_pulled_in_use, interface, name)
+    return cases.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
