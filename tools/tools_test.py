@@ -149,6 +149,32 @@ class ToolsTest(unittest.TestCase):
         self.check_failure(FAILED, "INVALID FIELD IN CDB", "inquiry", self.daemon.url(0), "--vpd", "c0")
         self.check_failure(USAGE, "no page code", "inquiry", self.daemon.url(0), "--vpd", "seven")
 
+    def test_transports(self):
+        report = self.run_json("transports")
+        devices = {(transport["scheme"], device["name"]): device for transport in report["transports"]
+                   for device in transport["devices"]}
+        loopback = devices["tcp", "lo"]
+        self.assertTrue(loopback["usable"])
+        self.assertEqual(loopback["link"], "up")
+        self.assertIn("127.0.0.1", loopback["addresses"])
+        self.assertFalse(loopback["capabilities"]["rdma"])
+        for device in devices.values():
+            self.assertNotEqual(device["usable"], "problem" in device, device)
+        emulated = devices["libfabric", "tcp/lo"]
+        self.assertEqual((emulated["usable"], emulated["emulated"], emulated["address_options"]),
+                         (True, True, {"provider": "tcp"}))
+        self.assertTrue(emulated["capabilities"]["rdma"])
+        self.assertEqual(set(report["limits"]), {"locked_memory", "open_files"})
+        self.assertIn("ib_uverbs", [module["name"] for module in report["modules"]])
+        text = self.run_ok("transports").stdout.decode()
+        self.assertRegex(text, r"(?m)^tcp +lo +yes +tcp +up +65536 +127\.0\.0\.1$")
+        self.check_failure(USAGE, "timeout", "transports", "--timeout=1s")
+
+    def test_transports_tells_of_limits(self):
+        result = subprocess.run(["bash", "-c", 'ulimit -n 256; exec "$0" transports', SKIFF], capture_output=True,
+                                timeout=SECONDS, check=True)
+        self.assertRegex(result.stdout.decode(), r"(?m)^  open files: .*(ulimit -n 4096|limits.conf)")
+
     def test_capacity(self):
         capacity = self.run_json("capacity", self.daemon.url(1))["capacity"]
         self.assertEqual((capacity["size"], capacity["blocks"], capacity["block_size"], capacity["read_only"]),
@@ -303,6 +329,11 @@ class ToolsTest(unittest.TestCase):
         self.run_ok("reset", self.daemon.url(0))
         self.run_ok("capacity", self.daemon.url(0))
         self.check_failure(USAGE, "names no logical unit", "reset", self.daemon.url())
+
+    def test_parts_of_a_url_are_not_ignored(self):
+        self.check_failure(USAGE, "names a target, but this is about the whole portal", "discover", self.daemon.url())
+        for command in (["ls"], ["ping"], ["reset", "--target"]):
+            self.check_failure(USAGE, "names logical unit 0, but this is not about one", *command, self.daemon.url(0))
 
     def test_no_session(self):
         result = self.check_failure(NO_SESSION, "(?s)not found.*discovery shows .*" + NAME, "ls",

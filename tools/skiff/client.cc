@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.login_timeout = options_.login_timeout;
   options.command_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
+  options.coalesce.max_delay = options_.coalesce;
   if (options_.verbose) {
     options.log = [](absl::string_view message) {
       LogToStderr(protocol::LogLevel::kInfo, message);

@@ -69,8 +69,13 @@ void AddUrl(CLI::App* app, std::string* url, const char* shape) {
   app->add_option("url", *url, shape)->required()->type_name("");
 }
 
-void AddCommon(CLI::App* app, CommonOptions* o) {
+void AddJson(CLI::App* app, CommonOptions* o) {
   app->add_flag("--json", o->json, "Print one JSON object");
+}
+
+// Of all subcommands that have sessions.
+void AddCommon(CLI::App* app, CommonOptions* o) {
+  AddJson(app, o);
   app->add_flag("-v,--verbose", o->verbose,
                 "Tell the events of sessions on standard error");
   app->add_option("--initiator-name", o->initiator_name,
@@ -87,6 +92,9 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
               "For each command (60s); 0: none");
   AddDuration(app, "--reconnect-timeout", &o->reconnect_timeout,
               "To restore a lost session before commands fail (30s)");
+  AddDuration(app, "--coalesce", &o->coalesce,
+              "How long an answer may wait for others with many commands in "
+              "flight, to save wake-ups (300us); 0: not at all; at most 100ms");
   app->add_option("--password-file", o->password_file,
                   "Read the secret from FILE")
       ->type_name("FILE");
@@ -119,16 +127,29 @@ class Builder {
 
   template <typename Options>
   Options* Add(const char* name, const char* help, CLI::App** subcommand) {
+    Options* options = AddBare<Options>(name, help, subcommand);
+    AddCommon(*subcommand, &line_->common);
+    return options;
+  }
+  // Without the options that are about sessions.
+  template <typename Options>
+  Options* AddLocal(const char* name, const char* help, CLI::App** subcommand) {
+    Options* options = AddBare<Options>(name, help, subcommand);
+    AddJson(*subcommand, &line_->common);
+    return options;
+  }
+
+ private:
+  template <typename Options>
+  Options* AddBare(const char* name, const char* help, CLI::App** subcommand) {
     auto options = std::make_shared<Options>();
     *subcommand = app_->add_subcommand(name, help);
-    AddCommon(*subcommand, &line_->common);
     CommandLine* line = line_;
     (*subcommand)->callback([options, line] { line->command = *options; });
     kept_.push_back(options);
     return options.get();
   }
 
- private:
   CLI::App* app_;
   CommandLine* line_;
   std::vector<std::shared_ptr<void>> kept_;
@@ -239,8 +260,16 @@ void AddSession(Builder* builder) {
 
   auto* reset = builder->Add<ResetOptions>(
       "reset", "Reset a logical unit; aborts everybody's commands", &app);
-  AddUrl(app, &reset->url, "iscsi://host[:port]/target[/lun]");
-  app->add_flag("--target", reset->target, "Reset the whole target");
+  AddUrl(app, &reset->url, "iscsi://host[:port]/target/lun");
+  app->add_flag("--target", reset->target,
+                "Reset the whole target; the URL then has no LUN");
+}
+
+void AddMachine(Builder* builder) {
+  CLI::App* app = nullptr;
+  builder->AddLocal<TransportsOptions>(
+      "transports", "List the transports and RDMA devices of this machine",
+      &app);
 }
 
 }  // namespace
@@ -256,6 +285,7 @@ std::optional<int> ParseCommandLine(int argc, const char* const* argv,
   AddCopies(&builder);
   AddPerf(&builder);
   AddSession(&builder);
+  AddMachine(&builder);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

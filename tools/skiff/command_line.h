@@ -11,7 +11,8 @@ namespace skiff::tools {
 struct CommandLine {
   CommonOptions common;
   std::variant<DiscoverOptions, ListOptions, InquiryOptions, CapacityOptions,
-               CopyOptions, PerfOptions, PingOptions, ResetOptions>
+               CopyOptions, PerfOptions, PingOptions, ResetOptions,
+               TransportsOptions>
       command;
 };
 

@@ -22,13 +22,14 @@ std::optional<int> Parse(std::vector<const char*> arguments,
 
 TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   CommandLine line;
-  ASSERT_EQ(Parse({"perf", "iscsi://h/iqn.2026-11.com.example:a/1",
-                   "--rw=randrw", "--rwmixread=70", "--bs=128k", "--iodepth=32",
-                   "--numjobs=2", "--size", "1GiB", "--offset", "1M",
-                   "--runtime=10s", "--verify=crc32c", "--seed=9", "--json",
-                   "--spin=always", "--timeout=3s", "--header-digest=crc32c"},
-                  &line),
-            std::nullopt);
+  ASSERT_EQ(
+      Parse({"perf", "iscsi://h/iqn.2026-11.com.example:a/1", "--rw=randrw",
+             "--rwmixread=70", "--bs=128k", "--iodepth=32", "--numjobs=2",
+             "--size", "1GiB", "--offset", "1M", "--runtime=10s",
+             "--verify=crc32c", "--seed=9", "--json", "--spin=always",
+             "--coalesce=50us", "--timeout=3s", "--header-digest=crc32c"},
+            &line),
+      std::nullopt);
   const auto& perf = std::get<PerfOptions>(line.command);
   EXPECT_EQ(perf.url, "iscsi://h/iqn.2026-11.com.example:a/1");
   EXPECT_EQ(perf.rw, "randrw");
@@ -43,6 +44,7 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_EQ(perf.seed, 9u);
   EXPECT_TRUE(line.common.json);
   EXPECT_EQ(line.common.spin, absl::InfiniteDuration());
+  EXPECT_EQ(line.common.coalesce, absl::Microseconds(50));
   EXPECT_EQ(line.common.login_timeout, absl::Seconds(3));
   EXPECT_EQ(line.common.header_digest, "crc32c");
   EXPECT_EQ(line.common.data_digest, "none,crc32c");
@@ -104,6 +106,8 @@ TEST(CommandLineTest, KnowsTheOtherSubcommands) {
   ASSERT_EQ(Parse({"ping", "h", "-c", "9", "--interval=10ms"}, &line),
             std::nullopt);
   EXPECT_EQ(std::get<PingOptions>(line.command).count, 9u);
+  ASSERT_EQ(Parse({"transports", "--json"}, &line), std::nullopt);
+  EXPECT_TRUE(std::holds_alternative<TransportsOptions>(line.command));
   ASSERT_EQ(Parse({"reset", "h", "--target"}, &line), std::nullopt);
   EXPECT_TRUE(std::get<ResetOptions>(line.command).target);
 }
@@ -115,6 +119,8 @@ TEST(CommandLineTest, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(Parse({"perf", "--help"}, &line), 0);
   EXPECT_EQ(Parse({"frobnicate"}, &line), kUsage);
   EXPECT_EQ(Parse({"ls"}, &line), kUsage);
+  EXPECT_EQ(Parse({"transports", "h"}, &line), kUsage);
+  EXPECT_EQ(Parse({"transports", "--timeout=3s"}, &line), kUsage);
   EXPECT_EQ(Parse({"ls", "a", "b"}, &line), kUsage);
   EXPECT_EQ(Parse({"perf", "u", "--bs=4x"}, &line), kUsage);
   EXPECT_EQ(Parse({"perf", "u", "--bs=5GiB"}, &line), kUsage);

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "tools/skiff/options.h"
 #include "tools/skiff/report.h"
+#include "tools/skiff/transports_report.h"
 
 // The subcommands, without their printing. Errors carry the exit code
 // (exit_code.h).
@@ -25,6 +26,7 @@ absl::StatusOr<PerfReport> Perf(const CommonOptions& common,
                                 const PerfOptions& options);
 absl::StatusOr<PingReport> Ping(const CommonOptions& common,
                                 const PingOptions& options);
+absl::StatusOr<TransportsReport> Transports();
 absl::Status Reset(const CommonOptions& common, const ResetOptions& options);
 
 }  // namespace skiff::tools

@@ -1,6 +1,8 @@
 #include "tools/skiff/endpoint.h"
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -41,13 +43,38 @@ absl::StatusOr<Endpoint> Parse(const std::string& text) {
   return endpoint;
 }
 
+// A portal alone is often written without the scheme.
+std::string WithScheme(const std::string& url) {
+  return IsUrl(url) ? url : absl::StrCat("iscsi://", url);
+}
+
+absl::StatusOr<Endpoint> WithoutLun(const std::string& url,
+                                    absl::StatusOr<Endpoint> endpoint) {
+  if (endpoint.ok() && endpoint->has_lun) {
+    return UsageError(
+        absl::StrCat(url, " names logical unit ", endpoint->lun,
+                     ", but this is not about one; leave it out"));
+  }
+  return endpoint;
+}
+
 }  // namespace
 
 bool IsUrl(absl::string_view text) { return absl::StrContains(text, "://"); }
 
 absl::StatusOr<Endpoint> ParsePortal(const std::string& url) {
-  // A portal alone is often written without the scheme.
-  return Parse(IsUrl(url) ? url : absl::StrCat("iscsi://", url));
+  absl::StatusOr<Endpoint> endpoint = Parse(WithScheme(url));
+  if (endpoint.ok() && !endpoint->target.empty()) {
+    return UsageError(absl::StrCat(
+        url, " names a target, but this is about the whole portal; write ",
+        protocol::FormatPortal(
+            {endpoint->portal.host, endpoint->portal.port})));
+  }
+  return endpoint;
+}
+
+absl::StatusOr<Endpoint> ParsePortalOrTarget(const std::string& url) {
+  return WithoutLun(url, Parse(WithScheme(url)));
 }
 
 absl::StatusOr<Endpoint> ParseTarget(const std::string& url) {
@@ -56,7 +83,7 @@ absl::StatusOr<Endpoint> ParseTarget(const std::string& url) {
     return UsageError(absl::StrCat(
         url, " names no target; write iscsi://host[:port]/target-name"));
   }
-  return endpoint;
+  return WithoutLun(url, std::move(endpoint));
 }
 
 absl::StatusOr<Endpoint> ParseLun(const std::string& url) {

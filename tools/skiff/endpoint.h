@@ -22,10 +22,12 @@ struct Endpoint {
 // True for what is meant as a URL of a logical unit and not as a file's path.
 bool IsUrl(absl::string_view text);
 
-// Parses a URL that must name at least a portal, a target or a logical unit.
-// Usage errors show what is accepted. Credentials are refused as long as there
-// is nothing to use them for.
+// Parses a URL that must name a portal, perhaps with a target, a target, or a
+// logical unit; and no more than that, since more would be ignored. Usage
+// errors show what is accepted. Credentials are refused as long as there is
+// nothing to use them for.
 absl::StatusOr<Endpoint> ParsePortal(const std::string& url);
+absl::StatusOr<Endpoint> ParsePortalOrTarget(const std::string& url);
 absl::StatusOr<Endpoint> ParseTarget(const std::string& url);
 absl::StatusOr<Endpoint> ParseLun(const std::string& url);
 

@@ -39,6 +39,26 @@ TEST(EndpointTest, SaysWhatIsMissing) {
   EXPECT_EQ(ExitCodeOf(ParsePortal("http://h").status()), ExitCode::kUsage);
 }
 
+TEST(EndpointTest, RefusesWhatWouldBeIgnored) {
+  const std::string target = "iscsi://[::1]/iqn.2026-11.com.example:a";
+  const auto portal = ParsePortal(target);
+  EXPECT_EQ(portal.status().message(),
+            target +
+                " names a target, but this is about the whole portal; "
+                "write [::1]:3260");
+  EXPECT_EQ(ExitCodeOf(portal.status()), ExitCode::kUsage);
+  EXPECT_TRUE(ParsePortalOrTarget(target).ok());
+  EXPECT_TRUE(ParsePortalOrTarget("h:1").ok());
+  for (auto* parse : {&ParsePortalOrTarget, &ParseTarget}) {
+    const auto lun = parse(target + "/3");
+    EXPECT_EQ(lun.status().message(),
+              target +
+                  "/3 names logical unit 3, but this is not about one; "
+                  "leave it out");
+    EXPECT_EQ(ExitCodeOf(lun.status()), ExitCode::kUsage);
+  }
+}
+
 TEST(EndpointTest, RefusesCredentialsInsteadOfIgnoringThem) {
   const auto url =
       ParseLun("iscsi://me%secret@h/iqn.2026-11.com.example:a/0").status();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tools/skiff/report.h"
+#include "tools/skiff/transports_report.h"
 
 namespace skiff::tools {
 
@@ -15,6 +16,7 @@ std::string ToJson(const FactsReport& report);
 std::string ToJson(const CopyReport& report);
 std::string ToJson(const PerfReport& report);
 std::string ToJson(const PingReport& report);
+std::string ToJson(const TransportsReport& report);
 std::string ToJson(const ErrorReport& report);
 
 }  // namespace skiff::tools

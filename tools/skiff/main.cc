@@ -61,6 +61,9 @@ class Runner {
   int operator()(const PingOptions& o) {
     return Print(common_, Ping(common_, o));
   }
+  int operator()(const TransportsOptions& /*o*/) {
+    return Print(common_, Transports());
+  }
   int operator()(const ResetOptions& o) {
     const absl::Status status = Reset(common_, o);
     return status.ok() ? 0 : Fail(common_, status);

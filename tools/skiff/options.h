@@ -23,6 +23,7 @@ struct CommonOptions {
   absl::Duration command_timeout = absl::Seconds(60);
   absl::Duration reconnect_timeout = absl::Seconds(30);
   absl::Duration spin = absl::ZeroDuration();
+  absl::Duration coalesce = absl::Microseconds(300);
   std::string password_file;
 };
 
@@ -83,6 +84,9 @@ struct ResetOptions {
   std::string url;
   bool target = false;  // The whole target instead of the logical unit.
 };
+
+// Of this machine.
+struct TransportsOptions {};
 
 }  // namespace skiff::tools
 

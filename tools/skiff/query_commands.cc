@@ -88,7 +88,7 @@ absl::StatusOr<DiscoveryReport> Discover(const CommonOptions& common,
 
 absl::StatusOr<ListReport> List(const CommonOptions& common,
                                 const ListOptions& options) {
-  const auto endpoint = ParsePortal(options.url);
+  const auto endpoint = ParsePortalOrTarget(options.url);
   if (!endpoint.ok()) return endpoint.status();
   auto client = Client::Create(common);
   if (!client.ok()) return client.status();

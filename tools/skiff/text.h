@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/skiff/report.h"
+#include "tools/skiff/transports_report.h"
 
 namespace skiff::tools {
 
@@ -15,6 +16,7 @@ std::string ToText(const FactsReport& report);
 std::string ToText(const CopyReport& report);
 std::string ToText(const PerfReport& report);
 std::string ToText(const PingReport& report);
+std::string ToText(const TransportsReport& report);
 
 // Rows of cells as columns, two spaces apart. Columns whose cells, apart from
 // the first row's, are numbers are aligned to the right.

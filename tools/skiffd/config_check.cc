@@ -70,6 +70,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
                   &to->queue_depth);
   checker->Size(limits, Limits::kMaxSendQueueFieldNumber, 64 * kKiB, kGiB,
                 &to->max_send_queue_bytes);
+  checker->Size(limits, Limits::kSpareBuffersFieldNumber, 0, 64 * kGiB,
+                &to->max_spare_buffer_bytes);
   checker->Duration(limits, Limits::kLoginTimeoutFieldNumber,
                     &to->login_timeout);
   checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
@@ -163,6 +165,17 @@ void CheckTransport(const Transport& transport, Checker* checker,
                     &out->accept.user_timeout);
 }
 
+absl::Status CheckAddress(const transport::Registry& registry,
+                          const transport::Address& address) {
+  const absl::StatusOr<transport::Backend*> backend =
+      registry.Find(address.scheme);
+  if (!backend.ok()) return backend.status();
+  absl::Status status = (*backend)->CheckAddress(address);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(address.ToString(), ": ", status.message()));
+}
+
 void CheckPortals(const Config& config, const transport::Registry& registry,
                   Checker* checker, std::vector<PortalConfig>* out) {
   std::vector<std::string> portals(config.portal().begin(),
@@ -172,7 +185,7 @@ void CheckPortals(const Config& config, const transport::Registry& registry,
     const absl::StatusOr<transport::Address> address =
         transport::Address::Parse(portals[i]);
     absl::Status status = address.status();
-    if (status.ok()) status = registry.Find(address->scheme).status();
+    if (status.ok()) status = CheckAddress(registry, *address);
     if (!status.ok()) {
       checker->Problem(config, Config::kPortalFieldNumber, status.message(), i);
       continue;

@@ -217,6 +217,11 @@ std::vector<BadConfig> BadPortals() {
       {"BadScheme", target + "portal: \"rfc1149://pigeon\"\n",
        "f:2: no transport backend for scheme \"rfc1149\"; this program has: "
        "tcp"},
+      {"UnknownPortalOption", target + "portal: \"tcp://[::1]?mtu=9000\"\n",
+       "f:2: tcp://[::1]:3260?mtu=9000: option \"mtu\" is unknown; tcp has "
+       "send_buffer, receive_buffer and v6only"},
+      {"BadPortalOption", target + "portal: \"tcp://[::]?v6only=yes\"\n",
+       "f:2: tcp://[::]:3260?v6only=yes: option v6only=yes is neither 0 nor 1"},
       {"PortalTwice",
        target + "portal: \"tcp://[::1]\"\nportal: \"tcp://[::1]:3260\"\n",
        "f:3: tcp://[::1]:3260 is listened on twice"},
@@ -321,6 +326,18 @@ TEST_F(ConfigTest, FillsInDefaults) {
   EXPECT_EQ(ram.size_bytes, 1u << 20);
   EXPECT_EQ(ram.block_size, 512u);
   EXPECT_FALSE(ram.read_only);
+  EXPECT_FALSE(ram.huge_pages.has_value());
+}
+
+TEST_F(ConfigTest, SetsHugePages) {
+  ASSERT_THAT(Problems(R"(target { name: "iqn.2026-11.org.example:t"
+                                   lun { ram { size: "1MiB" huge_pages: false } }
+                                   lun { ram { size: "1MiB" huge_pages: true } } })"),
+              IsEmpty());
+  const auto& luns = config_.targets[0].luns;
+  EXPECT_EQ(std::get<scsi::RamBackendOptions>(luns[0].medium).huge_pages,
+            false);
+  EXPECT_EQ(std::get<scsi::RamBackendOptions>(luns[1].medium).huge_pages, true);
 }
 
 TEST_F(ConfigTest, TakesWhatIsSet) {
@@ -331,7 +348,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "shutdown_grace: \"2s\"\n"
                "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
                "limits { queue_depth: 32 nop_interval: \"1s\" buffer_pool: "
-               "\"8MiB\" }\n"
+               "\"8MiB\" spare_buffers: \"0\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" }\n"
                "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
                "max_recv_data_segment_length: \"8k\" }\n"
@@ -350,6 +367,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));
   EXPECT_EQ(config_.server.limits.queue_depth, 32u);
   EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
+  EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
@@ -496,8 +514,8 @@ TEST_F(ConfigTest, QuickFormServesFiles) {
 TEST_F(ConfigTest, QuickFormExplainsEachMistake) {
   const std::string syntax =
       "write ram:SIZE or file:PATH, then perhaps ,size=SIZE "
-      ",block_size=512|4096 ,read_only ,direct ,lun=N ,serial=TEXT "
-      ",vendor=TEXT ,product=TEXT ,revision=TEXT";
+      ",block_size=512|4096 ,read_only ,direct ,huge_pages=on|off ,lun=N "
+      ",serial=TEXT ,vendor=TEXT ,product=TEXT ,revision=TEXT";
   const struct {
     std::string lun;
     std::string problem;
@@ -506,6 +524,8 @@ TEST_F(ConfigTest, QuickFormExplainsEachMistake) {
       {"ram:", syntax},
       {"tape:x", "'tape' is no kind of medium; " + syntax},
       {"ram:1GiB,direct", "direct is for file: only"},
+      {"file:/x,huge_pages=on", "huge_pages= is for ram: only"},
+      {"ram:1GiB,huge_pages=yes", "huge_pages=yes; it can be on or off"},
       {"ram:1GiB,size=2GiB", "size= is for file: only; write ram:SIZE"},
       {"ram:1GiB,fast", "'fast' is no option; " + syntax},
       {"ram:1GiB,speed=9", "'speed' is no option; " + syntax},

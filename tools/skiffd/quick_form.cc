@@ -16,8 +16,8 @@ namespace {
 
 constexpr absl::string_view kLunSyntax =
     "write ram:SIZE or file:PATH, then perhaps ,size=SIZE ,block_size=512|4096 "
-    ",read_only ,direct ,lun=N ,serial=TEXT ,vendor=TEXT ,product=TEXT "
-    ",revision=TEXT";
+    ",read_only ,direct ,huge_pages=on|off ,lun=N ,serial=TEXT ,vendor=TEXT "
+    ",product=TEXT ,revision=TEXT";
 
 // Fills `lun` from what follows --lun. Returns what is wrong, or nothing.
 class LunParser {
@@ -72,6 +72,14 @@ class LunParser {
         return absl::StrCat(key, "=", value, " is not a number");
       }
       key == "lun" ? lun_->set_lun(number) : lun_->set_block_size(number);
+      return "";
+    }
+    if (key == "huge_pages") {
+      if (!lun_->has_ram()) return "huge_pages= is for ram: only";
+      if (value != "on" && value != "off") {
+        return absl::StrCat("huge_pages=", value, "; it can be on or off");
+      }
+      lun_->mutable_ram()->set_huge_pages(value == "on");
       return "";
     }
     return TextOption(key, value);

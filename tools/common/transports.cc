@@ -1,0 +1,14 @@
+#include "tools/common/transports.h"
+
+#include "transport/libfabric/libfabric_backend.h"
+#include "transport/tcp/tcp_backend.h"
+
+namespace skiff::tools {
+
+absl::Status AddTransports(transport::Registry* registry) {
+  absl::Status status = registry->Add(transport::MakeLibfabricBackend());
+  if (status.ok()) status = registry->Add(transport::MakeTcpBackend());
+  return status;
+}
+
+}  // namespace skiff::tools
