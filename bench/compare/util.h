@@ -17,6 +17,9 @@ namespace skiff::bench {
 
 // Seconds of the monotonic clock.
 double Now();
+// A clock for short times that costs little to read, also where Now() is a
+// system call: the processor's counter, where it has one.
+uint64_t Ticks();
 // Seconds of processor time, user and system, that this process has used.
 double CpuSeconds();
 // Ties the calling process to one core; a negative one leaves it free.

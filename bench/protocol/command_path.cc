@@ -32,11 +32,11 @@ CommandPath::CommandPath(const Options& options)
     return;
   }
   target_mover_ =
-      MakeTargetStreamDatamover(&target_scratch_, StreamDatamoverOptions());
+      MakeTargetStreamDatamover(&target_buffers_, StreamDatamoverOptions());
   target_ = std::make_unique<TargetSession>(
       static_cast<TargetSessionHost*>(this), target_mover_.get(),
       TargetSessionOptions());
-  initiator_mover_ = MakeInitiatorStreamDatamover(&initiator_scratch_,
+  initiator_mover_ = MakeInitiatorStreamDatamover(&initiator_buffers_,
                                                   StreamDatamoverOptions());
   InitiatorSessionOptions session;
   session.login.identity.initiator_name = "iqn.2001-04.com.example:host";

@@ -40,6 +40,7 @@ class CommandPath final : private TargetSessionHost {
   // Runs `queue_depth` commands to their end. False if one failed.
   bool RunBatch(bool write);
   const Times& times() const { return times_; }
+  const Parameters& parameters() const { return initiator_->parameters(); }
   const std::string& failure() const { return failure_; }
 
  private:
@@ -91,8 +92,8 @@ class CommandPath final : private TargetSessionHost {
   std::unique_ptr<transport::EpollReactor> reactor_;
   std::unique_ptr<scsi::Worker> worker_;
   std::shared_ptr<scsi::Target> disk_;
-  ReceiveScratch initiator_scratch_;
-  ReceiveScratch target_scratch_;
+  StreamBuffers initiator_buffers_;
+  StreamBuffers target_buffers_;
   std::unique_ptr<StreamDatamover> target_mover_;
   std::unique_ptr<TargetSession> target_;
   CompletionQueue completions_;

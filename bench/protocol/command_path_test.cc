@@ -2,18 +2,25 @@
 
 #include "bench/protocol/command_path.h"
 
+#include <utility>
+
 #include "bench/protocol/count_allocations.h"
 #include "gtest/gtest.h"
 
 namespace skiff::protocol {
 namespace {
 
-void ExpectNoAllocations(const CommandPath::Options& options) {
-  for (const bool write : {false, true}) {
-    SCOPED_TRACE(testing::Message() << (write ? "writes" : "reads") << " of "
-                                    << options.bytes << " bytes");
+void ExpectNoAllocations(CommandPath::Options options) {
+  for (const auto& [write, digest] :
+       {std::pair(false, Digest::kNone), std::pair(true, Digest::kNone),
+        std::pair(false, Digest::kCrc32c), std::pair(true, Digest::kCrc32c)}) {
+    SCOPED_TRACE(testing::Message()
+                 << (write ? "writes" : "reads") << " of " << options.bytes
+                 << " bytes" << (digest == Digest::kNone ? "" : ", digests"));
+    options.offer.header_digest = options.offer.data_digest = {digest};
     CommandPath path(options);
     ASSERT_EQ(path.failure(), "");
+    ASSERT_EQ(path.parameters().data_digest, digest);
     for (int i = 0; i < 50; ++i)
       ASSERT_TRUE(path.RunBatch(write)) << path.failure();
     const uint64_t before = AllocationCount();
