@@ -1,0 +1,92 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_ISER_DATAMOVER_H_
+#define SKIFF_PROTOCOL_DATAMOVER_ISER_DATAMOVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/iser_memory.h"
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::protocol {
+
+struct IserDatamoverOptions {
+  // Receives posted in full feature phase. A target needs one for each command
+  // of its window and one for each PDU that may come besides; an initiator one
+  // for each command it may have outstanding, and so on (docs/iser.md).
+  uint32_t receives = 176;
+  // Most bytes that one RDMA Read or Write moves; longer transfers are several,
+  // which run side by side.
+  size_t max_rdma_bytes = size_t{1} << 20;
+  // congested() above this many messages that the device has not taken.
+  uint32_t max_queued_messages = 512;
+  // Both ends can: keys are invalidated by the peer's responses. From the
+  // connection manager's private data.
+  bool remote_invalidation = false;
+  // Initiator: data that go with a command are copied into its message up to
+  // this length, unless their memory is registered already.
+  size_t max_copied_immediate_bytes = 8192;
+};
+
+// What one connection has done. Payload is what SCSI moves.
+struct IserCounters {
+  uint64_t messages_sent = 0;
+  uint64_t messages_received = 0;
+  uint64_t bytes_sent = 0;      // Of messages, and
+  uint64_t bytes_received = 0;  // of payload by RDMA; of either role.
+  uint64_t rdma_reads = 0;
+  uint64_t rdma_writes = 0;
+  uint64_t rdma_read_bytes = 0;
+  uint64_t rdma_write_bytes = 0;
+  uint64_t copied_bytes = 0;          // Payload copied, not moved by RDMA.
+  uint64_t remote_invalidations = 0;  // Keys that the peer invalidated for us.
+  uint64_t local_invalidations = 0;
+};
+
+// The iSER data model over an RdmaEndpoint: control PDUs are Sends with the
+// iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). The driver
+// moves completions:
+//
+//   Prepare(endpoint)               in ConnectOptions::prepare
+//   Connected(std::move(endpoint))  when it is up; the session is made
+//   loop: Poll; OnCompletion(c)     while there are any
+//   Flush()                         at the end of the reactor's turn
+//
+// Everything that the session asks for is queued and posted by Flush(), after
+// the receives that the answers need.
+//
+// ConnectionTerminate() destroys the endpoint, and so, when it tells the
+// session of the end of each task, no RDMA touches the task's memory any more.
+//
+// A connection that breaks is told by ConnectionTerminateNotify.
+class IserDatamover : public Datamover {
+ public:
+  // Posts the receives that login needs. The endpoint is not taken.
+  virtual absl::Status Prepare(transport::RdmaEndpoint* endpoint) = 0;
+  // The same endpoint, connected.
+  virtual void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint) = 0;
+  // Null before Connected() and after ConnectionTerminate().
+  virtual transport::RdmaEndpoint* endpoint() const = 0;
+
+  virtual void OnCompletion(const transport::Completion& completion) = 0;
+  // Posts what waits, as far as there is room.
+  virtual void Flush() = 0;
+  // Something waits to be posted, and
+  virtual bool has_output() const = 0;
+  // something that was posted (receives apart) has not completed.
+  virtual bool in_flight() const = 0;
+
+  virtual const IserCounters& counters() const = 0;
+};
+
+// `memory` outlives the datamover.
+std::unique_ptr<IserDatamover> MakeTargetIserDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options);
+std::unique_ptr<IserDatamover> MakeInitiatorIserDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options);
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_ISER_DATAMOVER_H_

@@ -1,0 +1,130 @@
+#include "protocol/datamover/iser_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+using transport::Access;
+using transport::BufferPool;
+using transport::BufferPoolOptions;
+
+transport::RemoteBuffer IserMemory::Pin::Remote(const void* data) const {
+  return {
+      region_->remote_base() + (reinterpret_cast<uintptr_t>(data) -
+                                reinterpret_cast<uintptr_t>(region_->data())),
+      region_->remote_key()};
+}
+
+IserMemory::IserMemory(transport::MemoryDomain* domain,
+                       const IserMemoryOptions& options)
+    : domain_(domain), options_(options) {
+  if (options.keep_registrations) {
+    cache_ =
+        std::make_unique<transport::RegistrationCache>(domain, options.cache);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
+    transport::MemoryDomain* domain, const IserMemoryOptions& options) {
+  const transport::Capabilities& can = domain->capabilities();
+  if (can.remote_key_bits > 32) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        domain->name(), " has keys of ", can.remote_key_bits,
+        " bits, and an iSER STag has 32: use another device or provider"));
+  }
+  if (can.max_message_bytes < options.message_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        domain->name(), " sends messages of at most ", can.max_message_bytes,
+        " bytes, and iSER needs ", options.message_bytes));
+  }
+  std::unique_ptr<IserMemory> memory(new IserMemory(domain, options));
+  BufferPoolOptions large;
+  large.buffer_bytes = options.message_bytes;
+  large.max_buffers = options.max_message_buffers;
+  large.initial_buffers = 1;  // So that the domain stays.
+  BufferPoolOptions small = large;
+  small.buffer_bytes = kSmallBytes;
+  small.slab_bytes = size_t{128} << 10;
+  for (auto [pool, pool_options] :
+       {std::pair(&memory->large_, large), std::pair(&memory->small_, small)}) {
+    auto created = BufferPool::Create(domain, pool_options);
+    if (!created.ok()) return created.status();
+    *pool = *std::move(created);
+  }
+  return memory;
+}
+
+absl::Status IserMemory::AddArena(void* data, size_t size,
+                                  std::shared_ptr<const void> owner) {
+  DropOrphans();
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  if (FindArena(begin, size, options_.arena_access) != nullptr) {
+    return absl::OkStatus();
+  }
+  auto region = domain_->Register(data, size, options_.arena_access);
+  if (!region.ok()) return region.status();
+  // Nobody is left who uses what overlaps it: the memory was mapped anew.
+  auto next = arenas_.lower_bound(begin);
+  if (next != arenas_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.region->size() > begin) {
+      arenas_.erase(before);
+    }
+  }
+  while (next != arenas_.end() && next->first < begin + size) {
+    next = arenas_.erase(next);
+  }
+  arenas_[begin] = {*std::move(region), std::move(owner)};
+  return absl::OkStatus();
+}
+
+void IserMemory::DropOrphans() {
+  for (auto at = arenas_.begin(); at != arenas_.end();) {
+    at = at->second.owner.use_count() == 1 ? arenas_.erase(at) : std::next(at);
+  }
+}
+
+const transport::MemoryRegion* IserMemory::FindArena(
+    uintptr_t begin, size_t size, transport::Access access) const {
+  auto at = arenas_.upper_bound(begin);
+  if (at == arenas_.begin()) return nullptr;
+  const transport::MemoryRegion& region = *(--at)->second.region;
+  const size_t offset = begin - at->first;
+  const bool covers = offset < region.size() && size <= region.size() - offset;
+  const auto wanted = static_cast<uint32_t>(access);
+  const bool allows =
+      (static_cast<uint32_t>(region.access()) & wanted) == wanted;
+  return covers && allows ? &region : nullptr;
+}
+
+absl::StatusOr<IserMemory::Pin> IserMemory::Get(const void* data, size_t size,
+                                                transport::Access access,
+                                                bool exclusive) {
+  Pin pin;
+  if (!exclusive) {
+    pin.region_ = FindArena(reinterpret_cast<uintptr_t>(data), size, access);
+    if (pin.region_ != nullptr) return pin;
+    if (cache_ != nullptr) {
+      auto cached = cache_->Get(const_cast<void*>(data), size, access);
+      if (!cached.ok()) return cached.status();
+      pin.cached_ = *std::move(cached);
+      pin.region_ = pin.cached_.region();
+      return pin;
+    }
+  }
+  auto region = domain_->Register(const_cast<void*>(data), size, access);
+  if (!region.ok()) return region.status();
+  ++single_registrations_;
+  pin.own_ = *std::move(region);
+  pin.region_ = pin.own_.get();
+  return pin;
+}
+
+void IserMemory::Forget(const void* data, size_t size) {
+  if (cache_ != nullptr) cache_->Invalidate(data, size);
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,114 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_ISER_MEMORY_H_
+#define SKIFF_PROTOCOL_DATAMOVER_ISER_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "transport/memory.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/memory/registration_cache.h"
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::protocol {
+
+struct IserMemoryOptions {
+  // Largest message: iSER header, BHS, AHS, data segment and padding.
+  size_t message_bytes = 8576;
+  // All connections together, sending and receiving.
+  size_t max_message_buffers = 32768;
+  // What arenas (below) are registered for.
+  transport::Access arena_access = transport::Access::kLocal;
+  // Keep registrations of memory that is in no arena for the next time. Faster,
+  // but: their keys stay valid after the command, as those of the Linux
+  // initiator do (RFC 7145 section 7.3.2 wants them invalidated first), and who
+  // owns the memory must call Forget() before it is freed.
+  bool keep_registrations = false;
+  transport::RegistrationCacheOptions cache;
+};
+
+// Registered memory of all iSER connections of one reactor on one device:
+// buffers for messages, and registrations of the memory of tasks. Outlives
+// their datamovers. Not thread-safe.
+class IserMemory {
+ public:
+  using Buffer = transport::BufferPool::Buffer;
+
+  // Keeps a registration for as long as operations use it.
+  class Pin {
+   public:
+    const transport::MemoryRegion* region() const { return region_; }
+    explicit operator bool() const { return region_ != nullptr; }
+    transport::Sge Part(const void* data, size_t length) const {
+      return {const_cast<void*>(data), length, region_};
+    }
+    transport::RemoteBuffer Remote(const void* data) const;
+    // The key is of no use to the peer once this is gone.
+    bool exclusive() const { return own_ != nullptr; }
+
+   private:
+    friend class IserMemory;
+    const transport::MemoryRegion* region_ = nullptr;
+    std::unique_ptr<transport::MemoryRegion> own_;
+    transport::RegistrationCache::Handle cached_;
+  };
+
+  // An error says what of `domain` does not do for iSER, such as keys that do
+  // not fit an STag. `domain` lives as long as anything made from it.
+  static absl::StatusOr<std::unique_ptr<IserMemory>> Create(
+      transport::MemoryDomain* domain, const IserMemoryOptions& options);
+  IserMemory(const IserMemory&) = delete;
+  IserMemory& operator=(const IserMemory&) = delete;
+
+  transport::MemoryDomain* domain() const { return domain_; }
+  const IserMemoryOptions& options() const { return options_; }
+
+  // Registers long-lived memory as a whole, so that what lies in it is never
+  // registered again: a medium, a pool. `owner` is held until the memory is
+  // dropped, which happens at a later AddArena() when nobody else holds it.
+  // Adding what is there does nothing.
+  absl::Status AddArena(void* data, size_t size,
+                        std::shared_ptr<const void> owner);
+  // A registration of this range with this access: an arena's if it lies in
+  // one, and `exclusive` is false; a kept one; otherwise one of its own that
+  // ends with the pin.
+  absl::StatusOr<Pin> Get(const void* data, size_t size,
+                          transport::Access access, bool exclusive);
+  // The memory is about to be freed or mapped anew.
+  void Forget(const void* data, size_t size);
+
+  // Buffers of options().message_bytes, and of kSmallBytes; empty if there is
+  // none left.
+  Buffer GetMessageBuffer() { return large_->Get(); }
+  Buffer GetSmallBuffer() { return small_->Get(); }
+  static constexpr size_t kSmallBytes = 512;
+
+  // Registrations that were made for one pin alone.
+  uint64_t single_registrations() const { return single_registrations_; }
+
+ private:
+  struct Arena {
+    std::unique_ptr<transport::MemoryRegion> region;
+    std::shared_ptr<const void> owner;
+  };
+
+  IserMemory(transport::MemoryDomain* domain, const IserMemoryOptions& options);
+  void DropOrphans();
+  const transport::MemoryRegion* FindArena(uintptr_t begin, size_t size,
+                                           transport::Access access) const;
+
+  transport::MemoryDomain* const domain_;
+  const IserMemoryOptions options_;
+  std::unique_ptr<transport::BufferPool> large_;
+  std::unique_ptr<transport::BufferPool> small_;
+  std::unique_ptr<transport::RegistrationCache> cache_;
+  std::map<uintptr_t, Arena> arenas_;  // By their first byte; disjoint.
+  uint64_t single_registrations_ = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_ISER_MEMORY_H_

@@ -1,0 +1,124 @@
+#include "protocol/datamover/iser_memory.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "testing/sim/sim_memory.h"
+#include "testing/sim/sim_rdma.h"
+#include "testing/sim/sim_world.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::HasSubstr;
+using transport::Access;
+
+class IserMemoryTest : public ::testing::Test {
+ protected:
+  IserMemoryTest() : world_(1), bytes_(16384) {
+    domain_ = std::make_shared<testing::SimDomain>(
+        &world_, "host", testing::SimRdmaOptions::InfiniBand().capabilities,
+        false);
+  }
+  void Make(const IserMemoryOptions& options = {}) {
+    memory_ = IserMemory::Create(domain_.get(), options).value();
+    registered_ = domain_->regions();
+  }
+  size_t registered() const { return domain_->regions() - registered_; }
+
+  testing::SimWorld world_;
+  std::shared_ptr<testing::SimDomain> domain_;
+  std::unique_ptr<IserMemory> memory_;
+  std::vector<char> bytes_;
+  size_t registered_ = 0;
+};
+
+TEST_F(IserMemoryTest, RefusesKeysThatDoNotFitAnStag) {
+  transport::Capabilities wide =
+      testing::SimRdmaOptions::InfiniBand().capabilities;
+  wide.remote_key_bits = 64;
+  const auto domain =
+      std::make_shared<testing::SimDomain>(&world_, "host", wide, false);
+  const auto memory = IserMemory::Create(domain.get(), {});
+  EXPECT_EQ(memory.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(memory.status().message(), HasSubstr("64 bits"));
+}
+
+TEST_F(IserMemoryTest, RefusesMessagesThatAreTooLong) {
+  transport::Capabilities narrow =
+      testing::SimRdmaOptions::InfiniBand().capabilities;
+  narrow.max_message_bytes = 4096;
+  const auto domain =
+      std::make_shared<testing::SimDomain>(&world_, "host", narrow, false);
+  EXPECT_THAT(IserMemory::Create(domain.get(), {}).status().message(),
+              HasSubstr("at most 4096 bytes"));
+}
+
+TEST_F(IserMemoryTest, ArenasAreRegisteredOnce) {
+  Make();
+  const auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 8192, owner).ok());
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 8192, owner).ok());
+  EXPECT_EQ(registered(), 1u);
+  {
+    const auto pin =
+        memory_->Get(bytes_.data() + 100, 8092, Access::kLocal, false);
+    ASSERT_TRUE(pin.ok());
+    EXPECT_FALSE(pin->exclusive());
+    EXPECT_EQ(registered(), 1u);
+  }
+  // One byte beyond it, another access, or a key of its own is another one.
+  for (const bool exclusive : {false, true}) {
+    const auto pin = memory_->Get(bytes_.data() + 100, exclusive ? 8 : 8093,
+                                  Access::kLocal, exclusive);
+    ASSERT_TRUE(pin.ok());
+    EXPECT_TRUE(pin->exclusive());
+    EXPECT_EQ(registered(), 2u);
+  }
+  const auto remote =
+      memory_->Get(bytes_.data(), 8, Access::kRemoteWrite, false);
+  EXPECT_TRUE(remote->exclusive());
+  EXPECT_EQ(memory_->single_registrations(), 3u);
+}
+
+TEST_F(IserMemoryTest, ArenasGoWhenNobodyElseHoldsThem) {
+  Make();
+  auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 4096, owner).ok());
+  owner.reset();
+  const auto other = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data() + 8192, 4096, other).ok());
+  EXPECT_EQ(registered(), 1u);
+  // Whoever still overlaps a new one is stale.
+  ASSERT_TRUE(memory_->AddArena(bytes_.data() + 4096, 8192, other).ok());
+  EXPECT_EQ(registered(), 1u);
+}
+
+TEST_F(IserMemoryTest, KeepsRegistrationsWhenTold) {
+  IserMemoryOptions options;
+  options.keep_registrations = true;
+  Make(options);
+  for (int i = 0; i < 3; ++i) {
+    const auto pin =
+        memory_->Get(bytes_.data(), 4096, Access::kRemoteRead, false);
+    ASSERT_TRUE(pin.ok());
+    EXPECT_FALSE(pin->exclusive());
+  }
+  EXPECT_EQ(registered(), 1u);
+  memory_->Forget(bytes_.data() + 4095, 1);
+  EXPECT_EQ(registered(), 0u);
+}
+
+TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {
+  Make();
+  const auto pin =
+      memory_->Get(bytes_.data(), 4096, Access::kRemoteRead, false);
+  EXPECT_EQ(pin->Remote(bytes_.data() + 17).address,
+            pin->region()->remote_base() + 17);
+  EXPECT_EQ(pin->Remote(bytes_.data()).key.value,
+            pin->region()->remote_key().value);
+}
+
+}  // namespace
+}  // namespace skiff::protocol
