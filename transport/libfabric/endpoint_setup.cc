@@ -68,12 +68,14 @@ absl::StatusOr<std::unique_ptr<FabricEndpoint>> MakeEndpoint(
 
 absl::StatusOr<ConnectableEndpoint> MakeConnectable(
     const std::shared_ptr<FabricDomain>& domain, const fi_info& info,
-    Reactor* reactor, const ConnectOptions& options) {
+    Reactor* reactor, const ConnectOptions& options, bool* opened) {
+  *opened = false;
   auto endpoint = MakeEndpoint(domain, reactor, options);
   if (!endpoint.ok()) return endpoint.status();
   ConnectableEndpoint out;
   out.endpoint = *std::move(endpoint);
-  auto link = MessageLink::Open(out.endpoint->queue_pair(), info, reactor);
+  auto link =
+      MessageLink::Open(out.endpoint->queue_pair(), info, reactor, opened);
   if (!link.ok()) return link.status();
   out.link = *link;
   if (options.prepare) {

@@ -26,9 +26,11 @@ struct ConnectableEndpoint {
   MessageLink* link = nullptr;
 };
 // The same, bound to libfabric's connection manager and prepared by the caller.
+// `opened` tells, also of a failure, whether libfabric made its endpoint: from
+// then on it and not the caller has the connection of a request's `info`.
 absl::StatusOr<ConnectableEndpoint> MakeConnectable(
     const std::shared_ptr<FabricDomain>& domain, const fi_info& info,
-    Reactor* reactor, const ConnectOptions& options);
+    Reactor* reactor, const ConnectOptions& options, bool* opened);
 
 // `why` with `where` before its message; payloads stay.
 absl::Status Annotate(const absl::Status& why, absl::string_view where);

@@ -52,7 +52,8 @@ void MessageConnector::OnResolved(absl::StatusOr<InfoPtr> resolved) {
 absl::Status MessageConnector::Start(const fi_info& info) {
   auto domain = FabricDomain::For(info);
   if (!domain.ok()) return domain.status();
-  auto made = MakeConnectable(*domain, info, reactor_, options_);
+  bool opened = false;
+  auto made = MakeConnectable(*domain, info, reactor_, options_, &opened);
   if (!made.ok()) return made.status();
   endpoint_ = std::move(made->endpoint);
   link_ = made->link;

@@ -15,7 +15,8 @@ namespace skiff::transport {
 
 absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
                                                const fi_info& info,
-                                               Reactor* reactor) {
+                                               Reactor* reactor, bool* opened) {
+  *opened = false;
   const FabricDomain& domain = *queue_pair->queue()->domain();
   auto events = FabricEventQueue::For(reactor, queue_pair->queue()->domain());
   if (!events.ok()) return events.status();
@@ -29,6 +30,7 @@ absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
   if (result != 0) {
     return FabricStatus(result, absl::StrCat(domain.name(), ": fi_endpoint"));
   }
+  *opened = true;
   Fid<fid_ep> endpoint(raw);
   result = fi_ep_bind(raw, &queue_pair->queue()->handle()->fid,
                       FI_TRANSMIT | FI_RECV);
@@ -104,9 +106,11 @@ void MessageLink::OnError(int error, const std::string& text,
 void MessageLink::OnClosing(bool tell_peer) {
   outcome_ = nullptr;
   events_->Remove(&queue_pair_->handle()->fid);
-  // Before there is a connection, the sockets provider closes a descriptor
-  // twice on shutdown, the second time perhaps another's.
-  if (established_ && tell_peer) fi_shutdown(queue_pair_->handle(), 0);
+  // The sockets provider would close a descriptor twice, the second time
+  // perhaps another's. Its peer learns the end from the connection closing,
+  // too.
+  const bool safe = queue_pair_->queue()->domain()->provider() != "sockets";
+  if (established_ && tell_peer && safe) fi_shutdown(queue_pair_->handle(), 0);
 }
 
 std::string MessageLink::LocalAddress() const {

@@ -24,9 +24,10 @@ class MessageLink final : public FabricQueuePair::Link,
       absl::AnyInvocable<void(absl::StatusOr<std::vector<uint8_t>>)>;
 
   // Gives `queue_pair` an endpoint for `info`. The link is the queue pair's.
+  // `opened`: see MakeConnectable().
   static absl::StatusOr<MessageLink*> Open(FabricQueuePair* queue_pair,
                                            const fi_info& info,
-                                           Reactor* reactor);
+                                           Reactor* reactor, bool* opened);
 
   // Starts to connect, or accepts. `outcome` runs once, unless the queue pair
   // is broken first.

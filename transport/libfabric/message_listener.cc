@@ -38,6 +38,16 @@ void RejectGate::Reject(const fi_info& info,
             size);
 }
 
+void RejectGate::Release(const fi_info& info) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Providers leave the request to fi_reject() until fi_accept(), but this one
+  // frees it with the endpoint (sock_ep_close() in libfabric 1.17).
+  const bool freed = domain_->provider() == "sockets";
+  if (endpoint_ != nullptr && !freed) {
+    fi_reject(endpoint_, info.handle, nullptr, 0);
+  }
+}
+
 void RejectGate::Close() {
   std::lock_guard<std::mutex> lock(mutex_);
   endpoint_ = nullptr;
@@ -81,10 +91,15 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
   void Start() {
     self_ = shared_from_this();
     timer_.ScheduleAfter(options_.timeout);
-    auto made =
-        MakeConnectable(pending_.domain, *pending_.info, home_, options_);
+    bool opened = false;
+    auto made = MakeConnectable(pending_.domain, *pending_.info, home_,
+                                options_, &opened);
     if (!made.ok()) {
-      pending_.gate->Reject(*pending_.info, {});
+      if (opened) {
+        pending_.gate->Release(*pending_.info);
+      } else {
+        pending_.gate->Reject(*pending_.info, {});
+      }
       Fail(made.status());
       return;
     }

@@ -23,6 +23,9 @@ class RejectGate {
       : domain_(std::move(domain)), endpoint_(endpoint) {}
   // The request's handle is gone after this.
   void Reject(const fi_info& info, absl::Span<const uint8_t> private_data);
+  // The same for a request whose connection an endpoint took over, which is
+  // closed.
+  void Release(const fi_info& info);
   void Close();
 
  private:
