@@ -9,6 +9,10 @@
 
 namespace skiff::transport {
 
+Registry::~Registry() {
+  while (!backends_.empty()) backends_.pop_back();
+}
+
 absl::Status Registry::Add(std::unique_ptr<Backend> backend) {
   for (const auto& known : backends_) {
     if (known->scheme() == backend->scheme()) {

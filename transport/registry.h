@@ -15,6 +15,11 @@ namespace skiff::transport {
 // Thread-safe once filled.
 class Registry {
  public:
+  Registry() = default;
+  Registry(Registry&&) = default;
+  Registry& operator=(Registry&&) = default;
+  // The last backend that was added goes first: it may use the others.
+  ~Registry();
   // An error if the scheme is taken.
   absl::Status Add(std::unique_ptr<Backend> backend);
   // An error that lists what is registered when `scheme` is not.

@@ -14,7 +14,10 @@ class AutoBackend final : public Backend {
  public:
   AutoBackend(const Registry* registry, ChoiceObserver observer,
               const AutoOptions& options)
-      : registry_(registry), observer_(std::move(observer)), options_(options) {
+      : registry_(registry),
+        observer_(std::move(observer)),
+        options_(options),
+        survey_(registry, options.devices_max_age, options.run_survey) {
     assert(observer_ != nullptr);
   }
 
@@ -41,8 +44,8 @@ class AutoBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override {
-    return AutoConnector::Create(*registry_, reactor, address, options_,
-                                 options, observer_, std::move(done));
+    return AutoConnector::Create(&survey_, reactor, address, options_, options,
+                                 observer_, std::move(done));
   }
 
  private:
@@ -50,12 +53,14 @@ class AutoBackend final : public Backend {
     Address any;
     any.scheme = kAutoScheme;
     ChoiceReport unused;
-    return RankCandidates(*registry_, any, options_, &unused);
+    return RankCandidates(DeviceSurvey::Look(*registry_), any, options_,
+                          &unused);
   }
 
   const Registry* const registry_;
   const ChoiceObserver observer_;
   const AutoOptions options_;
+  DeviceSurvey survey_;
 };
 
 }  // namespace

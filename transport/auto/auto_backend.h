@@ -20,8 +20,10 @@ namespace skiff::transport {
 // what was posted on them, and their `on_disconnect` does not run. Listening
 // takes every usable transport on the same port (AutoListener).
 //
-// Devices are looked at on the thread of the reactor at each connect; that
-// takes milliseconds where there are RDMA devices.
+// For connecting, devices are looked at on another thread (AutoOptions::
+// devices_max_age); listening does it on the thread of the reactor, which takes
+// milliseconds where there are RDMA devices. Destroying this, or the registry
+// that it is part of, waits for the devices that are being looked at.
 //
 // `observer` gets a report of every choice, on the thread of the reactor that
 // it is for, and so perhaps on several at once. It may not be null: which

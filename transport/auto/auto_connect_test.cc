@@ -1,4 +1,6 @@
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "transport/auto/auto_test_util.h"
@@ -140,14 +142,14 @@ TEST_F(AutoConnectTest, RequiredRdmaFailsClosed) {
 TEST_F(AutoConnectTest, RequiredRdmaFailsAtOnceWithoutDevices) {
   verbs.devices[0].usable = fabric.devices[0].usable = false;
   verbs.devices[0].problem = "no RDMA device; load its driver";
-  const absl::Status started = Start("auto://peer:3260?rdma=require");
-  EXPECT_TRUE(absl::IsFailedPrecondition(started)) << started;
-  EXPECT_NE(started.message().find("verbs rxe0 skipped: no RDMA device; load"),
-            absl::string_view::npos)
-      << started;
+  const std::string error = Connect("auto://peer:3260?rdma=require");
+  EXPECT_TRUE(absl::IsFailedPrecondition(result->status())) << error;
+  EXPECT_NE(error.find("verbs rxe0 skipped: no RDMA device; load"),
+            std::string::npos)
+      << error;
   EXPECT_EQ(reports.size(), 1u);
   EXPECT_EQ(Entry("verbs").rank, 0);
-  EXPECT_EQ(attempt, nullptr);
+  EXPECT_EQ(took, absl::ZeroDuration());
 }
 
 TEST_F(AutoConnectTest, TcpOnlyTriesNoRdma) {
@@ -177,6 +179,29 @@ TEST_F(AutoConnectTest, TheDeadlineMayComeBeforeAllWereTried) {
   EXPECT_EQ(took, absl::Milliseconds(500));
   EXPECT_EQ(Entry("tcp").outcome, ChoiceOutcome::kSkipped);
   EXPECT_EQ(Entry("tcp").reason, "no time was left for it");
+}
+
+// A driver that hangs holds up neither the reactor nor the deadline.
+TEST_F(AutoConnectTest, TheDeadlineIsForTheDevicesToo) {
+  std::function<void()> survey;
+  AutoOptions options;
+  options.run_survey = [&survey](std::function<void()> work) {
+    survey = std::move(work);
+    return absl::OkStatus();
+  };
+  ConfigureAsTheyAre(options);
+  const std::string error = Connect("auto://peer:3260", absl::Seconds(3));
+  EXPECT_EQ(took, absl::Seconds(3));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result->status()));
+  EXPECT_NE(error.find("devices did not tell within 3s"), std::string::npos)
+      << error;
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(Entry("auto").took, absl::Seconds(3));
+  // Too late.
+  survey();
+  world.RunFor(absl::Hours(1));
+  EXPECT_TRUE(verbs.connects.empty());
+  EXPECT_EQ(reports.size(), 1u);
 }
 
 TEST_F(AutoConnectTest, CancelledInFlight) {

@@ -9,7 +9,7 @@
 namespace skiff::transport {
 
 absl::StatusOr<std::unique_ptr<AutoConnector>> AutoConnector::Create(
-    const Registry& registry, Reactor* reactor, const Address& address,
+    DeviceSurvey* survey, Reactor* reactor, const Address& address,
     const AutoOptions& auto_options, const ConnectOptions& options,
     ChoiceObserver observer, ConnectCallback done) {
   auto parsed = ParseAutoOptions(address, auto_options);
@@ -18,31 +18,54 @@ absl::StatusOr<std::unique_ptr<AutoConnector>> AutoConnector::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "connect ", address.ToString(), ": the timeout leaves no time"));
   }
-  std::unique_ptr<AutoConnector> self(new AutoConnector(
-      reactor, *parsed, options, std::move(observer), std::move(done)));
-  self->candidates_ =
-      RankCandidates(registry, address, *parsed, &self->report_);
-  if (self->candidates_.empty()) {
-    self->observer_(self->report_);
-    return NothingSucceeded(self->report_, absl::OkStatus());
-  }
-  // Not from inside this call, since all may fail at once.
-  self->stagger_timer_.ScheduleAt(self->began_);
+  std::unique_ptr<AutoConnector> self(
+      new AutoConnector(reactor, address, *parsed, options, std::move(observer),
+                        std::move(done)));
   self->deadline_timer_.ScheduleAt(self->began_ + options.timeout);
+  self->survey_ =
+      survey->Start(reactor, [connector = self.get()](const auto& found) {
+        connector->OnSurveyed(found);
+      });
   return self;
 }
 
-AutoConnector::AutoConnector(Reactor* reactor, const AutoOptions& auto_options,
+AutoConnector::AutoConnector(Reactor* reactor, const Address& address,
+                             const AutoOptions& auto_options,
                              const ConnectOptions& options,
                              ChoiceObserver observer, ConnectCallback done)
     : reactor_(reactor),
+      address_(address),
       auto_options_(auto_options),
       options_(options),
       observer_(std::move(observer)),
       done_(std::move(done)),
       began_(reactor->Now()),
       stagger_timer_(reactor, [this] { StartNext(); }),
-      deadline_timer_(reactor, [this] { OnDeadline(); }) {}
+      deadline_timer_(reactor, [this] { OnDeadline(); }) {
+  report_.address = address_.ToString();
+  report_.policy = auto_options_.policy;
+}
+
+void AutoConnector::OnSurveyed(
+    const absl::StatusOr<DeviceSurvey::Found>& found) {
+  survey_.reset();
+  if (!found.ok()) {
+    SurveyFailed(found.status());
+    return;
+  }
+  candidates_ = RankCandidates(**found, address_, auto_options_, &report_);
+  StartNext();
+}
+
+void AutoConnector::SurveyFailed(const absl::Status& why) {
+  ChoiceEntry entry;
+  entry.scheme = kAutoScheme;
+  entry.outcome = ChoiceOutcome::kFailed;
+  entry.reason = std::string(why.message());
+  entry.took = reactor_->Now() - began_;
+  report_.entries.push_back(std::move(entry));
+  Finish(NothingSucceeded(report_, why));
+}
 
 void AutoConnector::StartNext() {
   while (next_ < candidates_.size()) {
@@ -108,6 +131,14 @@ void AutoConnector::OnAttemptDone(size_t candidate,
 }
 
 void AutoConnector::OnDeadline() {
+  if (survey_ != nullptr) {
+    survey_.reset();
+    SurveyFailed(absl::DeadlineExceededError(
+        absl::StrCat("this machine's devices did not tell within ",
+                     absl::FormatDuration(options_.timeout),
+                     " what they are; does a driver hang?")));
+    return;
+  }
   const std::string within =
       absl::StrCat("no answer within the ",
                    absl::FormatDuration(options_.timeout), " for all attempts");

@@ -10,8 +10,8 @@
 #include "transport/auto/auto_options.h"
 #include "transport/auto/candidates.h"
 #include "transport/auto/choice_report.h"
+#include "transport/auto/device_survey.h"
 #include "transport/backend.h"
-#include "transport/registry.h"
 
 namespace skiff::transport {
 
@@ -21,11 +21,11 @@ namespace skiff::transport {
 // are cancelled. Lives on one reactor; not thread-safe.
 class AutoConnector final : public ConnectAttempt {
  public:
-  // `options.timeout` is for all attempts together. `observer` (may not be
-  // null) gets the report right before `done` runs; also when nothing is
-  // usable, where this call itself fails.
+  // `options.timeout` is for all attempts together, and for finding out which
+  // there are. `observer` (may not be null) gets the report right before `done`
+  // runs.
   static absl::StatusOr<std::unique_ptr<AutoConnector>> Create(
-      const Registry& registry, Reactor* reactor, const Address& address,
+      DeviceSurvey* survey, Reactor* reactor, const Address& address,
       const AutoOptions& auto_options, const ConnectOptions& options,
       ChoiceObserver observer, ConnectCallback done);
 
@@ -36,10 +36,13 @@ class AutoConnector final : public ConnectAttempt {
     std::unique_ptr<ConnectAttempt> attempt;
   };
 
-  AutoConnector(Reactor* reactor, const AutoOptions& auto_options,
-                const ConnectOptions& options, ChoiceObserver observer,
-                ConnectCallback done);
+  AutoConnector(Reactor* reactor, const Address& address,
+                const AutoOptions& auto_options, const ConnectOptions& options,
+                ChoiceObserver observer, ConnectCallback done);
 
+  void OnSurveyed(const absl::StatusOr<DeviceSurvey::Found>& found);
+  // There is no telling which ways there are.
+  void SurveyFailed(const absl::Status& why);
   void StartNext();
   // False if the backend refuses at once.
   bool Start(size_t candidate);
@@ -56,12 +59,15 @@ class AutoConnector final : public ConnectAttempt {
   }
 
   Reactor* const reactor_;
+  const Address address_;
   const AutoOptions auto_options_;
   const ConnectOptions options_;
   ChoiceObserver observer_;
   ConnectCallback done_;
   const absl::Time began_;
   ChoiceReport report_;
+  // While it runs.
+  std::unique_ptr<DeviceSurvey::Request> survey_;
   std::vector<Candidate> candidates_;
   std::vector<Running> running_;
   size_t next_ = 0;       // The candidate that starts next.

@@ -17,8 +17,8 @@ absl::StatusOr<std::unique_ptr<AutoListener>> AutoListener::Create(
   const absl::Time began = reactor->Now();
   std::unique_ptr<AutoListener> self(new AutoListener(
       address, options, std::move(observer), std::move(on_request)));
-  std::vector<Candidate> candidates =
-      RankCandidates(registry, address, *parsed, &self->report_);
+  std::vector<Candidate> candidates = RankCandidates(
+      DeviceSurvey::Look(registry), address, *parsed, &self->report_);
   std::stable_partition(candidates.begin(), candidates.end(),
                         [](const Candidate& candidate) {
                           return candidate.grade == TransportGrade::kByteStream;

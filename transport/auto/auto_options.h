@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "transport/address.h"
 #include "transport/auto/choice_report.h"
+#include "transport/auto/device_survey.h"
 #include "transport/backend.h"
 
 namespace skiff::transport {
@@ -29,6 +30,11 @@ struct AutoOptions {
   absl::Duration fallback_delay = absl::Seconds(1);
   // No more ways than these, the best, are tried.
   size_t max_attempts = 8;
+  // Connecting chooses by what this machine's devices were at most so long ago.
+  absl::Duration devices_max_age = absl::Seconds(1);
+  // What looks at the devices; null: RunOnNewThread(). Where time is simulated,
+  // it has to run at once.
+  SurveyRunner run_survey;
   // Refuses devices that the caller cannot use, and says why: keys that are too
   // wide, depths that are too small. May be null.
   std::function<absl::Status(const DeviceReport&)> suitable;

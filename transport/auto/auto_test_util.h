@@ -1,6 +1,7 @@
 #ifndef SKIFF_TRANSPORT_AUTO_AUTO_TEST_UTIL_H_
 #define SKIFF_TRANSPORT_AUTO_AUTO_TEST_UTIL_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +44,16 @@ class AutoTest : public ::testing::Test {
   void Add(std::unique_ptr<transport::Backend> backend) {
     ASSERT_TRUE(registry.Add(std::move(backend)).ok());
   }
-  void Configure(const transport::AutoOptions& options) {
+  void Configure(transport::AutoOptions options) {
+    // In virtual time, and with devices that tests change.
+    options.devices_max_age = absl::ZeroDuration();
+    options.run_survey = [](const std::function<void()>& work) {
+      work();
+      return absl::OkStatus();
+    };
+    ConfigureAsTheyAre(options);
+  }
+  void ConfigureAsTheyAre(const transport::AutoOptions& options) {
     backend = transport::MakeAutoBackend(
         &registry,
         [this](const transport::ChoiceReport& report) {

@@ -49,16 +49,15 @@ class Ranking {
   Ranking(const Address& address, const AutoOptions& options)
       : address_(address), options_(options) {}
 
-  void Add(Backend* backend) {
-    const std::vector<DeviceReport> devices = backend->Devices();
-    if (devices.empty()) {
+  void Add(const BackendDevices& found) {
+    if (found.devices.empty()) {
       ChoiceEntry entry;
-      entry.scheme = std::string(backend->scheme());
-      entry.rdma = backend->capabilities().rdma;
+      entry.scheme = std::string(found.backend->scheme());
+      entry.rdma = found.rdma;
       entry.reason = "it finds no device on this machine";
       skipped_.push_back(std::move(entry));
     }
-    for (const DeviceReport& device : devices) Add(backend, device);
+    for (const DeviceReport& device : found.devices) Add(found, device);
   }
 
   std::vector<Candidate> Finish(ChoiceReport* report) {
@@ -86,14 +85,14 @@ class Ranking {
   }
 
  private:
-  void Add(Backend* backend, const DeviceReport& device) {
+  void Add(const BackendDevices& found, const DeviceReport& device) {
+    Backend* const backend = found.backend;
     ChoiceEntry entry;
     entry.scheme = std::string(backend->scheme());
     entry.devices = device.name;
     entry.emulated = device.emulated;
     // What is unusable may not know what it could do.
-    entry.rdma = device.capabilities.rdma ||
-                 (!device.usable && backend->capabilities().rdma);
+    entry.rdma = device.capabilities.rdma || (!device.usable && found.rdma);
     entry.reason = WhyNot(entry, device, options_);
     if (!entry.reason.empty()) {
       skipped_.push_back(std::move(entry));
@@ -121,16 +120,14 @@ class Ranking {
 
 }  // namespace
 
-std::vector<Candidate> RankCandidates(const Registry& registry,
+std::vector<Candidate> RankCandidates(const MachineDevices& machine,
                                       const Address& address,
                                       const AutoOptions& options,
                                       ChoiceReport* report) {
   report->address = address.ToString();
   report->policy = options.policy;
   Ranking ranking(address, options);
-  for (Backend* backend : registry.All()) {
-    if (backend->scheme() != kAutoScheme) ranking.Add(backend);
-  }
+  for (const BackendDevices& found : machine) ranking.Add(found);
   return ranking.Finish(report);
 }
 

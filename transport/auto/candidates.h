@@ -8,13 +8,10 @@
 #include "transport/address.h"
 #include "transport/auto/auto_options.h"
 #include "transport/auto/choice_report.h"
+#include "transport/auto/device_survey.h"
 #include "transport/backend.h"
-#include "transport/registry.h"
 
 namespace skiff::transport {
-
-// The scheme of addresses that leave the choice to us.
-inline constexpr char kAutoScheme[] = "auto";
 
 // Kinds of transports, the better one first.
 enum class TransportGrade : uint8_t { kRdma, kEmulatedRdma, kByteStream };
@@ -28,11 +25,10 @@ struct Candidate {
   size_t entry = 0;  // Of the report.
 };
 
-// Looks at the machine, and ranks what can be used for `address`: by grade,
-// then in the order of the registry and of the backends' own reports. Fills
-// `report->entries`: those of the candidates first, then what is skipped and
-// why.
-std::vector<Candidate> RankCandidates(const Registry& registry,
+// Ranks what can be used for `address`: by grade, then in the order of
+// `machine`. Fills `report->entries`: those of the candidates first, then what
+// is skipped and why.
+std::vector<Candidate> RankCandidates(const MachineDevices& machine,
                                       const Address& address,
                                       const AutoOptions& options,
                                       ChoiceReport* report);
