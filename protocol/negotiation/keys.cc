@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/codec/text_value.h"
 
 namespace skiff::protocol {
 namespace {
@@ -25,6 +26,26 @@ bool MayHaveUnsolicitedData(const Offer& offer) {
 // Level 1 is what a peer assumes anyway (RFC 7144 section 7.1.1).
 bool HasProtocolLevel(const Offer& offer) {
   return offer.iscsi_protocol_level != 1;
+}
+
+// Digests and MaxRecvDataSegmentLength have no place in iSER (RFC 7145 sections
+// 6.1 and 6.2).
+bool OverStream(const Offer& offer) { return !offer.iser.enabled; }
+
+bool OverIser(const Offer& offer) { return offer.iser.enabled; }
+
+bool WithRfc7145Keys(const Offer& offer) {
+  return offer.iser.enabled && offer.iser.rfc7145_keys;
+}
+
+// What is not wanted needs no key: a declaration that says the default.
+bool HelloWanted(const Offer& offer) {
+  return WithRfc7145Keys(offer) && offer.iser.hello_required;
+}
+
+// "Irrelevant when: RDMAExtensions=No" (RFC 7145 section 6).
+bool NoRdmaExtensions(const Parameters& parameters) {
+  return !parameters.iser.rdma_extensions;
 }
 
 const KeySpec kKeys[] = {
@@ -85,17 +106,32 @@ const KeySpec kKeys[] = {
      .from_initiator = kInFullFeature,
      .from_target = kNever},
 
+    // RFC 7145 section 6.3. First, because others depend on it. The RFC knows
+    // no discovery over iSER, but initiators of the field do it.
+    {.name = "RDMAExtensions",
+     .type = KeyType::kBoolean,
+     .result = KeyResult::kAnd,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .tolerated_in_discovery = true,
+     .later = true,
+     .proposed_when = OverIser,
+     .flag_offer = &IserOffer::enabled,
+     .flag = &IserParameters::rdma_extensions},
+
     // Operational keys: sections 13.1 and 13.10 to 13.20.
     {.name = "HeaderDigest",
      .type = KeyType::kList,
      .result = KeyResult::kChoice,
      .scope = KeyScope::kConnection,
+     .proposed_when = OverStream,
      .digest_offer = &Offer::header_digest,
      .digest = &Parameters::header_digest},
     {.name = "DataDigest",
      .type = KeyType::kList,
      .result = KeyResult::kChoice,
      .scope = KeyScope::kConnection,
+     .proposed_when = OverStream,
      .digest_offer = &Offer::data_digest,
      .digest = &Parameters::data_digest},
     {.name = "MaxConnections",
@@ -128,6 +164,7 @@ const KeySpec kKeys[] = {
      .scope = KeyScope::kConnection,
      .from_initiator = kInOperational | kInFullFeature,
      .from_target = kInOperational | kInFullFeature,
+     .proposed_when = OverStream,
      .minimum = kMinDataLength,
      .maximum = kMaxDataLength,
      .number_offer = &Offer::max_recv_data_segment_length,
@@ -226,6 +263,89 @@ const KeySpec kKeys[] = {
      .number_of_initiator = &Parameters::iscsi_protocol_level,
      .number_of_target = &Parameters::iscsi_protocol_level},
 
+    // RFC 7145 sections 6.4 and 6.5.
+    {.name = "TargetRecvDataSegmentLength",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .scope = KeyScope::kConnection,
+     .irrelevant_in_discovery = true,
+     .tolerated_in_discovery = true,
+     .later = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = OverIser,
+     .minimum = kMinDataLength,
+     .maximum = kMaxDataLength,
+     .number_offer = &IserOffer::target_recv_data_segment_length,
+     .number_of_initiator = &IserParameters::target_recv_data_segment_length,
+     .number_of_target = &IserParameters::target_recv_data_segment_length},
+    {.name = "InitiatorRecvDataSegmentLength",
+     .type = KeyType::kNumber,
+     .result = KeyResult::kMinimum,
+     .scope = KeyScope::kConnection,
+     .irrelevant_in_discovery = true,
+     .tolerated_in_discovery = true,
+     .later = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = OverIser,
+     .minimum = kMinDataLength,
+     .maximum = kMaxDataLength,
+     .number_offer = &IserOffer::initiator_recv_data_segment_length,
+     .number_of_initiator = &IserParameters::initiator_recv_data_segment_length,
+     .number_of_target = &IserParameters::initiator_recv_data_segment_length},
+    // RFC 7145 sections 6.7 to 6.10.
+    {.name = "MaxOutstandingUnexpectedPDUs",
+     .type = KeyType::kNumber,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .rfc7145 = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = WithRfc7145Keys,
+     .minimum = 2,
+     .maximum = 0xffffffffu,
+     .or_zero = true,
+     .number_offer = &IserOffer::max_outstanding_unexpected_pdus,
+     .number_of_initiator =
+         &IserParameters::initiator_max_outstanding_unexpected_pdus,
+     .number_of_target =
+         &IserParameters::target_max_outstanding_unexpected_pdus},
+    {.name = "MaxAHSLength",
+     .type = KeyType::kNumber,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .rfc7145 = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = WithRfc7145Keys,
+     .minimum = 2,
+     .maximum = 0xffffffffu,
+     .or_zero = true,
+     .number_offer = &IserOffer::max_ahs_length,
+     .number_of_initiator = &IserParameters::initiator_max_ahs_length,
+     .number_of_target = &IserParameters::target_max_ahs_length},
+    {.name = "TaggedBufferForSolicitedDataOnly",
+     .type = KeyType::kBoolean,
+     .from_target = kNever,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .rfc7145 = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = WithRfc7145Keys,
+     .flag_offer = &IserOffer::tagged_buffer_for_solicited_data_only,
+     .flag = &IserParameters::tagged_buffer_for_solicited_data_only},
+    {.name = "iSERHelloRequired",
+     .type = KeyType::kBoolean,
+     .from_target = kNever,
+     .leading_only = true,
+     .irrelevant_in_discovery = true,
+     .later = true,
+     .rfc7145 = true,
+     .irrelevant_when = NoRdmaExtensions,
+     .proposed_when = HelloWanted,
+     .flag_offer = &IserOffer::hello_required,
+     .flag = &IserParameters::hello_required},
+
     // Section 13.25.
     {.name = "OFMarker", .result = KeyResult::kRejected},
     {.name = "IFMarker", .result = KeyResult::kRejected},
@@ -263,9 +383,9 @@ absl::Status ValidateKey(const KeySpec& key, const Offer& offer) {
   if (key.digest_offer != nullptr) {
     return ValidateDigests(key, offer.*key.digest_offer);
   }
-  if (key.number_offer == nullptr) return absl::OkStatus();
-  const uint32_t value = offer.*key.number_offer;
-  if (value < key.minimum || value > key.maximum) {
+  if (!key.number_offer) return absl::OkStatus();
+  const uint32_t value = key.number_offer.In(offer);
+  if (!InRange(key, value)) {
     return absl::InvalidArgumentError(
         absl::StrCat(key.name, "=", value, " is not in the range ", key.minimum,
                      " to ", key.maximum));
@@ -284,7 +404,9 @@ const KeySpec* FindKey(absl::string_view name) {
   return found == std::end(kKeys) ? nullptr : found;
 }
 
-absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage) {
+absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage,
+                             absl::string_view value) {
+  if (key.later && value == kValueNotUnderstood) return absl::OkStatus();
   const bool from_target = sender == Role::kTarget;
   const uint8_t stages = from_target ? key.from_target : key.from_initiator;
   if (stages == kNever) {
@@ -297,6 +419,11 @@ absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage) {
         absl::StrCat(key.name, " is not allowed in ", StageName(stage)));
   }
   return absl::OkStatus();
+}
+
+bool InRange(const KeySpec& key, uint64_t value) {
+  if (key.or_zero && value == 0) return true;
+  return value >= key.minimum && value <= key.maximum;
 }
 
 absl::string_view DigestName(Digest digest) {

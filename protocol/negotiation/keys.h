@@ -9,8 +9,8 @@
 #include "absl/types/span.h"
 #include "protocol/negotiation/parameters.h"
 
-// The text keys of RFC 7143 sections 12.1 and 13 and of RFC 7144 as one table,
-// which both roles use. A new key is a new row.
+// The text keys of RFC 7143 sections 12.1 and 13, of RFC 7144 and of RFC 7145
+// section 6 as one table, which both roles use. A new key is a new row.
 
 namespace skiff::protocol {
 
@@ -57,6 +57,35 @@ enum class KeyUse : uint8_t {
   kDiscovery,    // SendTargets and its answer.
 };
 
+// A place for a value in an Offer or in Parameters, or in their part for iSER.
+template <typename Struct, typename Value>
+class Field {
+ public:
+  using Part = decltype(Struct::iser);
+
+  constexpr Field() = default;  // None.
+  // NOLINTNEXTLINE(google-explicit-constructor): the table's rows read better.
+  constexpr Field(Value Struct::*direct) : direct_(direct) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Field(Value Part::*of_iser) : of_iser_(of_iser) {}
+
+  constexpr explicit operator bool() const {
+    return direct_ != nullptr || of_iser_ != nullptr;
+  }
+  Value& In(Struct& all) const {
+    return direct_ != nullptr ? all.*direct_ : all.iser.*of_iser_;
+  }
+  const Value& In(const Struct& all) const {
+    return direct_ != nullptr ? all.*direct_ : all.iser.*of_iser_;
+  }
+
+  bool operator==(const Field&) const = default;
+
+ private:
+  Value Struct::*direct_ = nullptr;
+  Value Part::*of_iser_ = nullptr;
+};
+
 struct KeySpec {
   absl::string_view name;
   KeyType type = KeyType::kText;
@@ -69,8 +98,12 @@ struct KeySpec {
   bool leading_only = false;  // Use LO: the first connection of a session.
   bool repeatable = false;    // May be declared more than once.
   bool irrelevant_in_discovery = false;
+  // ... but answered as elsewhere to who proposes it all the same.
+  bool tolerated_in_discovery = false;
   // Defined after RFC 3720, so that a peer may answer NotUnderstood.
   bool later = false;
+  // Only who knows RFC 7145 knows it (IserParameters::rfc7145).
+  bool rfc7145 = false;
   // Further cases in which the key is irrelevant, given the values so far.
   bool (*irrelevant_when)(const Parameters&) = nullptr;
   // When to propose it; null is always, for keys that an offer has.
@@ -80,16 +113,17 @@ struct KeySpec {
   // go, if there is one.
   uint32_t minimum = 0;
   uint32_t maximum = 0;
+  bool or_zero = false;  // 0 is allowed, too.
   uint32_t Parameters::*not_above = nullptr;
 
   // Where the offer comes from and the result goes to, by type. A number that
   // each side declares has two places; a negotiated one has the same twice. A
   // list without a place has one supported value.
-  bool Offer::*flag_offer = nullptr;
-  bool Parameters::*flag = nullptr;
-  uint32_t Offer::*number_offer = nullptr;
-  uint32_t Parameters::*number_of_initiator = nullptr;
-  uint32_t Parameters::*number_of_target = nullptr;
+  Field<Offer, bool> flag_offer = {};
+  Field<Parameters, bool> flag = {};
+  Field<Offer, uint32_t> number_offer = {};
+  Field<Parameters, uint32_t> number_of_initiator = {};
+  Field<Parameters, uint32_t> number_of_target = {};
   std::vector<Digest> Offer::*digest_offer = nullptr;
   Digest Parameters::*digest = nullptr;
   absl::string_view only_choice = {};
@@ -102,9 +136,14 @@ absl::Span<const KeySpec> AllKeys();
 // Null for a key that is not in the table.
 const KeySpec* FindKey(absl::string_view name);
 
-// Whether `sender` may send the key in a stage (a bit of kInAnyStage). The
-// error says which rule it breaks.
-absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage);
+// Whether `sender` may send the key in a stage (a bit of kInAnyStage), with
+// this value: that it does not understand a key of the other side's is for
+// everyone to say. The error says which rule it breaks.
+absl::Status CheckKeyAllowed(const KeySpec& key, Role sender, uint8_t stage,
+                             absl::string_view value = {});
+
+// Whether the key, a number, may have the value.
+bool InRange(const KeySpec& key, uint64_t value);
 
 absl::string_view DigestName(Digest digest);
 

@@ -40,7 +40,8 @@ absl::Status SortKeys(Role sender, LoginStage stage,
       sorted->unknown.push_back(pair);
       continue;
     }
-    absl::Status status = CheckKeyAllowed(*key, sender, StageBit(stage));
+    absl::Status status =
+        CheckKeyAllowed(*key, sender, StageBit(stage), pair.value);
     if (!status.ok()) return status;
     if (key->use == KeyUse::kIdentity) {
       sorted->identity.push_back(pair);

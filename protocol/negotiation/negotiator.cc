@@ -51,8 +51,16 @@ bool IsAllowedResult(KeyResult result, uint64_t offered, uint64_t value) {
 }
 
 std::string RangeText(const KeySpec& key) {
-  return absl::StrCat("it is not a number from ", key.minimum, " to ",
-                      key.maximum);
+  return absl::StrCat("it is not ", key.or_zero ? "0 or " : "",
+                      "a number from ", key.minimum, " to ", key.maximum);
+}
+
+// Digests have no place in iSER (RFC 7145 section 6.1).
+Offer Settled(Offer offer) {
+  if (!offer.iser.enabled) return offer;
+  offer.header_digest = {Digest::kNone};
+  offer.data_digest = {Digest::kNone};
+  return offer;
 }
 
 }  // namespace
@@ -60,10 +68,15 @@ std::string RangeText(const KeySpec& key) {
 Negotiator::Negotiator(const Options& options, const Offer& offer,
                        const Parameters& current)
     : options_(options),
-      offer_(offer),
+      offer_(Settled(offer)),
       parameters_(current),
       states_(AllKeys().size()) {
   assert(Validate(offer).ok());
+  parameters_.iser.enabled = offer.iser.enabled;
+  // A session's later connections are as its first (RFC 7145 section 5.1).
+  if (!options.leading) {
+    parameters_.iser.rdma_extensions = offer.iser.enabled;
+  }
 }
 
 Role Negotiator::Peer() const {
@@ -76,7 +89,7 @@ Negotiator::KeyState& Negotiator::StateOf(const KeySpec& key) {
 
 bool Negotiator::IsIrrelevant(const KeySpec& key) const {
   if (key.leading_only && !options_.leading) return true;
-  if (key.irrelevant_in_discovery &&
+  if (key.irrelevant_in_discovery && !key.tolerated_in_discovery &&
       options_.session_type == SessionType::kDiscovery) {
     return true;
   }
@@ -86,10 +99,13 @@ bool Negotiator::IsIrrelevant(const KeySpec& key) const {
 // The values of irrelevant_when are not known yet: proposed_when judges by the
 // offer.
 bool Negotiator::ShouldPropose(const KeySpec& key) const {
-  const bool offered = key.flag_offer != nullptr ||
-                       key.number_offer != nullptr ||
-                       key.digest_offer != nullptr;
+  const bool offered =
+      key.flag_offer || key.number_offer || key.digest_offer != nullptr;
   if (key.use != KeyUse::kOperational || !offered) return false;
+  if (options_.role == Role::kTarget &&
+      (key.from_target == kNever || (key.rfc7145 && !rfc7145_received_))) {
+    return false;
+  }
   if (key.leading_only && !options_.leading) return false;
   if (key.irrelevant_in_discovery &&
       options_.session_type == SessionType::kDiscovery) {
@@ -99,17 +115,15 @@ bool Negotiator::ShouldPropose(const KeySpec& key) const {
 }
 
 uint32_t& Negotiator::NumberOf(const KeySpec& key, Role sender) {
-  return sender == Role::kTarget ? parameters_.*key.number_of_target
-                                 : parameters_.*key.number_of_initiator;
+  return sender == Role::kTarget ? key.number_of_target.In(parameters_)
+                                 : key.number_of_initiator.In(parameters_);
 }
 
 std::string Negotiator::OfferText(const KeySpec& key) const {
-  if (key.flag_offer != nullptr) {
-    return std::string(EncodeBoolean(offer_.*key.flag_offer));
+  if (key.flag_offer) {
+    return std::string(EncodeBoolean(key.flag_offer.In(offer_)));
   }
-  if (key.number_offer != nullptr) {
-    return absl::StrCat(offer_.*key.number_offer);
-  }
+  if (key.number_offer) return absl::StrCat(key.number_offer.In(offer_));
   return absl::StrJoin(offer_.*key.digest_offer, ",",
                        [](std::string* out, Digest digest) {
                          absl::StrAppend(out, DigestName(digest));
@@ -121,10 +135,13 @@ void Negotiator::Send(const KeySpec& key, std::vector<KeyValue>* out) {
   if (state.sent) return;
   state.sent = true;
   out->emplace_back(std::string(key.name), OfferText(key));
-  if (key.result == KeyResult::kDeclaration) {
-    NumberOf(key, options_.role) = offer_.*key.number_offer;
-  } else {
+  rfc7145_sent_ = rfc7145_sent_ || key.rfc7145;
+  if (key.result != KeyResult::kDeclaration) {
     state.awaited = true;
+  } else if (key.flag) {
+    key.flag.In(parameters_) = key.flag_offer.In(offer_);
+  } else {
+    NumberOf(key, options_.role) = key.number_offer.In(offer_);
   }
 }
 
@@ -150,8 +167,9 @@ absl::Status Negotiator::OnKeys(uint8_t stage, absl::Span<const TextPair> pairs,
   std::vector<std::pair<const KeySpec*, absl::string_view>> known;
   for (const TextPair& pair : pairs) {
     const KeySpec* key = FindKey(pair.key);
-    absl::Status status = key == nullptr ? OnUnknownKey(pair, out)
-                                         : CheckKeyAllowed(*key, Peer(), stage);
+    absl::Status status =
+        key == nullptr ? OnUnknownKey(pair, out)
+                       : CheckKeyAllowed(*key, Peer(), stage, pair.value);
     if (!status.ok()) return status;
     if (key == nullptr) continue;
     if (key->use != KeyUse::kOperational) {
@@ -200,6 +218,11 @@ absl::Status Negotiator::OnKey(const KeySpec& key, absl::string_view value,
   state.received = true;
   if (IsAnswerOnly(value)) {
     if (state.sent && key.later && value == kValueNotUnderstood) {
+      OnNotUnderstood(key);
+      return absl::OkStatus();
+    }
+    if (state.sent && key.irrelevant_when != nullptr &&
+        value == kValueIrrelevant) {
       return absl::OkStatus();
     }
     return Failure(key, value, "only an answer may say that");
@@ -211,17 +234,32 @@ absl::Status Negotiator::OnKey(const KeySpec& key, absl::string_view value,
   return status;
 }
 
+// Of a declaration: for the peer, it was never made.
+void Negotiator::OnNotUnderstood(const KeySpec& key) {
+  const Parameters defaults;
+  if (key.flag) key.flag.In(parameters_) = key.flag.In(defaults);
+  rfc7145_not_understood_ = rfc7145_not_understood_ || key.rfc7145;
+}
+
 absl::Status Negotiator::OnDeclaration(const KeySpec& key,
                                        absl::string_view value) {
+  rfc7145_received_ = rfc7145_received_ || key.rfc7145;
+  if (key.type == KeyType::kBoolean) {
+    const absl::optional<bool> declared = ParseBoolean(value);
+    if (!declared) return Failure(key, value, "it is neither Yes nor No");
+    if (!IsIrrelevant(key)) key.flag.In(parameters_) = *declared;
+    return absl::OkStatus();
+  }
   if (key.type != KeyType::kNumber) {
     if (value.size() <= kMaxValueLength) return absl::OkStatus();
     return Failure(key, value, "the value is too long");
   }
   const absl::optional<uint64_t> number = ParseNumber(value);
-  if (!number || *number < key.minimum || *number > key.maximum) {
+  if (!number || !InRange(key, *number)) {
     return Failure(key, value, RangeText(key));
   }
-  NumberOf(key, Peer()) = static_cast<uint32_t>(*number);
+  if (!IsIrrelevant(key))
+    NumberOf(key, Peer()) = static_cast<uint32_t>(*number);
   return absl::OkStatus();
 }
 
@@ -255,10 +293,10 @@ absl::Status Negotiator::ChooseBoolean(const KeySpec& key,
                                        std::string* answer) {
   const absl::optional<bool> proposed = ParseBoolean(value);
   if (!proposed) return Failure(key, value, "it is neither Yes nor No");
-  const bool own = offer_.*key.flag_offer;
+  const bool own = key.flag_offer.In(offer_);
   const bool result =
       key.result == KeyResult::kAnd ? *proposed && own : *proposed || own;
-  parameters_.*key.flag = result;
+  key.flag.In(parameters_) = result;
   *answer = std::string(EncodeBoolean(result));
   return absl::OkStatus();
 }
@@ -270,11 +308,11 @@ absl::Status Negotiator::ChooseNumber(const KeySpec& key,
   if (!proposed) return Failure(key, value, RangeText(key));
   // Section 6.2.2: a value outside of the bounds may be answered with Reject,
   // which leaves the default.
-  if (*proposed < key.minimum || *proposed > key.maximum) {
+  if (!InRange(key, *proposed)) {
     *answer = std::string(kValueReject);
     return absl::OkStatus();
   }
-  uint32_t own = offer_.*key.number_offer;
+  uint32_t own = key.number_offer.In(offer_);
   if (key.not_above != nullptr) {
     own = std::min(own, parameters_.*key.not_above);
   }
@@ -304,6 +342,11 @@ absl::Status Negotiator::ChooseFromList(const KeySpec& key,
       parameters_.*key.digest = DigestOf(item);
     }
     *answer = std::string(item);
+    return absl::OkStatus();
+  }
+  // "Irrelevant when: RDMAExtensions=Yes" (RFC 7145 section 6.1).
+  if (key.digest_offer != nullptr && offer_.iser.enabled) {
+    *answer = std::string(kValueIrrelevant);
     return absl::OkStatus();
   }
   // A digest that one side insists on and the other doesn't have: no use to go
@@ -341,21 +384,21 @@ absl::Status Negotiator::OnBooleanAnswer(const KeySpec& key,
                                          absl::string_view value) {
   const absl::optional<bool> answer = ParseBoolean(value);
   if (!answer) return Failure(key, value, "it is neither Yes nor No");
-  if (!IsAllowedResult(key.result, offer_.*key.flag_offer, *answer)) {
+  if (!IsAllowedResult(key.result, key.flag_offer.In(offer_), *answer)) {
     return Failure(key, value,
                    absl::StrCat("it can't be the answer to ", OfferText(key)));
   }
-  parameters_.*key.flag = *answer;
+  key.flag.In(parameters_) = *answer;
   return absl::OkStatus();
 }
 
 absl::Status Negotiator::OnNumberAnswer(const KeySpec& key,
                                         absl::string_view value) {
   const absl::optional<uint64_t> answer = ParseNumber(value);
-  if (!answer || *answer < key.minimum || *answer > key.maximum) {
+  if (!answer || !InRange(key, *answer)) {
     return Failure(key, value, RangeText(key));
   }
-  if (!IsAllowedResult(key.result, offer_.*key.number_offer, *answer)) {
+  if (!IsAllowedResult(key.result, key.number_offer.In(offer_), *answer)) {
     return Failure(key, value,
                    absl::StrCat("it can't be the answer to ", OfferText(key)));
   }
@@ -378,11 +421,11 @@ absl::Status Negotiator::OnListAnswer(const KeySpec& key,
 absl::Status Negotiator::LeaveAtDefault(const KeySpec& key,
                                         absl::string_view why) {
   bool acceptable = true;
-  if (key.flag_offer != nullptr) {
-    acceptable = IsAllowedResult(key.result, offer_.*key.flag_offer,
-                                 parameters_.*key.flag);
-  } else if (key.number_offer != nullptr) {
-    acceptable = IsAllowedResult(key.result, offer_.*key.number_offer,
+  if (key.flag_offer) {
+    acceptable = IsAllowedResult(key.result, key.flag_offer.In(offer_),
+                                 key.flag.In(parameters_));
+  } else if (key.number_offer) {
+    acceptable = IsAllowedResult(key.result, key.number_offer.In(offer_),
                                  NumberOf(key, options_.role));
   } else if (key.digest_offer != nullptr) {
     acceptable =
@@ -403,15 +446,42 @@ absl::Status Negotiator::Finish() {
       continue;
     }
     // Section 6.2.2: No to an AND and Yes to an OR need no answer.
-    if (key.flag_offer != nullptr &&
-        offer_.*key.flag_offer == (key.result == KeyResult::kOr)) {
-      parameters_.*key.flag = offer_.*key.flag_offer;
+    if (key.flag_offer &&
+        key.flag_offer.In(offer_) == (key.result == KeyResult::kOr)) {
+      key.flag.In(parameters_) = key.flag_offer.In(offer_);
       continue;
     }
     absl::Status status = LeaveAtDefault(key, "not answered");
     if (!status.ok()) return status;
   }
-  return CheckIntegrity(parameters_);
+  absl::Status status = SettleIser();
+  return status.ok() ? CheckIntegrity(parameters_) : status;
+}
+
+// What RFC 7145 section 6 and the practice of the field make of the keys.
+absl::Status Negotiator::SettleIser() {
+  if (!offer_.iser.enabled) return absl::OkStatus();
+  IserParameters& iser = parameters_.iser;
+  const bool normal = options_.session_type == SessionType::kNormal;
+  if (normal && !iser.rdma_extensions) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the ", options_.role == Role::kTarget ? "initiator" : "target",
+        " does not agree to RDMAExtensions=Yes, without which there is no "
+        "session over an RDMA connection"));
+  }
+  iser.rfc7145 = options_.role == Role::kTarget
+                     ? rfc7145_received_
+                     : rfc7145_sent_ && !rfc7145_not_understood_;
+  // Section 6.2.
+  parameters_.initiator_max_recv_data_segment_length =
+      iser.initiator_recv_data_segment_length;
+  parameters_.target_max_recv_data_segment_length =
+      iser.target_recv_data_segment_length;
+  if (options_.role == Role::kTarget && normal && !iser.rfc7145) {
+    parameters_.initiator_max_recv_data_segment_length =
+        kDeployedIserResponseData;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace skiff::protocol

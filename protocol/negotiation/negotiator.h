@@ -36,6 +36,8 @@ class Negotiator {
              const Parameters& current = Parameters());
 
   // Appends this side's declarations, and its proposals too with ProposeAll().
+  // What was sent before is not sent again. A target declares again after
+  // OnKeys(): there is more to declare to an initiator that knows RFC 7145.
   void Declare(std::vector<KeyValue>* out);
   void ProposeAll(std::vector<KeyValue>* out);
 
@@ -85,12 +87,19 @@ class Negotiator {
   absl::Status OnNumberAnswer(const KeySpec& key, absl::string_view value);
   absl::Status OnListAnswer(const KeySpec& key, absl::string_view value);
   absl::Status LeaveAtDefault(const KeySpec& key, absl::string_view why);
+  void OnNotUnderstood(const KeySpec& key);
+  absl::Status SettleIser();
 
   const Options options_;
   const Offer offer_;
   Parameters parameters_;
   std::vector<KeyState> states_;
   uint32_t unknown_keys_ = 0;
+
+  // Keys that only RFC 7145 has.
+  bool rfc7145_sent_ = false;
+  bool rfc7145_received_ = false;
+  bool rfc7145_not_understood_ = false;
 };
 
 }  // namespace skiff::protocol

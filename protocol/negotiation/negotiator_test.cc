@@ -133,7 +133,12 @@ TEST(NegotiatorTest, ResultFunctions) {
        "OFMarker=Reject IFMarker=Reject OFMarkInt=Reject IFMarkInt=Reject"},
       // Unknown.
       {"X-com.example.frob=1", "X-com.example.frob=NotUnderstood"},
-      {"RDMAExtensions=Yes", "RDMAExtensions=NotUnderstood"},
+      // Not on this connection.
+      {"RDMAExtensions=Yes", "RDMAExtensions=No"},
+      {"TargetRecvDataSegmentLength=8192 InitiatorRecvDataSegmentLength=512",
+       "TargetRecvDataSegmentLength=Irrelevant "
+       "InitiatorRecvDataSegmentLength=Irrelevant"},
+      {"MaxAHSLength=0 iSERHelloRequired=Yes", ""},
   };
   for (const auto& [keys, answer] : cases) {
     EXPECT_EQ(TargetAnswer(keys, offer), answer) << keys;

@@ -10,6 +10,48 @@ namespace skiff::protocol {
 enum class Digest : uint8_t { kNone, kCrc32c };
 enum class SessionType : uint8_t { kNormal, kDiscovery };
 
+// Which byte of a write's buffer the Write Base Offset of an iSER header names.
+enum class IserWriteBase : uint8_t {
+  // The first that is not sent unsolicited. RFC 7145 with
+  // TaggedBufferForSolicitedDataOnly=Yes; also what the initiators and targets
+  // of the field mean, which do not know the key.
+  kSolicitedData,
+  // The first of all: RFC 7145 without the key (section 6.9).
+  kWholeBuffer,
+};
+
+// What the initiators of the field have room for in a response, whatever they
+// negotiate as InitiatorRecvDataSegmentLength.
+inline constexpr uint32_t kDeployedIserResponseData = 128;
+
+// What iSER adds (RFC 7145 section 6): all that its datamover needs to know of
+// the login. The initial values are the RFC's defaults.
+struct IserParameters {
+  bool enabled = false;  // PDUs are messages with an iSER header ...
+  bool rdma_extensions =
+      false;  // ... and data move by RDMA, outside discovery.
+  uint32_t initiator_recv_data_segment_length = 8192;
+  uint32_t target_recv_data_segment_length = 8192;
+  // Declared by each side, what that side is willing to receive; 0 is no limit.
+  uint32_t initiator_max_outstanding_unexpected_pdus = 0;
+  uint32_t target_max_outstanding_unexpected_pdus = 0;
+  uint32_t initiator_max_ahs_length = 256;
+  uint32_t target_max_ahs_length = 256;
+  bool tagged_buffer_for_solicited_data_only = false;
+  bool hello_required = false;
+  // The peer knows the keys that only the RFC has. It speaks the deployed
+  // protocol otherwise.
+  bool rfc7145 = false;
+
+  IserWriteBase write_base() const {
+    return rfc7145 && !tagged_buffer_for_solicited_data_only
+               ? IserWriteBase::kWholeBuffer
+               : IserWriteBase::kSolicitedData;
+  }
+
+  bool operator==(const IserParameters&) const = default;
+};
+
 // The operational values in force on a connection and its session after login
 // (RFC 7143 section 13). The initial values are the RFC's defaults.
 struct Parameters {
@@ -19,6 +61,8 @@ struct Parameters {
   bool initial_r2t = true;
   bool immediate_data = true;
   // Declared by each side, what that side is willing to *receive* in one PDU.
+  // On an iSER connection they follow from `iser` (RFC 7145 section 6.2), and
+  // the initiator's is kDeployedIserResponseData for one of the field.
   uint32_t initiator_max_recv_data_segment_length = 8192;
   uint32_t target_max_recv_data_segment_length = 8192;
   uint32_t max_burst_length = 262144;
@@ -30,8 +74,30 @@ struct Parameters {
   bool data_sequence_in_order = true;
   uint32_t error_recovery_level = 0;
   uint32_t iscsi_protocol_level = 1;  // RFC 7144: 1 is RFC 7143 alone.
+  IserParameters iser;
 
   bool operator==(const Parameters&) const = default;
+};
+
+// What one side offers on an iSER connection, besides Offer. With `enabled`, a
+// normal session fails unless both sides agree to RDMAExtensions=Yes, digests
+// are None, and MaxRecvDataSegmentLength is not declared.
+struct IserOffer {
+  bool enabled = false;
+  // As the size of the buffers of both sides of the field, who negotiate more
+  // than they have.
+  uint32_t initiator_recv_data_segment_length = 8192;
+  uint32_t target_recv_data_segment_length = 8192;
+  // The keys that the RFC has and nobody in the field knows. An initiator sends
+  // them (a peer that does not know a key says so); a target only to an
+  // initiator that sent one, because open-iscsi gives up a login over a key
+  // that it doesn't know.
+  bool rfc7145_keys = true;
+  uint32_t max_outstanding_unexpected_pdus = 32;  // 0 or at least 2.
+  uint32_t max_ahs_length = 256;                  // 0 or at least 2.
+  // The initiator's to say. Yes means the same to every peer.
+  bool tagged_buffer_for_solicited_data_only = true;
+  bool hello_required = false;
 };
 
 // What one side offers and accepts. Used by both roles; bounds are checked by
@@ -53,6 +119,7 @@ struct Offer {
   bool data_sequence_in_order = true;
   uint32_t error_recovery_level = 0;
   uint32_t iscsi_protocol_level = 1;
+  IserOffer iser;
 };
 
 // Who is at the other end and which session this is; from the first Login

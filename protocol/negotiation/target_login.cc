@@ -419,7 +419,9 @@ Verdict TargetLogin::Impl::OnOperationalKeys(const SortedKeys& keys,
   negotiator_->Declare(out);
   std::vector<TextPair> pairs = keys.others;
   pairs.insert(pairs.end(), keys.unknown.begin(), keys.unknown.end());
-  return ToVerdict(negotiator_->OnKeys(kInOperational, pairs, out));
+  const absl::Status status = negotiator_->OnKeys(kInOperational, pairs, out);
+  if (status.ok()) negotiator_->Declare(out);
+  return ToVerdict(status);
 }
 
 Verdict TargetLogin::Impl::SendNext(const LoginRequestPdu& request,

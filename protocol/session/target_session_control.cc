@@ -204,6 +204,7 @@ void TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
         text_out_.Add(pair.key, "Reject");
         continue;
       }
+      if (parameters_.iser.enabled) continue;  // RFC 7145 section 6.2.
       parameters_.initiator_max_recv_data_segment_length =
           static_cast<uint32_t>(*bytes);
       datamover_->EnableDatamover(parameters_);
