@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/epoll_wait.h"
 #include "transport/poller_list.h"
 #include "transport/post_queue.h"
 #include "transport/timer_heap.h"
@@ -32,18 +32,6 @@ absl::Duration TimeUntil(absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) return absl::InfiniteDuration();
   return std::max(deadline - EpollReactor::MonotonicNow(),
                   absl::ZeroDuration());
-}
-
-// Waits with the resolution of the clock. The C library's function is not used:
-// ThreadSanitizer does not know it.
-int WaitForEvents(int epoll_fd, std::vector<epoll_event>* events,
-                  absl::Duration timeout) {
-  const timespec limit = absl::ToTimespec(timeout);
-  return static_cast<int>(
-      syscall(SYS_epoll_pwait2, epoll_fd, events->data(),
-              static_cast<int>(events->size()),
-              timeout == absl::InfiniteDuration() ? nullptr : &limit, nullptr,
-              size_t{0}));
 }
 
 class EpollReactorImpl final : public EpollReactor {
@@ -274,14 +262,6 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
         errno,
         "cannot create an epoll descriptor; raise the limit on open "
         "files (ulimit -n) if it was reached");
-  }
-  std::vector<epoll_event> none(1);
-  if (WaitForEvents(epoll_fd, &none, absl::ZeroDuration()) < 0) {
-    const int error = errno;
-    close(epoll_fd);
-    return absl::ErrnoToStatus(
-        error,
-        "cannot wait with epoll_pwait2, which Linux 5.11 and later have");
   }
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event event = {};

@@ -10,7 +10,7 @@
 namespace skiff::transport {
 
 struct EpollReactorOptions {
-  // Spin for this long after the last event before sleeping in epoll_pwait2().
+  // Spin for this long after the last event before sleeping.
   // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep
   // (polling).
   absl::Duration spin = absl::ZeroDuration();
