@@ -27,6 +27,25 @@ Isid RandomIsid() {
   return isid;
 }
 
+absl::Status CheckReconnect(const InitiatorOptions& options) {
+  const absl::Duration first = options.reconnect_delay;
+  const absl::Duration longest = options.max_reconnect_delay;
+  if (first <= absl::ZeroDuration() || longest == absl::InfiniteDuration() ||
+      first > longest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reconnect_delay is ", absl::FormatDuration(first),
+        " and max_reconnect_delay is ", absl::FormatDuration(longest),
+        "; the first must be more than 0, and the second at least as much and "
+        "finite"));
+  }
+  if (!(options.reconnect_jitter >= 0 && options.reconnect_jitter <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reconnect_jitter is ", options.reconnect_jitter,
+                     "; it must be between 0 and 1"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(InitiatorOptions* options) {
   if (options->max_commands == 0 || options->max_commands > kMaxCommands) {
     return absl::InvalidArgumentError(
@@ -46,10 +65,8 @@ absl::Status Check(InitiatorOptions* options) {
     if (!normal.ok()) return normal.status();
     *name = *std::move(normal);
   }
-  if (!(options->reconnect_jitter >= 0 && options->reconnect_jitter <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reconnect_jitter is ", options->reconnect_jitter,
-                     "; it must be between 0 and 1"));
+  if (absl::Status status = CheckReconnect(*options); !status.ok()) {
+    return status;
   }
   const absl::Duration delay = options->coalesce.max_delay;
   if (delay < absl::ZeroDuration() || delay > CoalesceOptions::kMaxDelay) {

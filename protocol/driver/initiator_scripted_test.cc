@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/codec/wire_test_util.h"
@@ -18,6 +19,8 @@
 
 namespace skiff::protocol {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Reads PDUs without digests, and answers as the test wants.
 class ScriptedTarget : private transport::StreamObserver {
@@ -123,6 +126,13 @@ class InitiatorScriptedTest : public ::testing::Test {
     options_ = stack_.Options();
     options_.portal.port = 1111;
   }
+  // What an initiator with options_ says that has to be refused.
+  std::string Refusal() {
+    auto initiator = Initiator::Create(&stack_.registry, stack_.client_reactor,
+                                       options_, [](const absl::Status&) {});
+    EXPECT_EQ(initiator.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(initiator.status().message());
+  }
   absl::Status LogIn() {
     stack_.Connect(options_);
     EXPECT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
@@ -191,13 +201,31 @@ TEST_F(InitiatorScriptedTest, ReconnectsAfterAPauseThatChanceSpreads) {
 TEST_F(InitiatorScriptedTest, ChecksTheJitter) {
   for (const double jitter : {-0.1, 1.1}) {
     options_.reconnect_jitter = jitter;
-    const absl::Status status =
-        Initiator::Create(&stack_.registry, stack_.client_reactor, options_,
-                          [](const absl::Status&) {})
-            .status();
-    EXPECT_NE(status.message().find("reconnect_jitter"),
-              absl::string_view::npos)
-        << status;
+    EXPECT_THAT(Refusal(), HasSubstr("reconnect_jitter is "));
+  }
+}
+
+// Without a pause, a target that refuses would be asked in a loop; an endless
+// one would never ask again.
+TEST_F(InitiatorScriptedTest, ChecksThePausesBetweenAttempts) {
+  struct Case {
+    absl::Duration first;
+    absl::Duration longest;
+    const char* message;
+  };
+  const Case cases[] = {
+      {absl::ZeroDuration(), absl::Seconds(5),
+       "reconnect_delay is 0 and max_reconnect_delay is 5s"},
+      {-absl::Seconds(1), absl::Seconds(5), "reconnect_delay is -1s and"},
+      {absl::Seconds(6), absl::Seconds(5),
+       "reconnect_delay is 6s and max_reconnect_delay is 5s"},
+      {absl::Seconds(1), absl::InfiniteDuration(),
+       "max_reconnect_delay is inf"},
+  };
+  for (const Case& bad : cases) {
+    options_.reconnect_delay = bad.first;
+    options_.max_reconnect_delay = bad.longest;
+    EXPECT_THAT(Refusal(), HasSubstr(bad.message));
   }
 }
 
@@ -206,13 +234,7 @@ TEST_F(InitiatorScriptedTest, ChecksHowLongAnswersMayWait) {
   for (const absl::Duration delay :
        {absl::InfiniteDuration(), absl::Hours(1), -absl::Microseconds(1)}) {
     options_.coalesce.max_delay = delay;
-    const absl::Status status =
-        Initiator::Create(&stack_.registry, stack_.client_reactor, options_,
-                          [](const absl::Status&) {})
-            .status();
-    EXPECT_NE(status.message().find("coalesce.max_delay is "),
-              absl::string_view::npos)
-        << delay << ": " << status;
+    EXPECT_THAT(Refusal(), HasSubstr("coalesce.max_delay is ")) << delay;
   }
 }
 
