@@ -34,6 +34,28 @@ absl::Duration TimeUntil(absl::Time deadline) {
                   absl::ZeroDuration());
 }
 
+// What to do about an error of epoll_ctl(2).
+const char* WatchHint(int error_number) {
+  switch (error_number) {
+    case EBADF:
+    case ENOENT:
+      return " - it was closed while this reactor watched it: does other code "
+             "in this process close descriptors that are not its own?";
+    case EPERM:
+      return " - files and directories cannot be watched";
+    case ENOSPC:
+      return " - raise fs.epoll.max_user_watches";
+    default:
+      return "";
+  }
+}
+
+absl::Status WatchError(const char* doing, int fd, int error_number) {
+  return absl::ErrnoToStatus(error_number,
+                             absl::StrCat("cannot ", doing, " descriptor ", fd,
+                                          WatchHint(error_number)));
+}
+
 class EpollReactorImpl final : public EpollReactor {
  public:
   EpollReactorImpl(const EpollReactorOptions& options, int epoll_fd,
@@ -169,8 +191,7 @@ absl::Status EpollReactorImpl::WatchFd(int fd, uint32_t events,
   event.events = events;
   event.data.u64 = Token(fd, watch.generation + 1);
   if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("cannot watch descriptor ", fd));
+    return WatchError("watch", fd, errno);
   }
   ++watch.generation;
   watch.handler = handler;
@@ -186,9 +207,7 @@ absl::Status EpollReactorImpl::ModifyFd(int fd, uint32_t events) {
   event.events = events;
   event.data.u64 = Token(fd, watches_[fd].generation);
   if (epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) != 0) {
-    return absl::ErrnoToStatus(
-        errno,
-        absl::StrCat("cannot change what is watched of descriptor ", fd));
+    return WatchError("change what is watched of", fd, errno);
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "transport/epoll_reactor.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,11 +13,15 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace skiff::transport {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::unique_ptr<EpollReactor> MakeReactor(
     absl::Duration spin = absl::ZeroDuration()) {
@@ -363,6 +368,22 @@ TEST(EpollReactorTest, WatchErrorsSayWhich) {
   EXPECT_TRUE(reactor->ModifyFd(fd.get(), EPOLLIN | EPOLLOUT).ok());
   reactor->UnwatchFd(fd.get());
   reactor->UnwatchFd(fd.get());
+}
+
+TEST(EpollReactorTest, WatchErrorsSayWhatToDo) {
+  auto reactor = MakeReactor();
+  CallbackHandler handler([](uint32_t) {});
+  const int fd = eventfd(0, EFD_NONBLOCK);
+  ASSERT_TRUE(reactor->WatchFd(fd, EPOLLIN, &handler).ok());
+  close(fd);
+  EXPECT_THAT(std::string(reactor->ModifyFd(fd, EPOLLOUT).message()),
+              HasSubstr(absl::StrCat("descriptor ", fd, " - it was closed")));
+  reactor->UnwatchFd(fd);
+  const int directory = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  EXPECT_THAT(
+      std::string(reactor->WatchFd(directory, EPOLLIN, &handler).message()),
+      HasSubstr("directories cannot be watched"));
+  close(directory);
 }
 
 TEST(EpollReactorTest, SleepsWithoutUsingTheProcessor) {

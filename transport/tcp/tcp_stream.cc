@@ -49,7 +49,11 @@ absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(Reactor* reactor,
   std::unique_ptr<TcpStream> stream(new TcpStream(reactor, std::move(socket)));
   absl::Status status =
       reactor->WatchFd(stream->socket_.get(), kWatchInput, stream.get());
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat("cannot wait for data from tcp://",
+                                     stream->peer_, ": ", status.message()));
+  }
   return stream;
 }
 
@@ -126,7 +130,10 @@ IoResult TcpStream::WaitForOutput() {
   if (!watches_output_) {
     const absl::Status status = reactor_->ModifyFd(socket_.get(), kWatchBoth);
     if (!status.ok()) {
-      error_ = status;
+      error_ = absl::Status(status.code(),
+                            absl::StrCat("write to tcp://", peer_,
+                                         ": cannot wait until there is room: ",
+                                         status.message()));
       CloseSocket();
       return {IoStatus::kError, 0};
     }

@@ -311,6 +311,25 @@ TEST_F(TcpStreamTest, WriteToAPeerThatIsGoneIsAnErrorWithoutASignal) {
       << server_->error();
 }
 
+TEST_F(TcpStreamTest, AFailureToWaitNamesThePeer) {
+  ConnectRaw();
+  const std::string peer = LocalAddress(raw_.get()).ToString();
+  // As if something had closed the stream's descriptor.
+  int fd = 0;
+  while (fd < 1024 && PeerAddress(fd).ToString() != peer) ++fd;
+  ASSERT_LT(fd, 1024);
+  reactor_->UnwatchFd(fd);
+  const std::string data(1 << 20, 'x');
+  IoResult result;
+  while ((result = Write(server_.get(), data)).status == IoStatus::kOk) {
+  }
+  EXPECT_EQ(result.status, IoStatus::kError);
+  EXPECT_EQ(server_->error().message(),
+            absl::StrCat("write to tcp://", peer,
+                         ": cannot wait until there is room: descriptor ", fd,
+                         " is not watched by this reactor"));
+}
+
 TEST_F(TcpStreamTest, AbortResetsThePeer) {
   ConnectRaw();
   CountingObserver observer;
