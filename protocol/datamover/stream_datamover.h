@@ -33,8 +33,9 @@ class StreamBuffers {
   uint8_t* scratch() const { return scratch_.get(); }
   size_t scratch_size() const { return scratch_size_; }
 
-  // For data that have to be copied: what is sent under a data digest, and what
-  // arrives before its place is known or its digest is verified.
+  // For data that have to be copied: what is sent under a data digest, what
+  // arrives before its place is known or its digest is verified, and what had
+  // been received when a pause began.
   BlockPool* blocks() { return &blocks_; }
 
  private:

@@ -12,7 +12,7 @@ namespace skiff::protocol {
 
 absl::Span<const iovec> StreamReceiver::Spans() {
   if (state_ == State::kStopped) return {};
-  assert(kept_.empty());
+  assert(kept_ == nullptr);
   size_t n = 0;
   size_t scratch_size = buffers_->scratch_size() - kMaxHeader;
   if (state_ == State::kData && data_left_ >= kHeaderPeek &&
@@ -58,15 +58,26 @@ void StreamReceiver::BytesReceived(size_t n) {
     carry_size_ = 0;
   }
   p = ConsumeAll(p, end);
-  if (p != nullptr) kept_.assign(p, end);
+  if (p != nullptr) Keep(p, end);
+}
+
+// The scratch is the next connection's now.
+void StreamReceiver::Keep(const uint8_t* p, const uint8_t* end) {
+  kept_at_ = 0;
+  kept_end_ = static_cast<size_t>(end - p);
+  kept_ = buffers_->blocks()->Take(kept_end_);
+  std::memcpy(kept_.get(), p, kept_end_);
 }
 
 void StreamReceiver::Resume() {
-  if (kept_.empty() || state_ == State::kStopped) return;
-  const uint8_t* const begin = kept_.data();
-  const uint8_t* const p = ConsumeAll(begin + kept_at_, begin + kept_.size());
-  kept_at_ = p != nullptr ? static_cast<size_t>(p - begin) : 0;
-  if (p == nullptr) std::vector<uint8_t>().swap(kept_);
+  if (kept_ == nullptr || state_ == State::kStopped) return;
+  const uint8_t* const begin = kept_.get();
+  const uint8_t* const p = ConsumeAll(begin + kept_at_, begin + kept_end_);
+  if (p != nullptr) {
+    kept_at_ = static_cast<size_t>(p - begin);
+  } else {
+    kept_.reset();
+  }
 }
 
 // Returns where a pause began; null when everything was consumed.

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
@@ -104,6 +103,7 @@ class StreamReceiver {
   const uint8_t* Consume(const uint8_t* p, const uint8_t* end);
   const uint8_t* ConsumeHeader(const uint8_t* p, const uint8_t* end);
   const uint8_t* ConsumeData(const uint8_t* p, const uint8_t* end);
+  void Keep(const uint8_t* p, const uint8_t* end);
   void Advance(size_t n);
   void BeginData(const Pdu& pdu);
   void FinishData();
@@ -128,9 +128,10 @@ class StreamReceiver {
   size_t carry_size_ = 0;
   std::array<uint8_t, kMaxHeader> carry_;
 
-  // Bytes that wait for Resume(), from `kept_at_` on.
-  std::vector<uint8_t> kept_;
+  // Bytes that wait for Resume(), from `kept_at_` to `kept_end_`. Null: none.
+  BlockPool::Block kept_;
   size_t kept_at_ = 0;
+  size_t kept_end_ = 0;
 
   // The PDU whose data segment is arriving; its header lives in carry_.
   Pdu pdu_ = {};

@@ -1,5 +1,6 @@
 #include "protocol/datamover/stream_receiver.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ class Collector : public StreamReceiver::Handler {
         error);
   }
   void OnFramingError(const std::string& why) override { failure = why; }
+  bool ReceivePaused() const override { return got.size() >= pause_at; }
 
   void Add(const StreamReceiver::Pdu& pdu, std::string data,
            StreamReceiver::DigestError error) {
@@ -65,6 +67,7 @@ class Collector : public StreamReceiver::Handler {
 
   StreamReceiver::Sink::Kind kind = StreamReceiver::Sink::kAssemble;
   std::vector<Got> got;
+  size_t pause_at = ~size_t{0};  // So many PDUs, and the next one waits.
   std::string failure;
   std::string place;
   iovec pieces[3];
@@ -182,6 +185,45 @@ TEST_P(StreamReceiverTest, RefusesDataBeyondTheDeclaredLength) {
   EXPECT_NE(collector.failure.find("4097"), std::string::npos)
       << collector.failure;
   EXPECT_TRUE(receiver.Spans().empty());
+}
+
+TEST_P(StreamReceiverTest, WhatWasReceivedBeforeAPauseComesAfterIt) {
+  Collector collector;
+  collector.kind = GetParam().kind;
+  StreamReceiver receiver(&buffers_, &collector);
+  Configure(&receiver);
+  std::string wire;
+  for (uint32_t tag = 0; tag < 5; ++tag) {
+    wire += Wire(tag, "", RandomBytes(3000, tag), GetParam().digests);
+  }
+  size_t spare = 0;
+  for (size_t round = 0; round < 3; ++round) {
+    const size_t before = collector.got.size();
+    const absl::Span<const iovec> spans = receiver.Spans();
+    collector.pause_at = before + 2;
+    ASSERT_EQ(CopyIn(wire, spans), wire.size());
+    receiver.BytesReceived(wire.size());
+    EXPECT_EQ(collector.got.size(), before + 2);
+    // What is kept lies in the block that served the last time.
+    EXPECT_EQ(buffers_.blocks()->spare_bytes(), 0u);
+    // Another connection uses the scratch meanwhile.
+    std::memset(buffers_.scratch(), 0xee, buffers_.scratch_size());
+    receiver.Resume();
+    EXPECT_EQ(collector.got.size(), before + 2);
+    collector.pause_at = before + 4;
+    receiver.Resume();
+    EXPECT_EQ(collector.got.size(), before + 4);
+    collector.pause_at = ~size_t{0};
+    receiver.Resume();
+    ASSERT_EQ(collector.got.size(), before + 5);
+    for (uint32_t tag = 0; tag < 5; ++tag) {
+      EXPECT_EQ(collector.got[before + tag].tag, tag);
+      EXPECT_EQ(collector.got[before + tag].data, RandomBytes(3000, tag));
+    }
+    if (round == 0) spare = buffers_.blocks()->spare_bytes();
+    EXPECT_GT(spare, 0u);
+    EXPECT_EQ(buffers_.blocks()->spare_bytes(), spare);
+  }
 }
 
 TEST_P(StreamReceiverTest, AbandonedMemoryIsNotTouchedAgain) {
