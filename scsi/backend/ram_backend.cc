@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "scsi/backend/memory_limit.h"
 #include "scsi/backend/provisioning_map.h"
 #include "scsi/iovec_cursor.h"
 
@@ -23,13 +24,6 @@ constexpr uint64_t kMinDiscard = 1u << 20;
 constexpr uint64_t kHugePage = 2u << 20;
 // Bounds the time of one ProvisioningAt(): 64 GiB of 4 KiB granules.
 constexpr uint64_t kMaxRun = 1u << 24;
-
-uint64_t MachineMemory() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES);
-  const int64_t page_size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_size > 0 ? static_cast<uint64_t>(pages) * page_size
-                                    : 0;
-}
 
 bool IsZero(const uint8_t* data, uint64_t length) {
   return length == 0 ||
@@ -97,7 +91,7 @@ class RamChannel : public BackendChannel {
 RamBackend::RamBackend(const RamBackendOptions& options)
     : granule_(std::max<uint64_t>(4096, sysconf(_SC_PAGESIZE))),
       huge_pages_(options.huge_pages.value_or(options.size_bytes <=
-                                              MachineMemory() / 4)) {
+                                              UsableMemory() / 4)) {
   info_.description = absl::StrCat("memory, ", options.size_bytes, " bytes",
                                    huge_pages_ ? ", huge pages" : "");
   info_.size_bytes = options.size_bytes;

@@ -20,8 +20,9 @@ struct RamBackendOptions {
   bool thin = true;
   // Asks for pages of 2 MiB: up to a tenth faster, but the first write to a
   // region takes all of its 2 MiB. Unset: yes for a medium of at most a
-  // quarter of the machine's memory. The description says what was chosen;
-  // whether the system grants it is its own setting
+  // quarter of the memory that the process may use (the machine's, or its
+  // control group's limit). The description says what was chosen; whether the
+  // system grants it is its own setting
   // (/sys/kernel/mm/transparent_hugepage/enabled).
   absl::optional<bool> huge_pages = absl::nullopt;
 };
