@@ -55,6 +55,15 @@ class LongCommandsTest : public ::testing::Test {
     return std::to_string(backend_->held()) + " I/O, " +
            std::to_string(target_.port().waiting_transfers()) + " transfers";
   }
+  // The same after what is under way of either kind has ended.
+  std::string AfterIo() {
+    backend_->CompleteHeld();
+    return UnderWay();
+  }
+  std::string AfterTransfer() {
+    target_.port().FinishTransfer();
+    return UnderWay();
+  }
 
   std::shared_ptr<TestBackend> backend_;
   mutable TestTarget target_;
@@ -63,17 +72,12 @@ class LongCommandsTest : public ::testing::Test {
 TEST_F(LongCommandsTest, ReadsAheadWhileItSends) {
   const auto read = Read(4);
   EXPECT_EQ(UnderWay(), "1 I/O, 0 transfers");
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
+  EXPECT_EQ(AfterIo(), "1 I/O, 1 transfers");
   // Whichever ends first waits for the other.
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "0 I/O, 1 transfers");
-  target_.port().FinishTransfer();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
-  target_.port().FinishTransfer();
-  EXPECT_EQ(UnderWay(), "1 I/O, 0 transfers");
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
+  EXPECT_EQ(AfterIo(), "0 I/O, 1 transfers");
+  EXPECT_EQ(AfterTransfer(), "1 I/O, 1 transfers");
+  EXPECT_EQ(AfterTransfer(), "1 I/O, 0 transfers");
+  EXPECT_EQ(AfterIo(), "1 I/O, 1 transfers");
   backend_->CompleteHeld();
   target_.port().FinishTransfer();
   EXPECT_EQ(Outcome(*read), "GOOD");
@@ -83,19 +87,13 @@ TEST_F(LongCommandsTest, ReadsAheadWhileItSends) {
 TEST_F(LongCommandsTest, ReceivesAheadWhileItWrites) {
   const auto write = Write(4);
   EXPECT_EQ(UnderWay(), "0 I/O, 1 transfers");
+  EXPECT_EQ(AfterTransfer(), "1 I/O, 1 transfers");
+  EXPECT_EQ(AfterTransfer(), "1 I/O, 0 transfers");
+  EXPECT_EQ(AfterIo(), "1 I/O, 1 transfers");
+  EXPECT_EQ(AfterIo(), "0 I/O, 1 transfers");
+  EXPECT_EQ(AfterTransfer(), "1 I/O, 1 transfers");
   target_.port().FinishTransfer();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
-  target_.port().FinishTransfer();
-  EXPECT_EQ(UnderWay(), "1 I/O, 0 transfers");
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "0 I/O, 1 transfers");
-  target_.port().FinishTransfer();
-  EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
-  target_.port().FinishTransfer();
-  backend_->CompleteHeld();
-  EXPECT_EQ(UnderWay(), "1 I/O, 0 transfers");
+  EXPECT_EQ(AfterIo(), "1 I/O, 0 transfers");
   backend_->CompleteHeld();
   EXPECT_EQ(Outcome(*write), "GOOD");
   EXPECT_EQ(
@@ -156,8 +154,7 @@ TEST_F(LongCommandsTest, AFailedTransferWaitsForTheMedium) {
 TEST_F(LongCommandsTest, AnAbortWaitsForBoth) {
   for (const bool medium_first : {false, true}) {
     const auto write = Write(4);
-    target_.port().FinishTransfer();
-    EXPECT_EQ(UnderWay(), "1 I/O, 1 transfers");
+    EXPECT_EQ(AfterTransfer(), "1 I/O, 1 transfers");
     bool done = false;
     target_.nexus().nexus()->Manage(TaskManagement::kAbortTask, 0, &write->task,
                                     [&](TaskManagementResult) { done = true; });

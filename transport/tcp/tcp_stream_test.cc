@@ -62,6 +62,24 @@ class TcpStreamTest : public TcpTest {
     ASSERT_NE(server_, nullptr);
   }
 
+  // ConnectRaw(), and the stream waits for `bytes` of its peer. Returns how
+  // often `observer` was told so far.
+  int AwaitBytes(size_t bytes, CountingObserver* observer) {
+    ConnectRaw();
+    server_->SetObserver(observer);
+    server_->SetReadThreshold(bytes);
+    reactor_->Poll();
+    EXPECT_EQ(Read(server_.get(), received_, sizeof(received_)).status,
+              IoStatus::kWouldBlock);
+    return observer->readable;
+  }
+  // The peer's `bytes`.
+  void SendRaw(size_t bytes) {
+    const std::string data(bytes, 'x');
+    ASSERT_EQ(send(raw_.get(), data.data(), bytes, 0),
+              static_cast<ssize_t>(bytes));
+  }
+
   // Reads until the stream says to wait.
   void Drain(ByteStream* stream) {
     char buffer[4096];
@@ -72,6 +90,7 @@ class TcpStreamTest : public TcpTest {
   std::unique_ptr<ByteStream> client_;
   std::unique_ptr<ByteStream> server_;
   ScopedFd raw_;
+  char received_[65536];
 };
 
 TEST_F(TcpStreamTest, EmptyTransfersMoveNothing) {
@@ -175,73 +194,46 @@ TEST_F(TcpStreamTest, WritableAgainAfterAFullBuffer) {
 }
 
 TEST_F(TcpStreamTest, WakesUpOnlyAtTheReadThreshold) {
-  ConnectRaw();
   CountingObserver observer;
-  server_->SetObserver(&observer);
-  server_->SetReadThreshold(100);
-  reactor_->Poll();
-  char buffer[200];
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
-            IoStatus::kWouldBlock);
-  const int told = observer.readable;
-  ASSERT_EQ(send(raw_.get(), buffer, 99, 0), 99);
+  const int told = AwaitBytes(100, &observer);
+  SendRaw(99);
   EXPECT_FALSE(RunUntil([&] { return observer.readable > told; },
                         absl::Milliseconds(30)));
-  ASSERT_EQ(send(raw_.get(), buffer, 1, 0), 1);
+  SendRaw(1);
   EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, 100u);
+  EXPECT_EQ(Read(server_.get(), received_, 200).bytes, 100u);
 }
 
 TEST_F(TcpStreamTest, ALowerReadThresholdTellsOfWhatIsThere) {
-  ConnectRaw();
   CountingObserver observer;
-  server_->SetObserver(&observer);
-  server_->SetReadThreshold(100);
-  reactor_->Poll();
-  char buffer[200];
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
-            IoStatus::kWouldBlock);
-  const int told = observer.readable;
-  ASSERT_EQ(send(raw_.get(), buffer, 10, 0), 10);
+  const int told = AwaitBytes(100, &observer);
+  SendRaw(10);
   EXPECT_FALSE(RunUntil([&] { return observer.readable > told; },
                         absl::Milliseconds(30)));
   server_->SetReadThreshold(1);
   EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, 10u);
+  EXPECT_EQ(Read(server_.get(), received_, 200).bytes, 10u);
 }
 
 TEST_F(TcpStreamTest, AFullBufferIsToldBelowTheReadThreshold) {
-  ConnectRaw();
   CountingObserver observer;
-  server_->SetObserver(&observer);
-  server_->SetReadThreshold(size_t{1} << 40);
-  reactor_->Poll();
-  static char buffer[65536];
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
-            IoStatus::kWouldBlock);
-  const int told = observer.readable;
+  const int told = AwaitBytes(size_t{1} << 40, &observer);
+  const std::string data(sizeof(received_), 'x');
   EXPECT_TRUE(RunUntil([&] {
-    while (send(raw_.get(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0) {
+    while (send(raw_.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
     }
     return observer.readable > told;
   }));
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).bytes, sizeof(buffer));
+  EXPECT_EQ(Read(server_.get(), received_, sizeof(received_)).bytes,
+            sizeof(received_));
 }
 
 TEST_F(TcpStreamTest, TheEndIsToldBelowTheReadThreshold) {
-  ConnectRaw();
   CountingObserver observer;
-  server_->SetObserver(&observer);
-  server_->SetReadThreshold(100);
-  reactor_->Poll();
-  char buffer[200];
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
-            IoStatus::kWouldBlock);
-  const int told = observer.readable;
+  const int told = AwaitBytes(100, &observer);
   ASSERT_EQ(shutdown(raw_.get(), SHUT_WR), 0);
   EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
-  EXPECT_EQ(Read(server_.get(), buffer, sizeof(buffer)).status,
-            IoStatus::kClosed);
+  EXPECT_EQ(Read(server_.get(), received_, 200).status, IoStatus::kClosed);
 }
 
 // The end of the data and the FIN in one event: a short read must not be taken
