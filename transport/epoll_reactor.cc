@@ -66,6 +66,7 @@ class EpollReactorImpl final : public EpollReactor {
         events_(options.max_events_per_turn) {}
 
   ~EpollReactorImpl() override {
+    DestroyOwned();
     // What was posted may hold objects that still need this reactor to let go.
     posts_.Discard();
     close(wake_fd_);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -193,6 +194,44 @@ TEST(EpollReactorTest, UnrunPostsAreDestroyedWithTheReactor) {
   reactor.reset();
   EXPECT_EQ(token.use_count(), 1);
   EXPECT_FALSE(ran);
+}
+
+// Uses the reactor to its end, as a connection that is being accepted does.
+class Owned : public ReactorObject {
+ public:
+  Owned(Reactor* reactor, int* alive)
+      : reactor_(reactor), alive_(alive), timer_(reactor, [] {}) {
+    ++*alive_;
+    timer_.ScheduleAfter(absl::Hours(1));
+  }
+  ~Owned() override {
+    --*alive_;
+    reactor_->Post([] { ADD_FAILURE() << "nobody turns the reactor"; });
+  }
+
+ private:
+  Reactor* const reactor_;
+  int* const alive_;
+  Timer timer_;
+};
+
+TEST(EpollReactorTest, OwnedObjectsGoWithTheReactor) {
+  int alive = 0;
+  auto reactor = MakeReactor();
+  std::vector<ReactorObject*> objects;
+  for (int i = 0; i < 5; ++i) {
+    auto object = std::make_unique<Owned>(reactor.get(), &alive);
+    objects.push_back(object.get());
+    reactor->Own(std::move(object));
+  }
+  // The first, one in the middle, and the last.
+  for (const int i : {0, 2, 4}) {
+    const auto back = reactor->Disown(objects[i]);
+    EXPECT_EQ(back.get(), objects[i]);
+  }
+  EXPECT_EQ(alive, 2);
+  reactor.reset();
+  EXPECT_EQ(alive, 0);
 }
 
 TEST(EpollReactorTest, CallersLoopSeesPostsThroughTheDescriptor) {

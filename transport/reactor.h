@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -104,6 +105,21 @@ class TurnHookList {
 
 void TurnHook::Unlink() { list_->Remove(this); }
 
+// Something under way that nobody holds, such as a connection that is being
+// accepted: Reactor::Own() keeps it.
+class ReactorObject {
+ public:
+  ReactorObject() = default;
+  ReactorObject(const ReactorObject&) = delete;
+  ReactorObject& operator=(const ReactorObject&) = delete;
+  virtual ~ReactorObject() = default;
+
+ private:
+  friend class Reactor;
+  ReactorObject* prev_ = nullptr;
+  ReactorObject* next_ = nullptr;
+};
+
 class Reactor;
 
 // A one-shot timer of one reactor. Not thread-safe: lives on its reactor's
@@ -138,6 +154,12 @@ class Reactor {
  public:
   virtual ~Reactor() = default;
 
+  // Keeps `object` until Disown(), or until the reactor is destroyed: then it
+  // is, too, and what it would have called back is not called.
+  inline void Own(std::unique_ptr<ReactorObject> object);
+  // Gives it back.
+  inline std::unique_ptr<ReactorObject> Disown(ReactorObject* object);
+
   // A monotonic clock, read once per turn. Its epoch means nothing; only
   // differences do.
   virtual absl::Time Now() const = 0;
@@ -171,7 +193,33 @@ class Reactor {
   // For Timer only.
   virtual void ArmTimer(Timer* timer) = 0;
   virtual void DisarmTimer(Timer* timer) = 0;
+
+ protected:
+  // For destructors of reactor implementations: what is destroyed here still
+  // uses the whole reactor, and may post.
+  inline void DestroyOwned();
+
+ private:
+  ReactorObject* owned_ = nullptr;
 };
+
+void Reactor::Own(std::unique_ptr<ReactorObject> object) {
+  ReactorObject* const added = object.release();
+  added->next_ = owned_;
+  if (owned_ != nullptr) owned_->prev_ = added;
+  owned_ = added;
+}
+
+std::unique_ptr<ReactorObject> Reactor::Disown(ReactorObject* object) {
+  (object->prev_ != nullptr ? object->prev_->next_ : owned_) = object->next_;
+  if (object->next_ != nullptr) object->next_->prev_ = object->prev_;
+  object->prev_ = object->next_ = nullptr;
+  return std::unique_ptr<ReactorObject>(object);
+}
+
+void Reactor::DestroyOwned() {
+  while (owned_ != nullptr) Disown(owned_);
+}
 
 Timer::~Timer() { Cancel(); }
 void Timer::ScheduleAt(absl::Time when) {

@@ -50,6 +50,7 @@ SimReactor::SimReactor(SimWorld* world, std::string host)
     : world_(world), host_(std::move(host)) {}
 
 SimReactor::~SimReactor() {
+  DestroyOwned();
   posts_.Discard();
   while (!watches_.empty()) UnwatchFd(watches_.begin()->first);
 }

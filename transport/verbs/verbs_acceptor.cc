@@ -85,6 +85,7 @@ void VerbsAcceptor::Start(Reactor* reactor, CmId id, CmEvent request,
   auto* acceptor =
       new VerbsAcceptor(reactor, *std::move(endpoint), std::move(request),
                         options.timeout, std::move(done));
+  reactor->Own(std::unique_ptr<ReactorObject>(acceptor));
   absl::Status status = acceptor->SendReply();
   if (!status.ok()) acceptor->Finish(status);
 }
@@ -93,7 +94,8 @@ VerbsAcceptor::VerbsAcceptor(Reactor* reactor,
                              std::unique_ptr<VerbsEndpoint> endpoint,
                              CmEvent request, absl::Duration timeout,
                              AcceptedCallback done)
-    : endpoint_(std::move(endpoint)),
+    : reactor_(reactor),
+      endpoint_(std::move(endpoint)),
       request_(std::move(request)),
       timeout_(timeout),
       done_(std::move(done)),
@@ -133,7 +135,7 @@ void VerbsAcceptor::OnCmEvent(const CmEvent& event) {
 }
 
 void VerbsAcceptor::Finish(const absl::Status& status) {
-  const std::unique_ptr<VerbsAcceptor> self(this);
+  const std::unique_ptr<ReactorObject> self = reactor_->Disown(this);
   if (!status.ok()) {
     const std::string peer = endpoint_->peer_address();
     endpoint_.reset();

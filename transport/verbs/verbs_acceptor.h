@@ -45,9 +45,9 @@ class VerbsConnectionRequest final : public ConnectionRequest,
   const std::string peer_address_;
 };
 
-// Accepts a connection, on the reactor that will have it. Owns itself from
-// Start() on, until `done` ran; a deadline sees to that.
-class VerbsAcceptor final : private CmHandler {
+// Accepts a connection, on the reactor that will have it. The reactor owns it
+// from Start() on, until `done` runs; a deadline sees to that.
+class VerbsAcceptor final : public ReactorObject, private CmHandler {
  public:
   static void Start(Reactor* reactor, CmId id, CmEvent request,
                     const AcceptOptions& options, const VerbsOptions& settings,
@@ -61,6 +61,7 @@ class VerbsAcceptor final : private CmHandler {
   // Destroys the acceptor.
   void Finish(const absl::Status& status);
 
+  Reactor* const reactor_;
   std::unique_ptr<VerbsEndpoint> endpoint_;
   const CmEvent request_;
   const absl::Duration timeout_;
