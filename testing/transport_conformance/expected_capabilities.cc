@@ -64,6 +64,8 @@ ExpectedCapabilities VerbsRxe() {
   caps.memory_windows = true;
   caps.receiver_not_ready_retry = true;
   expected.private_data_padded = true;
+  expected.registration_locks_memory = true;
+  expected.registration_checks_memory = true;
   // Rxe checks the bounds of the window's region only.
   expected.checks_window_bounds = false;
   return expected;
@@ -87,6 +89,8 @@ ExpectedCapabilities VerbsSiw() {
   caps.remote_key_bits = 32;
   caps.shared_receive_queue = true;
   caps.read_sink_needs_remote_write = true;
+  expected.registration_locks_memory = true;
+  expected.registration_checks_memory = true;
   // Siw serves a READ of any region whose key is right.
   expected.checks_read_permission = false;
   expected.refusals_are_named = false;
