@@ -1,6 +1,10 @@
 #include "transport/verbs/verbs_devices.h"
 
+#include <ifaddrs.h>
 #include <infiniband/verbs.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +13,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "transport/net/socket_address.h"
 #include "transport/verbs/device_facts.h"
 #include "transport/verbs/verbs_status.h"
 
@@ -16,6 +21,7 @@ namespace skiff::transport {
 namespace {
 
 constexpr size_t kMaxGids = 64;
+constexpr size_t kMacBytes = 6;
 
 bool Exists(const char* path) { return access(path, F_OK) == 0; }
 
@@ -49,6 +55,53 @@ std::string Gids(const ibv_gid_entry* entries, ssize_t count, uint32_t port) {
     absl::StrAppend(&text, ", ", GidToString(entries[i]));
   }
   return text;
+}
+
+socklen_t LengthOf(const sockaddr* address) {
+  if (address == nullptr) return 0;
+  if (address->sa_family == AF_INET) return sizeof(sockaddr_in);
+  return address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+}
+
+bool HasMac(const ifaddrs& entry, const uint8_t* mac) {
+  if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_PACKET) {
+    return false;
+  }
+  sockaddr_ll link;
+  std::memcpy(&link, entry.ifa_addr, sizeof(link));
+  return link.sll_halen == kMacBytes &&
+         std::memcmp(link.sll_addr, mac, kMacBytes) == 0;
+}
+
+// The IP addresses of the interfaces that have this MAC address.
+std::vector<std::string> AddressesOfMac(const uint8_t* mac) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  std::vector<std::string> addresses;
+  for (const ifaddrs* owner = list; owner != nullptr; owner = owner->ifa_next) {
+    if (!HasMac(*owner, mac)) continue;
+    for (const ifaddrs* it = list; it != nullptr; it = it->ifa_next) {
+      SocketAddress address;
+      address.length = LengthOf(it->ifa_addr);
+      if (address.length == 0 || std::strcmp(it->ifa_name, owner->ifa_name)) {
+        continue;
+      }
+      std::memcpy(&address.storage, it->ifa_addr, address.length);
+      addresses.push_back(address.HostToString());
+    }
+  }
+  freeifaddrs(list);
+  return addresses;
+}
+
+// An iWARP device's GID is no address, but begins with the MAC address of its
+// interface; where that is not so, there are none.
+std::vector<std::string> IwarpAddresses(const ibv_gid_entry* entries,
+                                        ssize_t count, uint32_t port) {
+  for (ssize_t i = 0; i < count; ++i) {
+    if (entries[i].port_num == port) return AddressesOfMac(entries[i].gid.raw);
+  }
+  return {};
 }
 
 std::vector<std::string> GidAddresses(const ibv_gid_entry* entries,
@@ -117,7 +170,9 @@ void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
     report.link =
         port.state == IBV_PORT_ACTIVE ? "up" : ibv_port_state_str(port.state);
     report.mtu = MtuBytes(port.active_mtu);
-    report.addresses = GidAddresses(gids.data(), gid_count, number);
+    report.addresses = facts->iwarp
+                           ? IwarpAddresses(gids.data(), gid_count, number)
+                           : GidAddresses(gids.data(), gid_count, number);
     report.capabilities = ToCapabilities(*facts);
     report.problem = Problem(*facts, port, !gid_text.empty());
     report.usable = report.problem.empty();
