@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 from cases import Cases  # pylint: disable=wrong-import-position
+from processes import expect, wait_for  # pylint: disable=wrong-import-position
 
 SECONDS = 20
 # The device, its interface and the name of its variables.
@@ -37,14 +39,6 @@ def succeeds(*command):
     return done.returncode == 0
 
 
-def wait_for(what, condition, *arguments):
-    deadline = time.monotonic() + SECONDS
-    while not condition(*arguments):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {SECONDS} s for this: {what}")
-        time.sleep(0.1)
-
-
 def rping(name):
     return succeeds("rping", "-c", "-a", os.environ[f"SKIFF_VM_{name}_PEER"], "-C", "5", "-V")
 
@@ -60,11 +54,6 @@ def state(device):
 
 def carrier(interface):
     return pathlib.Path(f"/sys/class/net/{interface}/carrier").read_text(encoding="ascii").strip() == "1"
-
-
-def expect(what, condition):
-    if not condition:
-        raise AssertionError(f"not so: {what}")
 
 
 @contextlib.contextmanager

@@ -6,72 +6,23 @@ Usage: testing/vm/run -- testing/vm/devices_test.py
 
 import pathlib
 import re
-import subprocess
 import sys
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 from cases import Cases  # pylint: disable=wrong-import-position
+from processes import listens_rdma, output_of, serve_and_connect  # pylint: disable=wrong-import-position
 
-SECONDS = 30
 DEVICES = {
     "rxe0": {"transport": "InfiniBand", "addresses": ("192.168.77.1", "fd00:77::1")},
     "siw0": {"transport": "iWARP", "addresses": ("192.168.78.1", "fd00:78::1")},
 }
 PERFTEST = ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw", "ib_read_bw")
 FI_PINGPONG_PORT = 47592
-# Nobody listens: the reasons of InfiniBand's CM (invalid service ID) and of TCP (connection refused).
-NOBODY_LISTENS = re.compile(r"REJECTED[,;] error:? (8|-111)\b")
-
-
-def output_of(*command):
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stdout.strip()}")
-    return done.stdout
-
-
-def listens_rdma(process):
-    return re.search(rf"state LISTEN .*pid {process.pid} ", output_of("rdma", "resource", "show", "cm_id"))
 
 
 def listens_tcp(_):
     return output_of("ss", "-Htln", f"sport = {FI_PINGPONG_PORT}").strip()
-
-
-def connect(client, deadline):
-    """The kernel shows a listener a moment before connections reach it."""
-    while True:
-        try:
-            return output_of(*client)
-        except AssertionError as error:
-            if not NOBODY_LISTENS.search(str(error)) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
-def serve_and_connect(server, client, listens):
-    """Runs a server, and a client as soon as it listens. The client's output; both have to succeed."""
-    with subprocess.Popen(
-        server, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            deadline = time.monotonic() + SECONDS
-            while not listens(process):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    process.kill()
-                    raise AssertionError(f"{' '.join(server)} does not listen: {process.communicate()[0].strip()}")
-                time.sleep(0.05)
-            result = connect(client, deadline)
-            messages, _ = process.communicate(timeout=SECONDS)
-            if process.returncode != 0:
-                raise AssertionError(f"{' '.join(server)}: exit status {process.returncode}: {messages.strip()}")
-            return result
-        finally:
-            process.kill()
 
 
 def check_attributes(device, transport):
