@@ -1,5 +1,7 @@
 #include "testing/transport_conformance/conformance_pair.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "testing/transport_conformance/remote_host.h"
 
@@ -147,6 +149,10 @@ void ConformancePair::SetUp() {
   ASSERT_TRUE(world.ok()) << "the machine lacks what " << factory().name()
                           << " needs: " << world.status();
   world_ = *std::move(world);
+  MakeHosts();
+}
+
+void ConformancePair::MakeHosts() {
   client_host_ =
       std::make_unique<LocalHost>(world_.get(), Side::kConnecting, scale_);
   if (Peer() == nullptr) {
@@ -160,6 +166,16 @@ void ConformancePair::SetUp() {
 }
 
 void ConformancePair::TearDown() {
+  FinishHosts();
+  world_.reset();
+}
+
+void ConformancePair::RenewHosts() {
+  FinishHosts();
+  MakeHosts();
+}
+
+void ConformancePair::FinishHosts() {
   for (auto* host : {client_host_.get(), server_host_.get()}) {
     if (host == nullptr) continue;
     host->Finish();
@@ -172,7 +188,9 @@ void ConformancePair::TearDown() {
   }
   client_host_.reset();
   server_host_.reset();
-  world_.reset();
+  listener_ = -1;
+  accepted_ = 0;
+  client_ = server_ = {};
 }
 
 void ConformancePair::Connect(const EndPlan& client, const EndPlan& server) {
@@ -286,6 +304,35 @@ void ConformancePair::AwaitEnd(EndHandle& end) {
       << scale().patience;
   EXPECT_FALSE(end.State().error.ok())
       << "error() does not say why the connection ended";
+}
+
+void ConformancePair::PutEverythingInFlight(EndHandle& near, EndHandle& far) {
+  constexpr Access kRemoteAll = Access::kRemoteRead | Access::kRemoteWrite;
+  const size_t size = std::min<size_t>(scale().largest, 32 << 10);
+  for (auto [from, to] : {std::pair(&near, &far), std::pair(&far, &near)}) {
+    const MemoryHandle local = from->Memory(size, kRemoteAll);
+    const MemoryHandle remote = to->Memory(size, kRemoteAll);
+    for (int i = 0; i < 6; ++i) to->Receive({remote.All()});
+    for (int i = 0; i < 4; ++i) {
+      from->Write({local.All()}, remote.Remote());
+      from->Send({local.All()});
+      from->Read({local.All()}, remote.Remote());
+    }
+    // And something that was never flushed.
+    Operation write;
+    write.kind = OperationKind::kWrite;
+    write.pieces = {local.All()};
+    write.remote = remote.Remote();
+    from->Post(write);
+  }
+}
+
+void ConformancePair::AwaitAll(EndHandle& end) {
+  EXPECT_TRUE(Wait([&] {
+    end.Poll();
+    return end.State().outstanding == 0;
+  })) << end.State().outstanding
+      << " accepted operations never completed";
 }
 
 void ConformancePair::ExpectBytes(const MemoryHandle& memory, size_t offset,

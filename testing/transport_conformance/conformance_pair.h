@@ -96,6 +96,8 @@ class ConformancePair : public ::testing::TestWithParam<TransportFactory*> {
  protected:
   void SetUp() override;
   void TearDown() override;
+  // New hosts in the same world: nothing of what the test made is left.
+  void RenewHosts();
 
   TransportFactory& factory() const { return *GetParam(); }
   const ConformanceScale& scale() const { return scale_; }
@@ -136,6 +138,10 @@ class ConformancePair : public ::testing::TestWithParam<TransportFactory*> {
   void ExpectRefused(EndHandle& end, const Posted& posted, const char* what);
   // The connection has to end at this side, within the patience.
   void AwaitEnd(EndHandle& end);
+  // Every kind of operation, both ways, and none of them awaited.
+  void PutEverythingInFlight(EndHandle& near, EndHandle& far);
+  // Every operation of `end` has to complete.
+  void AwaitAll(EndHandle& end);
   // Expects `memory` from `offset` on to have the bytes of `seed`.
   void ExpectBytes(const MemoryHandle& memory, size_t offset, size_t length,
                    uint64_t seed, size_t skip = 0);
@@ -154,6 +160,9 @@ class ConformancePair : public ::testing::TestWithParam<TransportFactory*> {
   void NotSupported(const std::string& what);
 
  private:
+  void MakeHosts();
+  void FinishHosts();
+
   ConformanceScale scale_;
   ExpectedCapabilities expected_;
   std::unique_ptr<TransportWorld> world_;

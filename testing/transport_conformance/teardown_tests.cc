@@ -1,5 +1,4 @@
 // The end, with everything in flight.
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -9,23 +8,8 @@
 namespace skiff::testing {
 namespace {
 
-using transport::Access;
-using transport::OperationKind;
-
-constexpr Access kRemoteAll = Access::kRemoteRead | Access::kRemoteWrite;
-
 class TeardownTest : public ConformancePair {
  protected:
-  // Every kind of operation, both ways, and none of them awaited.
-  void PutEverythingInFlight(EndHandle& near, EndHandle& far);
-  // Every operation of `end` has to complete.
-  void AwaitAll(EndHandle& end) {
-    EXPECT_TRUE(Wait([&] {
-      end.Poll();
-      return end.State().outstanding == 0;
-    })) << end.State().outstanding
-        << " accepted operations never completed";
-  }
   // A plan with a queue that outlives the endpoint.
   EndPlan Shared(ConformanceHost& host) {
     EndPlan plan;
@@ -35,26 +19,6 @@ class TeardownTest : public ConformancePair {
 };
 
 SKIFF_CONFORMANCE_SUITE(TeardownTest, RdmaFactories);
-
-void TeardownTest::PutEverythingInFlight(EndHandle& near, EndHandle& far) {
-  const size_t size = std::min<size_t>(scale().largest, 32 << 10);
-  for (auto [from, to] : {std::pair(&near, &far), std::pair(&far, &near)}) {
-    const MemoryHandle local = from->Memory(size, kRemoteAll);
-    const MemoryHandle remote = to->Memory(size, kRemoteAll);
-    for (int i = 0; i < 6; ++i) to->Receive({remote.All()});
-    for (int i = 0; i < 4; ++i) {
-      from->Write({local.All()}, remote.Remote());
-      from->Send({local.All()});
-      from->Read({local.All()}, remote.Remote());
-    }
-    // And something that was never flushed.
-    Operation write;
-    write.kind = OperationKind::kWrite;
-    write.pieces = {local.All()};
-    write.remote = remote.Remote();
-    from->Post(write);
-  }
-}
 
 TEST_P(TeardownTest, DisconnectWithEverythingInFlight) {
   Connect();

@@ -15,6 +15,35 @@
 namespace skiff::transport {
 namespace {
 
+constexpr absl::Duration kForgetInterval = absl::Milliseconds(200);
+
+// librdmacm keeps every device open that it ever used, and some drivers keep a
+// device until it is closed. It closes those that are not in the system's list
+// any more whenever it looks at that, so this makes it look: a device leaves
+// the list some time after the event that it is removed.
+class RemovedDevice final : public ReactorObject {
+ public:
+  RemovedDevice(Reactor* reactor, absl::Duration patience)
+      : reactor_(reactor),
+        until_(reactor->Now() + patience),
+        timer_(reactor, [this] { Look(); }) {
+    timer_.ScheduleAfter(kForgetInterval);
+  }
+
+ private:
+  void Look() {
+    if (ibv_context** devices = rdma_get_devices(nullptr)) {
+      rdma_free_devices(devices);
+    }
+    timer_.ScheduleAfter(kForgetInterval);
+    if (reactor_->Now() > until_) reactor_->Disown(this);
+  }
+
+  Reactor* const reactor_;
+  const absl::Time until_;
+  Timer timer_;
+};
+
 absl::Status NoConnectionManager(int error_number) {
   if (access("/dev/infiniband/rdma_cm", F_OK) != 0) {
     return absl::FailedPreconditionError(
@@ -57,8 +86,7 @@ absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
     rdma_destroy_event_channel(channel);
     return CallError("cannot watch the RDMA connection manager", error);
   }
-  std::shared_ptr<CmChannel> made(
-      new CmChannel(reactor, channel, settings.cm_events_per_turn));
+  std::shared_ptr<CmChannel> made(new CmChannel(reactor, channel, settings));
   for (auto it = kChannels->begin(); it != kChannels->end();) {
     it = it->second.expired() ? kChannels->erase(it) : std::next(it);
   }
@@ -86,7 +114,7 @@ void CmChannel::OnFdReady(uint32_t /*events*/) {
   const auto self = shared_from_this();
   // What is left comes next turn, so that a storm of events leaves the
   // connections that are up their share.
-  for (int i = 0; i < events_per_turn_; ++i) {
+  for (int i = 0; i < settings_.cm_events_per_turn; ++i) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_, &event) != 0) return;
     const CmEvent copy = Copy(*event);
@@ -94,12 +122,20 @@ void CmChannel::OnFdReady(uint32_t /*events*/) {
         event->listen_id != nullptr ? event->listen_id : event->id;
     // Handlers may destroy the id, which would wait for this for ever.
     rdma_ack_cm_event(event);
-    const auto found = handlers_.find(addressee);
-    if (found != handlers_.end()) {
-      found->second->OnCmEvent(copy);
-    } else if (copy.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-      rdma_destroy_id(copy.id);
-    }
+    OnEvent(copy, addressee);
+  }
+}
+
+void CmChannel::OnEvent(const CmEvent& event, rdma_cm_id* addressee) {
+  const auto found = handlers_.find(addressee);
+  if (found != handlers_.end()) {
+    found->second->OnCmEvent(event);
+  } else if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    rdma_destroy_id(event.id);
+  }
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+    reactor_->Own(std::make_unique<RemovedDevice>(
+        reactor_, settings_.forget_removed_for));
   }
 }
 

@@ -50,15 +50,15 @@ class CmChannel final : public std::enable_shared_from_this<CmChannel>,
   void Forget(rdma_cm_id* id) { handlers_.erase(id); }
 
  private:
-  CmChannel(Reactor* reactor, rdma_event_channel* channel, int events_per_turn)
-      : reactor_(reactor),
-        channel_(channel),
-        events_per_turn_(events_per_turn) {}
+  CmChannel(Reactor* reactor, rdma_event_channel* channel,
+            const VerbsOptions& settings)
+      : reactor_(reactor), channel_(channel), settings_(settings) {}
   void OnFdReady(uint32_t events) override;
+  void OnEvent(const CmEvent& event, rdma_cm_id* addressee);
 
   Reactor* const reactor_;
   rdma_event_channel* const channel_;
-  const int events_per_turn_;
+  const VerbsOptions settings_;
   bool watched_ = false;
   std::map<rdma_cm_id*, CmHandler*> handlers_;
 };

@@ -72,6 +72,7 @@ class VerbsDomain final : public MemoryDomain,
 
   // The device is gone: a later Get() looks again.
   void SetRemoved() { removed_ = true; }
+  bool removed() const { return removed_; }
   void TakeAsyncEvent();
 
  private:

@@ -186,16 +186,21 @@ void VerbsEndpoint::Disconnect() {
   Break(absl::CancelledError("this side ended the connection"));
 }
 
+absl::Status VerbsEndpoint::Removed() const {
+  return absl::UnavailableError(absl::StrCat(domain_->name(), " was removed"));
+}
+
 void VerbsEndpoint::OnCmEvent(const CmEvent& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_DISCONNECTED:
-      Break(absl::UnavailableError(
-          absl::StrCat(peer_address_, " ended the connection")));
+      // If the peer uses the same device, its end may come first.
+      Break(domain_->removed() ? Removed()
+                               : absl::UnavailableError(absl::StrCat(
+                                     peer_address_, " ended the connection")));
       break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       domain_->SetRemoved();
-      Break(absl::UnavailableError(
-          absl::StrCat(domain_->name(), " was removed")));
+      Break(Removed());
       queue_pair_->Abandon();
       break;
     case RDMA_CM_EVENT_ADDR_ERROR:

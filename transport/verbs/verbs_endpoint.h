@@ -90,6 +90,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   absl::Status Initialize();
   absl::StatusOr<VerbsQueuePair::Queues> ChooseQueues();
   void DescribePath();
+  absl::Status Removed() const;
   void OnCmEvent(const CmEvent& event) override;
   void OnQueuePairError(absl::Status why) override;
   void OnCommunicationEstablished() override;

@@ -30,6 +30,9 @@ struct VerbsOptions {
   // How long a device may take to flush the queues of a connection that ended,
   // before the queue pair is destroyed and what is left counts as flushed.
   absl::Duration drain_timeout = absl::Seconds(1);
+  // How long after a device's removal librdmacm is made to look for devices
+  // that it need not keep open, on reactors that used one.
+  absl::Duration forget_removed_for = absl::Seconds(5);
   // Connection manager events handled in one turn of a reactor.
   int cm_events_per_turn = 64;
 };
