@@ -128,8 +128,12 @@ TEST_P(ConnectionTest, UnansweredUntilTheTimeout) {
   EndPlan client;
   client.timeout = absl::Milliseconds(300);
   const EndHandle end = StartConnect(Listen(plan), client);
+  transport::Reactor* const reactor = world().reactor(Side::kConnecting);
+  const absl::Time began = reactor->Now();
   const absl::Status status = ExpectFailure(end).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_LT(reactor->Now() - began, client.timeout + scale().patience / 4)
+      << "giving up took the reactor's thread";
 }
 
 TEST_P(ConnectionTest, CancelledAttemptIsSilent) {

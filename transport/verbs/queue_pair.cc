@@ -220,6 +220,7 @@ void VerbsQueuePair::Abandon() {
                     CompletionStatus::kFlushed);
   // What the device did complete keeps its result.
   completion_queue_->Sweep();
+  if (Drained(true)) return;
   DestroyQp();
   completion_queue_->Sweep();
   sends_.FlushAll();

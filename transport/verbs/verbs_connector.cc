@@ -152,6 +152,7 @@ absl::Status VerbsConnector::SendRequest() {
   if (rdma_connect(endpoint_->id().get(), &param) != 0) {
     return CallError("the connection request was not sent", errno);
   }
+  endpoint_->SetAwaitsAnswer(true);
   return absl::OkStatus();
 }
 
@@ -169,6 +170,9 @@ absl::Status VerbsConnector::Complete(const CmEvent& event) {
 
 void VerbsConnector::OnCmEvent(const CmEvent& event) {
   absl::Status status;
+  if (endpoint_ != nullptr && event.type != RDMA_CM_EVENT_ADDR_CHANGE) {
+    endpoint_->SetAwaitsAnswer(false);
+  }
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       status = ResolveRoute();

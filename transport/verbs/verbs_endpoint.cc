@@ -8,6 +8,39 @@
 #include "transport/verbs/cm_errors.h"
 
 namespace skiff::transport {
+namespace {
+
+// What is left of a connect that nobody wants any more. The connection managers
+// of iWARP devices do not let go of it before the peer has answered or the
+// device's own timeout has passed (Soft-iWARP's takes ten seconds), and would
+// have the reactor's thread wait for that.
+class CancelledConnect final : public ReactorObject, private CmHandler {
+ public:
+  CancelledConnect(Reactor* reactor, CmId id,
+                   std::shared_ptr<VerbsCompletionQueue> completion_queue,
+                   std::shared_ptr<VerbsQueuePair> queue_pair)
+      : reactor_(reactor),
+        completion_queue_(std::move(completion_queue)),
+        queue_pair_(std::move(queue_pair)),
+        id_(std::move(id)) {
+    id_.SetHandler(this);
+  }
+
+ private:
+  void OnCmEvent(const CmEvent& event) override {
+    // Changes nothing.
+    if (event.type == RDMA_CM_EVENT_ADDR_CHANGE) return;
+    reactor_->Disown(this);
+  }
+
+  Reactor* const reactor_;
+  // The queue pair refers to it.
+  const std::shared_ptr<VerbsCompletionQueue> completion_queue_;
+  const std::shared_ptr<VerbsQueuePair> queue_pair_;
+  CmId id_;
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Create(
     Reactor* reactor, CmId id, const ConnectOptions& options,
@@ -35,7 +68,11 @@ VerbsEndpoint::~VerbsEndpoint() {
   Break(absl::CancelledError("the endpoint was destroyed"));
   queue_pair_->SetEndpoint(nullptr, nullptr);
   completion_queue_->Forget(this);
-  completion_queue_->Adopt(std::move(queue_pair_));
+  completion_queue_->Adopt(queue_pair_);
+  if (awaits_answer_ && domain_->facts().iwarp) {
+    reactor_->Own(std::make_unique<CancelledConnect>(
+        reactor_, std::move(id_), completion_queue_, std::move(queue_pair_)));
+  }
 }
 
 absl::StatusOr<VerbsQueuePair::Queues> VerbsEndpoint::ChooseQueues() {

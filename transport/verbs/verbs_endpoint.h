@@ -77,6 +77,8 @@ class VerbsEndpoint final : public RdmaEndpoint,
                                        uint32_t responder_resources) const;
   // Brings the queue pair up with what both sides agreed on.
   absl::Status SetReady(uint32_t initiator_depth, uint32_t responder_resources);
+  // Whether the peer was asked and has not answered.
+  void SetAwaitsAnswer(bool awaits) { awaits_answer_ = awaits; }
   // The connection stands: takes over the id's events.
   void SetConnected(std::vector<uint8_t> peer_private_data);
   // Ends it.
@@ -104,6 +106,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   std::shared_ptr<VerbsQueuePair> queue_pair_;
   Capabilities capabilities_;
   State state_ = State::kConnecting;
+  bool awaits_answer_ = false;
   bool disconnect_sent_ = false;
   absl::Status error_;
   std::vector<uint8_t> peer_private_data_;
