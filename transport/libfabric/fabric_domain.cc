@@ -2,6 +2,7 @@
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
 #include <cstring>
@@ -17,6 +18,14 @@
 
 namespace skiff::transport {
 namespace {
+
+// Soft-iWARP numbers the pages of the queues that a process maps, and its
+// library in rdma-core takes the number 0x90 (SIW_INVAL_UOBJ_KEY in
+// rdma/siw-abi.h) for a failure: some thirtieth completion queue could not be
+// made, with whatever errno there was. The kernel gives numbers from 0 on, and
+// a queue only shows its first, so a queue that is longer hides that one. Its
+// entries have 32 bytes.
+constexpr size_t kPlaceholderEntries = (0x90 + 1) * 4096 / 32;
 
 // Random keys are unlikely to be taken; this many in a row are not.
 constexpr int kKeyAttempts = 16;
@@ -114,6 +123,10 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
     return FabricStatus(result, absl::StrCat(out->name_, ": fi_domain"));
   }
   out->domain_.reset(domain);
+  if (IsSoftIwarp(info)) {
+    absl::Status opened = out->OpenPlaceholder();
+    if (!opened.ok()) return opened;
+  }
   const auto mode = static_cast<uint64_t>(info.domain_attr->mr_mode);
   out->local_ = (mode & FI_MR_LOCAL) != 0;
   out->provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
@@ -129,6 +142,23 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
   absl::Status status = out->CheckNoCache();
   if (!status.ok()) return status;
   return out;
+}
+
+absl::Status FabricDomain::OpenPlaceholder() {
+  fi_cq_attr attributes = {};
+  attributes.size = kPlaceholderEntries;
+  attributes.format = FI_CQ_FORMAT_CONTEXT;
+  attributes.wait_obj = FI_WAIT_NONE;
+  fid_cq* queue = nullptr;
+  const int result = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+  if (result != 0) {
+    return FabricStatus(result, absl::StrCat(name_, ": a completion queue of ",
+                                             kPlaceholderEntries,
+                                             " entries, which hides a "
+                                             "fault of the device's library"));
+  }
+  placeholder_.reset(queue);
+  return absl::OkStatus();
 }
 
 // libfabric's registration cache (fi_mr(3)) would register memory for every

@@ -49,12 +49,14 @@ class FabricDomain final : public MemoryDomain,
   static absl::StatusOr<std::shared_ptr<FabricDomain>> Open(
       const fi_info& info);
   void FindLimits(const fi_info& info);
+  absl::Status OpenPlaceholder();
   absl::Status CheckNoCache();
   uint64_t NextKey();
 
   // Closed in reverse order.
   Fid<fid_fabric> fabric_;
   Fid<fid_domain> domain_;
+  Fid<fid_cq> placeholder_;  // Soft-iWARP only.
   Capabilities capabilities_;
   std::string name_;
   std::string provider_;

@@ -147,6 +147,16 @@ bool IsIwarp(const fi_info& info) {
   return info.ep_attr->protocol == FI_PROTO_IWARP;
 }
 
+bool IsSoftIwarp(const fi_info& info) {
+  if (!IsIwarp(info) || info.nic == nullptr ||
+      info.nic->device_attr == nullptr ||
+      info.nic->device_attr->vendor_id == nullptr) {
+    return false;
+  }
+  // SIW_VENDOR_ID of the kernel's drivers/infiniband/sw/siw/siw.h.
+  return absl::string_view(info.nic->device_attr->vendor_id) == "0x626d74";
+}
+
 bool IsEmulated(const fi_info& info) {
   switch (info.ep_attr->protocol) {
     case FI_PROTO_SOCK_TCP:

@@ -44,6 +44,8 @@ std::string UnusableBecause(const fi_info& info);
 inline constexpr size_t kMaxFabricSges = 16;
 
 bool IsIwarp(const fi_info& info);
+// Linux' siw, which needs some care.
+bool IsSoftIwarp(const fi_info& info);
 // Whether the provider makes one-sided operations out of sockets.
 bool IsEmulated(const fi_info& info);
 // As far as `info` tells; see FabricDomain for the rest.
