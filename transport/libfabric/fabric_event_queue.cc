@@ -95,7 +95,14 @@ bool FabricEventQueue::ReadOne() {
     ReadError();
     return true;
   }
-  if (length < 0) return false;
+  if (length < 0) {
+    // The verbs provider calls rdma_connect() while it is read, and returns
+    // that call's error without the endpoint that it belongs to.
+    if (length != -FI_EAGAIN && handlers_.size() == 1) {
+      handlers_.begin()->second->OnError(static_cast<int>(-length), "", {});
+    }
+    return false;
+  }
   if (event != FI_CONNREQ && event != FI_CONNECTED && event != FI_SHUTDOWN) {
     return true;
   }

@@ -18,7 +18,14 @@ absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
                                                Reactor* reactor, bool* opened) {
   *opened = false;
   const FabricDomain& domain = *queue_pair->queue()->domain();
-  auto events = FabricEventQueue::For(reactor, queue_pair->queue()->domain());
+  // See FabricEventQueue::ReadOne(): only a queue of its own tells a connecting
+  // endpoint that it failed. An accepting one has the handle of a request.
+  const bool of_its_own =
+      domain.provider() == "verbs" && info.handle == nullptr;
+  auto events =
+      of_its_own
+          ? FabricEventQueue::Create(reactor, queue_pair->queue()->domain())
+          : FabricEventQueue::For(reactor, queue_pair->queue()->domain());
   if (!events.ok()) return events.status();
   InfoPtr adjusted(fi_dupinfo(&info));
   if (adjusted == nullptr) {
