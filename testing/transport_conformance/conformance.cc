@@ -28,8 +28,20 @@ absl::StatusOr<Factories> MakeSim(const transport::Address* url) {
   return factories;
 }
 
+// Takes `kind=` out of a URL: what the device speaks, which decides about the
+// row of the expected capabilities.
+absl::StatusOr<bool> TakeIwarp(transport::Address* url) {
+  const auto kind = url->options.find("kind");
+  if (kind == url->options.end()) return false;
+  const std::string value = kind->second;
+  url->options.erase(kind);
+  if (value == "iwarp" || value == "roce") return value == "iwarp";
+  return absl::InvalidArgumentError("kind=" + value +
+                                    " is unknown: there are iwarp and roce");
+}
+
 // With a URL, the provider's row of the expected capabilities holds; of verbs
-// there is one for each kind of device, and this takes RoCE's.
+// there is one for each kind of device.
 absl::StatusOr<Factories> MakeLibfabric(const transport::Address* url) {
   Factories factories;
   if (url == nullptr) {
@@ -43,10 +55,14 @@ absl::StatusOr<Factories> MakeLibfabric(const transport::Address* url) {
         "say which provider: libfabric://HOST:0?provider=tcp, sockets or "
         "verbs");
   }
-  const std::string row =
-      provider->second == "verbs" ? "verbs_roce" : provider->second;
-  factories.push_back(
-      MakeLibfabricFactory("libfabric_" + row, url->ToString()));
+  std::string row = "libfabric_" + provider->second;
+  transport::Address address = *url;
+  if (provider->second == "verbs") {
+    const auto iwarp = TakeIwarp(&address);
+    if (!iwarp.ok()) return iwarp.status();
+    row += *iwarp ? "_iwarp" : "_roce";
+  }
+  factories.push_back(MakeLibfabricFactory(row, address.ToString()));
   return factories;
 }
 
@@ -68,11 +84,10 @@ absl::StatusOr<Factories> MakeVerbs(const transport::Address* url) {
   }
   // The rows of the software devices are the least that others have, too.
   transport::Address address = *url;
-  const auto kind = address.options.find("kind");
-  const bool iwarp = kind != address.options.end() && kind->second == "iwarp";
-  address.options.erase("kind");
+  const auto iwarp = TakeIwarp(&address);
+  if (!iwarp.ok()) return iwarp.status();
   factories.push_back(
-      MakeVerbsFactory(iwarp ? "verbs_siw" : "verbs_rxe", address.ToString()));
+      MakeVerbsFactory(*iwarp ? "verbs_siw" : "verbs_rxe", address.ToString()));
   return factories;
 }
 
@@ -84,7 +99,8 @@ int main(int argc, char** argv) {
       argc, argv,
       {
           {"libfabric",
-           "libfabric's providers; libfabric://HOST:0?provider=NAME",
+           "libfabric's providers; libfabric://HOST:0?provider=NAME, of verbs "
+           "with &kind=iwarp where the device speaks that",
            skiff::testing::MakeLibfabric},
           {"sim", "the simulated transport: InfiniBand, iWARP, byte streams",
            skiff::testing::MakeSim},

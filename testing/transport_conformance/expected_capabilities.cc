@@ -139,6 +139,8 @@ ExpectedCapabilities LibfabricSockets() {
 ExpectedCapabilities LibfabricVerbsRoce() {
   ExpectedCapabilities expected = LibfabricTcp();
   expected.refusals_are_named = true;
+  expected.registration_locks_memory = true;
+  expected.registration_checks_memory = true;
   transport::Capabilities& caps = expected.capabilities;
   caps.max_message_bytes = size_t{8} << 20;
   caps.max_transfer_bytes = caps.max_message_bytes;
@@ -154,6 +156,8 @@ ExpectedCapabilities LibfabricVerbsRoce() {
 ExpectedCapabilities LibfabricVerbsIwarp() {
   ExpectedCapabilities expected = LibfabricVerbsRoce();
   expected.refusals_are_named = false;
+  // Siw serves a READ of any region whose key is right.
+  expected.checks_read_permission = false;
   transport::Capabilities& caps = expected.capabilities;
   caps.max_message_bytes = kGiB;
   caps.max_transfer_bytes = kGiB;
