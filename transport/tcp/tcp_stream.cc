@@ -71,6 +71,14 @@ void TcpStream::CloseSocket() {
   socket_.reset();
 }
 
+ScopedFd TcpStream::Release() {
+  if (socket_.valid()) reactor_->UnwatchFd(socket_.get());
+  error_ = absl::AbortedError(
+      absl::StrCat("the socket to tcp://", peer_, " was handed over"));
+  observer_ = nullptr;
+  return std::move(socket_);
+}
+
 void TcpStream::SetObserver(StreamObserver* observer) {
   observer_ = observer;
   Notify(observer != nullptr, observer != nullptr);

@@ -26,6 +26,10 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
                                                            ScopedFd socket);
   ~TcpStream() override;
 
+  // Hands the socket over, for instance to another reactor. The stream is as
+  // if aborted, the connection goes on.
+  ScopedFd Release();
+
   void SetObserver(StreamObserver* observer) override;
   IoResult Readv(absl::Span<const iovec> to) override;
   IoResult Writev(absl::Span<const iovec> from) override;

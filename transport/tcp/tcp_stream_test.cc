@@ -1,4 +1,6 @@
 // Moving bytes.
+#include "transport/tcp/tcp_stream.h"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -335,6 +337,26 @@ TEST_F(TcpStreamTest, AbortResetsThePeer) {
   EXPECT_EQ(Read(server_.get(), &byte, 1).status, IoStatus::kError);
   server_->ShutdownWrite();
   reactor_->Poll();
+  EXPECT_EQ(observer.readable, 0);
+}
+
+TEST_F(TcpStreamTest, AReleasedSocketServesAnotherStream) {
+  ConnectRaw();
+  ASSERT_NE(server_, nullptr);
+  CountingObserver observer;
+  server_->SetObserver(&observer);
+  ScopedFd socket = static_cast<TcpStream*>(server_.get())->Release();
+  ASSERT_TRUE(socket.valid());
+  ASSERT_EQ(send(raw_.get(), "hello", 5, 0), 5);
+  char data[8];
+  const iovec piece = {data, sizeof(data)};
+  EXPECT_EQ(server_->Readv({&piece, 1}).status, IoStatus::kError);
+  EXPECT_FALSE(server_->error().ok());
+  server_.reset();
+  auto next = TcpStream::Create(reactor_.get(), std::move(socket));
+  ASSERT_TRUE(next.ok()) << next.status();
+  IoStatus last = IoStatus::kOk;
+  EXPECT_EQ(ReadSome(next->get(), 5, &last), "hello");
   EXPECT_EQ(observer.readable, 0);
 }
 
