@@ -134,6 +134,8 @@ struct DeviceReport {
   // One-sided operations that software makes out of plain sockets: they work
   // everywhere, and gain nothing over TCP.
   bool emulated = false;
+  // Why auto:// leaves it out although it is usable; empty: it does not.
+  std::string not_for_auto;
 };
 
 using AcceptCallback =

@@ -249,6 +249,13 @@ TEST_F(AutoConnectTest, EmulatedRdmaCountsOnlyWhereItIsAllowed) {
             "fabric://peer:3260?provider=verbs");
 }
 
+TEST_F(AutoConnectTest, DevicesMayKeepOut) {
+  verbs.devices.clear();
+  fabric.devices[0].not_for_auto = "it has to be named";
+  EXPECT_EQ(Connect(), "tcp://peer:3260");
+  EXPECT_EQ(Entry("fabric").reason, "it has to be named");
+}
+
 TEST_F(AutoConnectTest, TheCallerMayRefuseDevices) {
   AutoOptions options;
   options.suitable = [](const DeviceReport& device) {

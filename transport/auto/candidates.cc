@@ -37,6 +37,7 @@ std::string WhyNot(const ChoiceEntry& entry, const DeviceReport& device,
     return "it emulates RDMA over sockets, which gains nothing over TCP; "
            "emulated=yes allows it";
   }
+  if (!device.not_for_auto.empty()) return device.not_for_auto;
   if (options.suitable != nullptr) {
     const absl::Status status = options.suitable(device);
     if (!status.ok()) return std::string(status.message());
