@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +30,24 @@ constexpr absl::Duration kRetry = absl::Milliseconds(1);
 // readable. After so many wake-ups without a completion it is looked at only
 // every kRetry.
 constexpr uint32_t kMaxFruitless = 16;
+// How long a provider without wait objects is looked at after it last had
+// something: waking a peer costs a message over a socket.
+constexpr absl::Duration kSpin = absl::Microseconds(100);
+// The same while an operation is under way, such as a message that waits for
+// its RECEIVE. Then it is looked at every kRetry.
+constexpr absl::Duration kPatience = absl::Milliseconds(10);
 constexpr absl::Duration kQuarantine = absl::Seconds(1);
+
+// Queues that close the connections of users who have let go. If their reactor
+// ends first they stay here: nobody can finish for them.
+struct Lingering {
+  std::mutex mutex;
+  std::set<std::shared_ptr<FabricCompletionQueue>> queues;  // Guarded by mutex.
+};
+Lingering& LingeringQueues() {
+  static auto* lingering = new Lingering;
+  return *lingering;
+}
 
 }  // namespace
 
@@ -69,10 +89,12 @@ absl::Status FabricCompletionQueue::Open() {
   fi_cq_attr attributes = {};
   attributes.size = ready_.size();
   attributes.format = FI_CQ_FORMAT_MSG;
-  attributes.wait_obj = FI_WAIT_FD;
+  // ofi_rxm never takes an endpoint out of its completion queue's wait object
+  // (rxm_ep_wait_fd_add()), shm has none.
+  attributes.wait_obj = domain_->datagrams() ? FI_WAIT_NONE : FI_WAIT_FD;
   fid_cq* queue = nullptr;
   int result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
-  const bool sleeps = result == 0;
+  const bool sleeps = result == 0 && attributes.wait_obj == FI_WAIT_FD;
   if (result == -FI_ENOSYS || result == -FI_EINVAL) {
     attributes.wait_obj = FI_WAIT_NONE;
     result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
@@ -128,10 +150,10 @@ FabricQueuePair* FabricCompletionQueue::Adopt(
 void FabricCompletionQueue::Push(const Completion& completion,
                                  FabricQueuePair* queue_pair) {
   ready_[ready_put_++ % ready_.size()] = {completion, queue_pair};
-  if (armed_) Wake();
+  if (armed_) WakeUser();
 }
 
-void FabricCompletionQueue::Wake() {
+void FabricCompletionQueue::WakeUser() {
   armed_ = false;
   const uint64_t one = 1;
   // Fails only when the counter is full, and so readable.
@@ -155,6 +177,8 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   int count = TakeReady(out);
   if (static_cast<size_t>(count) == out.size()) return count;
   DrainAndServe();
+  // Who asks is not asleep.
+  if (polling_) active_ = reactor_->Now();
   return count + TakeReady(out.subspan(static_cast<size_t>(count)));
 }
 
@@ -210,9 +234,15 @@ void FabricCompletionQueue::DrainError() {
   auto* slot = reinterpret_cast<OperationSlot*>(error.op_context);
   if (slot == nullptr) return;
   char text[128] = {};
-  const char* provider_text = fi_cq_strerror(
-      queue_.get(), error.prov_errno, error.err_data, text, sizeof(text) - 1);
-  slot->queue_pair->Failed(slot, error.err, error.prov_errno,
+  // ofi_rxm looks for an endpoint of the queue, also where there is none left
+  // (rxm_cq_strerror()).
+  const char* provider_text =
+      domain_->datagrams()
+          ? fi_strerror(std::abs(error.err))
+          : fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, text,
+                           sizeof(text) - 1);
+  // The shm provider reports some negated.
+  slot->queue_pair->Failed(slot, std::abs(error.err), error.prov_errno,
                            provider_text != nullptr ? provider_text : text);
 }
 
@@ -243,10 +273,34 @@ void FabricCompletionQueue::OnTurnEnd() {
     Settle();
   }
   UpdatePoller();
+  EndLingering();
+}
+
+void FabricCompletionQueue::Linger() {
+  if (std::exchange(lingering_, true)) return;
+  Lingering& lingering = LingeringQueues();
+  std::lock_guard<std::mutex> lock(lingering.mutex);
+  lingering.queues.insert(shared_from_this());
+}
+
+// The caller holds the queue.
+void FabricCompletionQueue::EndLingering() {
+  if (!lingering_ ||
+      std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
+                  [](const auto& pair) { return pair->closing(); })) {
+    return;
+  }
+  lingering_ = false;
+  Lingering& lingering = LingeringQueues();
+  std::lock_guard<std::mutex> lock(lingering.mutex);
+  lingering.queues.erase(shared_from_this());
 }
 
 void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
-  if (queue_pair->unpolled() || queue_pair->in_service()) return;
+  if (queue_pair->unpolled() || queue_pair->in_service() ||
+      queue_pair->closing()) {
+    return;
+  }
   const auto found = std::find_if(
       queue_pairs_.begin(), queue_pairs_.end(),
       [&](const auto& candidate) { return candidate.get() == queue_pair; });
@@ -301,8 +355,10 @@ void FabricCompletionQueue::Backoff() {
 }
 
 void FabricCompletionQueue::Settle() {
-  if (provider_fd_ < 0) {
+  if (!waits()) {
+    const uint64_t before = seen_;
     DrainAndServe();
+    if (seen_ != before) active_ = reactor_->Now();
     UpdatePoller();
     return;
   }
@@ -320,25 +376,51 @@ void FabricCompletionQueue::Settle() {
 int FabricCompletionQueue::Poll() {
   const uint64_t before = seen_;
   DrainAndServe();
+  if (seen_ != before) active_ = reactor_->Now();
+  if (!WorthPolling()) {
+    polling_ = false;
+    reactor_->RemovePoller(this);
+    if (Restless()) {
+      UpdatePoller();
+    } else {
+      for (const auto& queue_pair : queue_pairs_) queue_pair->Sleep();
+    }
+  }
   return static_cast<int>(seen_ - before);
 }
 
-// Without wait objects: every turn while something was asked of a peer, else
-// every kRetry.
+void FabricCompletionQueue::RequestPosted() {
+  if (waits()) return;
+  active_ = reactor_->Now();
+  if (!polling_) ScheduleTurnEnd();
+}
+
+void FabricCompletionQueue::Wake() {
+  if (waits()) return;
+  active_ = reactor_->Now();
+  UpdatePoller();
+}
+
+bool FabricCompletionQueue::Restless() const {
+  return std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
+                     [](const auto& pair) { return pair->restless(); });
+}
+
+bool FabricCompletionQueue::WorthPolling() const {
+  const absl::Duration idle = reactor_->Now() - active_;
+  return idle < kSpin || (idle < kPatience && Restless());
+}
+
+// Without wait objects: every turn, and after a while without success every
+// kRetry, for as long as something is under way.
 void FabricCompletionQueue::UpdatePoller() {
-  if (provider_fd_ >= 0) return;
-  const bool busy =
-      std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
-                  [](const auto& pair) { return pair->has_requests(); });
-  if (busy != polling_) {
-    polling_ = busy;
-    if (busy) {
-      reactor_->AddPoller(this, /*busy=*/true);
-    } else {
-      reactor_->RemovePoller(this);
-    }
+  if (waits() || polling_ || queue_pairs_.empty()) return;
+  if (WorthPolling()) {
+    polling_ = true;
+    reactor_->AddPoller(this, /*busy=*/true);
+  } else if (Restless() && !timer_.scheduled()) {
+    timer_.ScheduleAfter(kRetry);
   }
-  if (!queue_pairs_.empty()) Backoff();
 }
 
 }  // namespace skiff::transport

@@ -22,6 +22,10 @@ class FabricQueuePair;
 // also for what a peer asks of us. So the queue watches the provider's
 // descriptor at all times and moves completions to a ring of its own, from
 // which Poll() takes them. The user's descriptor is another one.
+//
+// Without wait objects the provider is looked at every turn for as long as
+// something is under way, and a while longer. Then the peers are told, and say
+// when there is something again; see FabricQueuePair::Link::OnSleep().
 class FabricCompletionQueue final
     : public CompletionQueue,
       public std::enable_shared_from_this<FabricCompletionQueue>,
@@ -60,9 +64,12 @@ class FabricCompletionQueue final
   }
   // The provider did not take an operation yet: try again soon.
   void HeldBack();
-  void RequestPosted() {
-    if (provider_fd_ < 0 && !polling_) ScheduleTurnEnd();
-  }
+  void RequestPosted();
+  // A queue pair closes step by step: the queue stays until it is done, even if
+  // its users let go.
+  void Linger();
+  // A peer says that there is something to look at.
+  void Wake();
 
  private:
   FabricCompletionQueue(std::shared_ptr<FabricDomain> domain, Reactor* reactor,
@@ -82,11 +89,15 @@ class FabricCompletionQueue final
   // that fails, or there is none, the timer looks again.
   void Settle();
   void Backoff();
+  void EndLingering();
+  bool waits() const { return provider_fd_ >= 0; }
   void UpdatePoller();
+  bool Restless() const;
+  bool WorthPolling() const;
   void Unmute();
   bool StarvedOfReceives() const;
   int TakeReady(absl::Span<Completion> out);
-  void Wake();
+  void WakeUser();
 
   struct Ready {
     Completion completion;
@@ -105,6 +116,8 @@ class FabricCompletionQueue final
   bool armed_ = false;
   bool draining_ = false;
   bool polling_ = false;
+  bool lingering_ = false;
+  absl::Time active_;  // When there was something to look at last.
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.

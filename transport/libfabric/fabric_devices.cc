@@ -4,7 +4,9 @@
 #include <rdma/fi_endpoint.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -27,7 +29,7 @@ std::string Detail(const fi_info& info) {
       info.nic->link_attr->mtu != 0) {
     absl::StrAppend(&out, ", mtu ", info.nic->link_attr->mtu);
   }
-  if (info.src_addr != nullptr) {
+  if (info.src_addr != nullptr && info.addr_format != FI_ADDR_STR) {
     absl::StrAppend(
         &out, ", ",
         FabricAddressText(info.addr_format, info.src_addr, info.src_addrlen));
@@ -36,7 +38,8 @@ std::string Detail(const fi_info& info) {
 }
 
 void AddAddress(const fi_info& info, DeviceReport* report) {
-  if (info.src_addr == nullptr) return;
+  // In shared memory, endpoints have names and the device has none.
+  if (info.src_addr == nullptr || info.addr_format == FI_ADDR_STR) return;
   const std::string text =
       FabricAddressText(info.addr_format, info.src_addr, info.src_addrlen);
   report->addresses.emplace_back(absl::StripSuffix(text, ":0"));
@@ -52,6 +55,11 @@ void AddFacts(const fi_info& info, DeviceReport* report) {
   AddAddress(info, report);
   report->address_options["provider"] = info.fabric_attr->prov_name;
   report->emulated = IsEmulated(info);
+  if (info.ep_attr->type == FI_EP_RDM) {
+    report->not_for_auto =
+        "its connections begin at a TCP port of their own; name its provider "
+        "in an address of libfabric";
+  }
 }
 
 DeviceReport Report(const fi_info& info) {
@@ -78,8 +86,8 @@ DeviceReport Report(const fi_info& info) {
 
 // With every registration mode on offer, so that providers show which they
 // cannot do without.
-InfoPtr Everything() {
-  const InfoPtr hints = FabricHints({}, FI_EP_MSG, 0, 0);
+InfoPtr Everything(const FabricAddressOptions& options, fi_ep_type type) {
+  const InfoPtr hints = FabricHints(options, type, 0, 0);
   if (hints == nullptr) return nullptr;
   hints->domain_attr->mr_mode |= FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_RMA_EVENT;
   fi_info* list = nullptr;
@@ -90,33 +98,63 @@ InfoPtr Everything() {
   return InfoPtr(list);
 }
 
+class Reports {
+ public:
+  void AddAll(const fi_info* list) {
+    for (const fi_info* info = list; info != nullptr; info = info->next) {
+      // The same device with shared receive contexts.
+      if (info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) continue;
+      const auto [known, is_new] =
+          seen_.emplace(FabricName(*info), reports_.size());
+      if (is_new) {
+        reports_.push_back(Report(*info));
+      } else {
+        AddAddress(*info, &reports_[known->second]);
+      }
+    }
+  }
+
+  std::vector<DeviceReport> Take() { return std::move(reports_); }
+
+ private:
+  std::vector<DeviceReport> reports_;
+  std::map<std::string, size_t> seen_;
+};
+
+// The providers that have datagrams and no connections.
+std::set<std::string> DatagramProviders() {
+  std::set<std::string> out;
+  const InfoPtr list = Everything({}, FI_EP_RDM);
+  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+    FabricAddressOptions options;
+    options.provider = info->fabric_attr->prov_name;
+    if (UsesDatagrams(options)) out.insert(options.provider);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<DeviceReport> FabricDevices() {
-  std::vector<DeviceReport> reports;
-  std::map<std::string, size_t> seen;
-  const InfoPtr list = Everything();
-  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
-    // The same device with shared receive contexts.
-    if (info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) continue;
-    const auto [known, is_new] =
-        seen.emplace(FabricName(*info), reports.size());
-    if (is_new) {
-      reports.push_back(Report(*info));
-    } else {
-      AddAddress(*info, &reports[known->second]);
-    }
+  Reports reports;
+  reports.AddAll(Everything({}, FI_EP_MSG).get());
+  for (const std::string& provider : DatagramProviders()) {
+    FabricAddressOptions options;
+    options.provider = provider;
+    // Asked by name, a provider gives what connections to it get.
+    reports.AddAll(Everything(options, FI_EP_RDM).get());
   }
-  if (reports.empty()) {
+  std::vector<DeviceReport> out = reports.Take();
+  if (out.empty()) {
     DeviceReport report;
     report.name = "libfabric";
     report.problem =
-        "no provider offers connected endpoints with messages and one-sided "
-        "operations; `fi_info -t FI_EP_MSG` (package libfabric-bin) says what "
-        "is there";
-    reports.push_back(report);
+        "no provider offers connected endpoints or reliable datagrams with "
+        "messages and one-sided operations; `fi_info` (package libfabric-bin) "
+        "says what is there";
+    out.push_back(report);
   }
-  return reports;
+  return out;
 }
 
 }  // namespace skiff::transport

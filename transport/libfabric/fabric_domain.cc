@@ -4,6 +4,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <map>
@@ -15,6 +16,7 @@
 #include "transport/libfabric/fabric_completion_queue.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
+#include "transport/libfabric/handshake.h"
 
 namespace skiff::transport {
 namespace {
@@ -29,6 +31,8 @@ constexpr size_t kPlaceholderEntries = (0x90 + 1) * 4096 / 32;
 
 // Random keys are unlikely to be taken; this many in a row are not.
 constexpr int kKeyAttempts = 16;
+// The longest message over shared memory; see FabricDomain::sink().
+constexpr size_t kMaxShmMessage = 1 << 20;
 
 std::string DomainKey(const fi_info& info) {
   return absl::StrCat(info.fabric_attr->prov_name, "|", info.fabric_attr->name,
@@ -138,7 +142,12 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
       out->send_passes_write_ || absl::StartsWith(out->provider_, "tcp");
   out->random_.seed((uint64_t{std::random_device()()} << 32) |
                     std::random_device()());
+  out->datagrams_ = info.ep_attr->type == FI_EP_RDM;
   out->FindLimits(info);
+  if (out->provider_ == "shm") {
+    absl::Status adapted = out->AdaptToShm();
+    if (!adapted.ok()) return adapted;
+  }
   absl::Status status = out->CheckNoCache();
   if (!status.ok()) return status;
   return out;
@@ -182,17 +191,39 @@ absl::Status FabricDomain::CheckNoCache() {
       "libfabric"));
 }
 
+void FabricDomain::Unmap::operator()(void* memory) const {
+  munmap(memory, kMaxShmMessage);
+}
+
+// Why: docs/transport-libfabric-notes.md, "What providers get wrong".
+absl::Status FabricDomain::AdaptToShm() {
+  local_only_ = true;
+  forgets_refusals_ = true;
+  capabilities_.max_message_bytes = kMaxShmMessage;
+  max_iovecs_ = capabilities_.max_receive_sges;
+  void* memory = mmap(nullptr, kMaxShmMessage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name_, ": no address space for ", kMaxShmMessage, " bytes"));
+  }
+  sink_.reset(memory);
+  return absl::OkStatus();
+}
+
 void FabricDomain::FindLimits(const fi_info& info) {
   capabilities_ = FabricCapabilities(info);
+  if (datagrams_) {
+    // These providers say what they have.
+    capabilities_.max_private_data_bytes = kMaxHandshakePrivateData;
+    return;
+  }
   capabilities_.max_send_queue =
       static_cast<uint32_t>(LargestQueue(info, /*send=*/true));
   capabilities_.max_receive_queue =
       static_cast<uint32_t>(LargestQueue(info, /*send=*/false));
   capabilities_.max_read_depth = capabilities_.max_send_queue;
-  if (info.ep_attr->type == FI_EP_MSG) {
-    capabilities_.max_private_data_bytes =
-        PrivateDataLimit(fabric_.get(), info);
-  }
+  capabilities_.max_private_data_bytes = PrivateDataLimit(fabric_.get(), info);
 }
 
 uint64_t FabricDomain::NextKey() {

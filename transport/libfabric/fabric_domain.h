@@ -41,6 +41,19 @@ class FabricDomain final : public MemoryDomain,
   // WRITEs have to ask for it, so that they complete once the data is placed,
   // as they do on InfiniBand.
   bool asks_for_delivery() const { return asks_for_delivery_; }
+  // Endpoints are unconnected (FI_EP_RDM).
+  bool datagrams() const { return datagrams_; }
+  // A message that is longer than its RECEIVE must never meet it.
+  bool needs_sink() const { return sink_ != nullptr; }
+  // Room for Capabilities::max_message_bytes that nobody reads.
+  void* sink() const { return sink_.get(); }
+  // Pieces of memory that the provider takes, the sink's among them.
+  size_t max_iovecs() const { return max_iovecs_; }
+  // A one-sided operation that the peer's provider refuses is forgotten, and
+  // has to be found missing.
+  bool forgets_refusals() const { return forgets_refusals_; }
+  // Both ends have to be on one machine.
+  bool local_only() const { return local_only_; }
   // A SEND may overtake the data of an earlier WRITE (no FI_ORDER_SAW).
   bool send_passes_write() const { return send_passes_write_; }
 
@@ -51,6 +64,7 @@ class FabricDomain final : public MemoryDomain,
   void FindLimits(const fi_info& info);
   absl::Status OpenPlaceholder();
   absl::Status CheckNoCache();
+  absl::Status AdaptToShm();
   uint64_t NextKey();
 
   // Closed in reverse order.
@@ -66,6 +80,14 @@ class FabricDomain final : public MemoryDomain,
   bool virtual_addresses_ = false;
   bool send_passes_write_ = false;
   bool asks_for_delivery_ = false;
+  bool datagrams_ = false;
+  bool forgets_refusals_ = false;
+  bool local_only_ = false;
+  size_t max_iovecs_ = 0;
+  struct Unmap {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, Unmap> sink_;
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.
 };

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/shm_peer.h"
 
 namespace skiff::transport {
 namespace {
@@ -65,14 +68,22 @@ InfoPtr FabricHints(const FabricAddressOptions& options, fi_ep_type type,
                     size_t send_queue, size_t receive_queue) {
   InfoPtr hints(fi_allocinfo());
   if (hints == nullptr) return nullptr;
-  hints->caps = FI_MSG | FI_RMA;
+  const bool datagrams = type == FI_EP_RDM;
+  hints->caps = FI_RMA | (datagrams ? FI_TAGGED : FI_MSG);
   // Every operation brings its own space for the provider (fi_getinfo(3)).
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = type;
-  hints->addr_format = FI_SOCKADDR;
+  hints->addr_format = datagrams ? FI_FORMAT_UNSPEC : FI_SOCKADDR;
   hints->tx_attr->size = send_queue;
   hints->rx_attr->size = receive_queue;
   hints->domain_attr->mr_mode = kMrModes;
+  if (options.provider == "shm") {
+    // With virtual addresses, its READs and WRITEs go straight to the peer's
+    // memory, and no key is looked at (smr_rma_fast()).
+    hints->domain_attr->mr_mode &= ~FI_MR_VIRT_ADDR;
+    // Counting the operations that were served.
+    hints->caps |= FI_RMA_EVENT;
+  }
   // Listening and accepting may happen on different threads.
   hints->domain_attr->threading = FI_THREAD_SAFE;
   // fi_freeinfo() frees the names with free().
@@ -122,6 +133,54 @@ InfoPtr UsableInfos(InfoPtr list) {
   return InfoPtr(usable.empty() ? nullptr : usable.front());
 }
 
+bool UsesDatagrams(const FabricAddressOptions& options) {
+  if (options.provider.empty()) return false;
+  // Asking takes milliseconds, and the answer stays.
+  static std::mutex mutex;
+  static auto* known = new std::map<std::string, bool>;
+  std::lock_guard<std::mutex> lock(mutex);
+  const auto found = known->find(options.provider);
+  if (found != known->end()) return found->second;
+  for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
+    const InfoPtr hints = FabricHints(options, type, 0, 0);
+    fi_info* list = nullptr;
+    if (hints != nullptr && fi_getinfo(FabricApiVersion(), nullptr, nullptr, 0,
+                                       hints.get(), &list) == 0) {
+      fi_freeinfo(list);
+      // Only of what there is: names come from addresses.
+      known->emplace(options.provider, type == FI_EP_RDM);
+      return type == FI_EP_RDM;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<InfoPtr> DatagramQuery(const FabricAddressOptions& options,
+                                      const std::string& host) {
+  const InfoPtr hints = FabricHints(options, FI_EP_RDM, 0, 0);
+  if (hints == nullptr) return absl::ResourceExhaustedError("out of memory");
+  std::string node = host;
+  if (options.provider == "shm") node = NewShmName();
+  fi_info* list = nullptr;
+  int result = fi_getinfo(FabricApiVersion(), node.c_str(), nullptr, FI_SOURCE,
+                          hints.get(), &list);
+  if (result != 0) {
+    result =
+        fi_getinfo(FabricApiVersion(), nullptr, nullptr, 0, hints.get(), &list);
+  }
+  const std::string what =
+      absl::StrCat("libfabric ", options.provider, " at ", host);
+  if (result != 0) {
+    return FabricStatus(result, absl::StrCat(what, ": fi_getinfo"));
+  }
+  const std::string why = UnusableBecause(*list);
+  InfoPtr usable = UsableInfos(InfoPtr(list));
+  if (usable == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(what, ": ", why));
+  }
+  return usable;
+}
+
 absl::StatusOr<InfoPtr> FabricQuery(const Address& address,
                                     const FabricAddressOptions& options,
                                     bool listen) {
@@ -163,6 +222,13 @@ bool IsEmulated(const fi_info& info) {
     case FI_PROTO_XNET:
     case FI_PROTO_UDP:
       return true;
+    case FI_PROTO_RXM:
+    case FI_PROTO_RXD:
+      // On top of what is named first.
+      return absl::StartsWith(info.fabric_attr->prov_name, "tcp;") ||
+             absl::StartsWith(info.fabric_attr->prov_name, "sockets;") ||
+             absl::StartsWith(info.fabric_attr->prov_name, "net;") ||
+             absl::StartsWith(info.fabric_attr->prov_name, "udp;");
     default:
       return false;
   }

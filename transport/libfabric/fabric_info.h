@@ -28,6 +28,15 @@ uint32_t FabricApiVersion();
 InfoPtr FabricHints(const FabricAddressOptions& options, fi_ep_type type,
                     size_t send_queue, size_t receive_queue);
 
+// Whether the provider that `options` name has reliable datagrams (FI_EP_RDM)
+// and no connections of its own. Without a name: connections.
+bool UsesDatagrams(const FabricAddressOptions& options);
+// fi_getinfo(3) for an unconnected endpoint at `host`, a numeric address of
+// this machine, or of the provider's one device if it has no such addresses.
+// Does not ask name services.
+absl::StatusOr<InfoPtr> DatagramQuery(const FabricAddressOptions& options,
+                                      const std::string& host);
+
 // fi_getinfo(3), for an address to connect to, or (`listen`) to bind. May block
 // on name service and address resolution. The best info comes first, and every
 // one is usable by this backend.

@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "transport/libfabric/datagram_connector.h"
+#include "transport/libfabric/datagram_listener.h"
 #include "transport/libfabric/fabric_devices.h"
+#include "transport/libfabric/fabric_info.h"
 #include "transport/libfabric/message_connector.h"
 #include "transport/libfabric/message_listener.h"
 
@@ -27,12 +30,24 @@ class LibfabricBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
       AcceptCallback on_request) override {
+    const auto fabric = ParseFabricOptions(address);
+    if (!fabric.ok()) return fabric.status();
+    if (UsesDatagrams(*fabric)) {
+      return DatagramListener::Create(reactor, address, *fabric, options,
+                                      std::move(on_request));
+    }
     return MessageListener::Create(reactor, address, options,
                                    std::move(on_request));
   }
   absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override {
+    const auto fabric = ParseFabricOptions(address);
+    if (!fabric.ok()) return fabric.status();
+    if (UsesDatagrams(*fabric)) {
+      return DatagramConnector::Create(reactor, address, *fabric, options,
+                                       std::move(done));
+    }
     return MessageConnector::Create(reactor, address, options, std::move(done));
   }
 };

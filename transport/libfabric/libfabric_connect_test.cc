@@ -31,7 +31,7 @@ TEST_P(ConnectTest, PrivateDataGoesBothWaysUpToItsLimit) {
       if (absl::StartsWith(GetParam(), "provider=") &&
           absl::StartsWith(
               report.name,
-              std::string(GetParam() + std::strlen("provider=")) + "/lo")) {
+              std::string(GetParam() + std::strlen("provider=")) + "/")) {
         return report.capabilities.max_private_data_bytes;
       }
     }
@@ -381,7 +381,9 @@ TEST_P(ConnectTest, IdleConnectionsLeaveTheReactorAsleep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, ConnectTest,
-                         ::testing::Values("provider=tcp", "provider=sockets"),
+                         ::testing::Values("provider=tcp", "provider=sockets",
+                                           "provider=shm",
+                                           "provider=tcp;ofi_rxm"),
                          ProviderName);
 
 }  // namespace

@@ -275,7 +275,9 @@ TEST_P(MessageTest, ArmRefusesWhileCompletionsWait) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, MessageTest,
-                         ::testing::Values("provider=tcp", "provider=sockets"),
+                         ::testing::Values("provider=tcp", "provider=sockets",
+                                           "provider=shm",
+                                           "provider=tcp;ofi_rxm"),
                          ProviderName);
 
 }  // namespace

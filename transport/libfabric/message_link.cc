@@ -110,7 +110,7 @@ void MessageLink::OnError(int error, const std::string& text,
   outcome(why);
 }
 
-void MessageLink::OnClosing(bool tell_peer) {
+bool MessageLink::OnClosing(bool tell_peer) {
   outcome_ = nullptr;
   events_->Remove(&queue_pair_->handle()->fid);
   // The sockets provider would close a descriptor twice, the second time
@@ -118,6 +118,7 @@ void MessageLink::OnClosing(bool tell_peer) {
   // too.
   const bool safe = queue_pair_->queue()->domain()->provider() != "sockets";
   if (established_ && tell_peer && safe) fi_shutdown(queue_pair_->handle(), 0);
+  return true;
 }
 
 std::string MessageLink::LocalAddress() const {

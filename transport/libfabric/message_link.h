@@ -49,7 +49,7 @@ class MessageLink final : public FabricQueuePair::Link,
                absl::Span<const uint8_t> data) override;
   void OnError(int error, const std::string& text,
                absl::Span<const uint8_t> data) override;
-  void OnClosing(bool tell_peer) override;
+  bool OnClosing(bool tell_peer) override;
   std::string Name() const { return queue_pair_->queue()->domain()->name(); }
 
   FabricQueuePair* const queue_pair_;

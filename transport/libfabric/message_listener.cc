@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -55,16 +54,6 @@ void RejectGate::Close() {
 
 namespace {
 
-// What is known of a peer's request; moves to the reactor that accepts.
-struct PendingConnection {
-  std::shared_ptr<RejectGate> gate;
-  std::shared_ptr<FabricDomain> domain;
-  InfoPtr info;
-  std::vector<uint8_t> private_data;
-  std::string local_address;
-  std::string peer_address;
-};
-
 std::string AddressOf(const fi_info& info, bool local) {
   const void* address = local ? info.src_addr : info.dest_addr;
   if (address == nullptr) return "unknown";
@@ -72,133 +61,42 @@ std::string AddressOf(const fi_info& info, bool local) {
                            local ? info.src_addrlen : info.dest_addrlen);
 }
 
-// Accepting on the reactor that the connection will live on.
-class Accepting : public std::enable_shared_from_this<Accepting> {
+class PendingMessages final : public PendingConnection {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<Endpoint>)>;
-  Accepting(Reactor* home, PendingConnection pending,
-            const AcceptOptions& options, Done done)
-      : home_(home),
-        pending_(std::move(pending)),
-        options_(options),
-        done_(std::move(done)),
-        timer_(home, [this] {
-          Fail(absl::DeadlineExceededError(
-              absl::StrCat("the connection was not established within ",
-                           absl::FormatDuration(options_.timeout))));
-        }) {}
+  PendingMessages(std::shared_ptr<RejectGate> gate,
+                  std::shared_ptr<FabricDomain> domain, InfoPtr info)
+      : gate_(std::move(gate)),
+        domain_(std::move(domain)),
+        info_(std::move(info)) {}
 
-  void Start() {
-    self_ = shared_from_this();
-    timer_.ScheduleAfter(options_.timeout);
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> Accept(
+      Reactor* home, const AcceptOptions& options, Outcome outcome) override {
     bool opened = false;
-    auto made = MakeConnectable(pending_.domain, *pending_.info, home_,
-                                options_, &opened);
+    auto made = MakeConnectable(domain_, *info_, home, options, &opened);
     if (!made.ok()) {
       if (opened) {
-        pending_.gate->Release(*pending_.info);
+        gate_->Release(*info_);
       } else {
-        pending_.gate->Reject(*pending_.info, {});
+        gate_->Reject(*info_, {});
       }
-      Fail(made.status());
-      return;
+      return made.status();
     }
-    endpoint_ = std::move(made->endpoint);
     link_ = made->link;
-    const absl::Status status =
-        link_->Accept(options_.private_data,
-                      [this](auto outcome) { OnOutcome(std::move(outcome)); });
-    if (!status.ok()) Fail(status);
+    absl::Status status =
+        link_->Accept(options.private_data, std::move(outcome));
+    if (!status.ok()) return status;
+    return std::move(made->endpoint);
+  }
+  std::string AcceptedAt() const override { return link_->LocalAddress(); }
+  void Reject(absl::Span<const uint8_t> data) override {
+    gate_->Reject(*info_, data);
   }
 
  private:
-  void OnOutcome(const absl::StatusOr<std::vector<uint8_t>>& outcome) {
-    if (!outcome.ok()) {
-      Fail(outcome.status());
-      return;
-    }
-    endpoint_->SetPeer(link_->LocalAddress(), pending_.peer_address,
-                       std::move(pending_.private_data));
-    endpoint_->queue_pair()->Connected();
-    Finish(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
-  }
-  void Fail(const absl::Status& why) {
-    endpoint_.reset();
-    Finish(Annotate(why, absl::StrCat("accepting ", pending_.peer_address)));
-  }
-  void Finish(absl::StatusOr<Endpoint> result) {
-    const auto self = std::exchange(self_, nullptr);
-    timer_.Cancel();
-    done_(std::move(result));
-  }
-
-  Reactor* const home_;
-  PendingConnection pending_;
-  const AcceptOptions options_;
-  Done done_;
-  std::shared_ptr<Accepting> self_;  // Until it is finished.
-  std::unique_ptr<FabricEndpoint> endpoint_;
+  const std::shared_ptr<RejectGate> gate_;
+  const std::shared_ptr<FabricDomain> domain_;
+  const InfoPtr info_;
   MessageLink* link_ = nullptr;
-  Timer timer_;
-};
-
-class MessageRequest final : public ConnectionRequest, private OpenRequest {
- public:
-  MessageRequest(PendingConnection pending, std::shared_ptr<OpenRequests> open)
-      : pending_(std::move(pending)), open_(std::move(open)) {
-    open_->push_back(this);
-  }
-  ~MessageRequest() override { Reject({}); }
-
-  std::string local_address() const override { return pending_.local_address; }
-  std::string peer_address() const override { return pending_.peer_address; }
-  absl::Span<const uint8_t> private_data() const override {
-    return pending_.private_data;
-  }
-
-  void Accept(
-      Reactor* home, const AcceptOptions& options,
-      absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) override {
-    if (!Answered()) {
-      home->Post(
-          [done = std::move(done), peer = pending_.peer_address]() mutable {
-            done(absl::UnavailableError(absl::StrCat(
-                "accepting ", peer,
-                ": the connection was rejected when its listener closed")));
-          });
-      return;
-    }
-    home->Post([home, options, pending = std::move(pending_),
-                done = std::move(done)]() mutable {
-      std::make_shared<Accepting>(home, std::move(pending), options,
-                                  std::move(done))
-          ->Start();
-    });
-  }
-
-  void Reject(absl::Span<const uint8_t> private_data) override {
-    if (!Answered()) return;
-    pending_.gate->Reject(*pending_.info, private_data);
-    pending_.info.reset();
-  }
-
- private:
-  void OnListenerGone() override {
-    answered_ = true;
-    pending_.gate->Reject(*pending_.info, {});
-    pending_.info.reset();
-  }
-  // True the first time.
-  bool Answered() {
-    if (std::exchange(answered_, true)) return false;
-    OpenRequest* self = this;
-    open_->erase(std::find(open_->begin(), open_->end(), self));
-    return true;
-  }
-
-  PendingConnection pending_;
-  const std::shared_ptr<OpenRequests> open_;
-  bool answered_ = false;
 };
 
 uint16_t PortOf(const sockaddr_storage& address) {
@@ -290,19 +188,19 @@ void MessageListener::OnEvent(uint32_t event, InfoPtr info,
     gate_->Reject(*info, {});
     return;
   }
-  PendingConnection pending;
   auto domain = DomainOf(*info);
   if (!domain.ok()) {
     gate_->Reject(*info, {});
     return;
   }
-  pending.gate = gate_;
-  pending.domain = *std::move(domain);
-  pending.private_data.assign(data.begin(), data.end());
-  pending.local_address = AddressOf(*info, /*local=*/true);
-  pending.peer_address = AddressOf(*info, /*local=*/false);
-  pending.info = std::move(info);
-  on_request_(std::make_unique<MessageRequest>(std::move(pending), open_));
+  const std::string local = AddressOf(*info, /*local=*/true);
+  const std::string peer = AddressOf(*info, /*local=*/false);
+  auto pending = std::make_unique<PendingMessages>(gate_, *std::move(domain),
+                                                   std::move(info));
+  pending->private_data.assign(data.begin(), data.end());
+  pending->local_address = local;
+  pending->peer_address = peer;
+  on_request_(MakeFabricRequest(std::move(pending), open_));
 }
 
 void MessageListener::OnError(int error, const std::string& text,

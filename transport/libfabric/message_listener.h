@@ -12,6 +12,7 @@
 #include "transport/backend.h"
 #include "transport/libfabric/fabric_domain.h"
 #include "transport/libfabric/fabric_event_queue.h"
+#include "transport/libfabric/fabric_request.h"
 
 namespace skiff::transport {
 
@@ -33,15 +34,6 @@ class RejectGate {
   std::mutex mutex_;
   fid_pep* endpoint_;  // Guarded by mutex_; null once closed.
 };
-
-// A connection request that nobody answered yet.
-class OpenRequest {
- public:
-  virtual ~OpenRequest() = default;
-  virtual void OnListenerGone() = 0;
-};
-// Those of one listener, on its reactor.
-using OpenRequests = std::vector<OpenRequest*>;
 
 // Listens with an FI_EP_MSG passive endpoint. Looking a host name up may block.
 class MessageListener final : public Listener,

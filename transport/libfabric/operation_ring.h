@@ -26,6 +26,7 @@ struct OperationSlot {
   FabricQueuePair* queue_pair = nullptr;
   OperationId id;
   uint32_t bytes = 0;
+  size_t room = 0;  // Of a RECEIVE.
   int32_t provider_code = 0;
   OperationKind kind = OperationKind::kSend;
   State state = State::kFree;
@@ -83,6 +84,17 @@ class OperationRing {
 
   OperationSlot* Oldest() {
     return retired_ == taken_ ? nullptr : &slots_[Index(retired_)];
+  }
+  // The oldest that the provider has and that `is_wanted`; null without one.
+  template <typename Predicate>
+  OperationSlot* FirstIssued(Predicate is_wanted) {
+    for (uint64_t count = retired_; count != issued_; ++count) {
+      OperationSlot& slot = slots_[Index(count)];
+      if (slot.state == OperationSlot::State::kIssued && is_wanted(slot)) {
+        return &slot;
+      }
+    }
+    return nullptr;
   }
   void RetireOldest() {
     slots_[Index(retired_)].state = OperationSlot::State::kFree;

@@ -23,6 +23,8 @@ absl::Status CheckLimit(const FabricDomain& domain, absl::string_view what,
                    " were asked for, and the device has ", limit));
 }
 
+constexpr size_t kLeastQueue = 128;
+
 bool Covers(const FabricRegion& region, const Sge& sge) {
   const auto begin = reinterpret_cast<uintptr_t>(sge.data);
   const auto base = reinterpret_cast<uintptr_t>(region.data());
@@ -80,13 +82,25 @@ FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
 
 FabricQueuePair::~FabricQueuePair() {
   if (!closed_ && link_ != nullptr) link_->OnClosing(/*tell_peer=*/true);
+  // Before the link's, whose objects it uses.
+  endpoint_.reset();
 }
 
 void FabricQueuePair::Adjust(fi_info* info) const {
   info->tx_attr->size = capabilities_.max_send_queue;
   info->rx_attr->size = capabilities_.max_receive_queue;
+  if (info->ep_attr->type == FI_EP_RDM) {
+    // Room for the probes; and where the receive queue is also that of the
+    // peer's one-sided operations, a short one would stop them.
+    info->tx_attr->size = std::max(info->tx_attr->size + 1, kLeastQueue);
+    info->rx_attr->size = std::max(info->rx_attr->size + 1, kLeastQueue);
+  }
   info->tx_attr->iov_limit = capabilities_.max_send_sges;
   info->rx_attr->iov_limit = capabilities_.max_receive_sges;
+  if (domain_->needs_sink()) {
+    info->rx_attr->iov_limit =
+        std::min<size_t>(info->rx_attr->iov_limit + 1, domain_->max_iovecs());
+  }
   info->tx_attr->inject_size = capabilities_.max_inline_bytes;
 }
 
@@ -159,6 +173,8 @@ PostResult FabricQueuePair::PostReceive(OperationId id,
     Outcome(&slot, CompletionStatus::kLocalError, -FI_EINVAL);
     return PostResult::kAccepted;
   }
+  if (domain_->needs_sink()) AddSink(slot, &work);
+  slot.room = work.room;
   const ssize_t result = Issue(&slot, work);
   if (result == -FI_EAGAIN) {
     receives_.UntakeNewest();
@@ -201,6 +217,7 @@ PostResult FabricQueuePair::PostRequest(OperationKind kind, OperationId id,
       NotIssued(&slot, result);
     }
   }
+  if (std::exchange(ring_, false)) ServeLink();
   queue_->RequestPosted();
   return PostResult::kAccepted;
 }
@@ -219,6 +236,7 @@ ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Work& work) {
       work.undescribed ? nullptr : const_cast<void**>(work.descriptors);
   if (slot->kind == OperationKind::kSend ||
       slot->kind == OperationKind::kReceive) {
+    if (datagrams_) return IssueMessage(slot, work, flags);
     fi_msg message = {};
     message.msg_iov = work.pieces;
     message.desc = descriptors;
@@ -240,11 +258,16 @@ ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Work& work) {
   message.rma_iov_count = 1;
   message.context = &slot->context;
   if (slot->kind == OperationKind::kRead) {
-    return fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
+    const ssize_t result = fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
+    if (result == 0) OneSidedIssued();
+    return result;
   }
   if (domain_->asks_for_delivery()) flags |= FI_DELIVERY_COMPLETE;
   const ssize_t result = fi_writemsg(endpoint_.get(), &message, flags);
-  if (result == 0) ++writes_;
+  if (result == 0) {
+    ++writes_;
+    OneSidedIssued();
+  }
   return result;
 }
 
@@ -320,11 +343,18 @@ void FabricQueuePair::Outcome(OperationSlot* slot, CompletionStatus status,
 }
 
 void FabricQueuePair::Completed(OperationSlot* slot, size_t bytes) {
+  if (ProbeDone(slot, bytes)) return;
   // A late or second report about a slot that is not the provider's any more.
   if (slot->state != OperationSlot::State::kIssued) return;
   slot->state = OperationSlot::State::kDone;
   const bool receive = slot->kind == OperationKind::kReceive;
-  if (receive) slot->bytes = static_cast<uint32_t>(bytes);
+  if (slot->kind == OperationKind::kSend) ++sent_;
+  if (receive && closing_) {
+    // The user has heard that the connection is over.
+    slot->status = CompletionStatus::kFlushed;
+  } else if (receive) {
+    Received(slot, bytes);
+  }
   if (slot->kind == OperationKind::kWrite) --writes_;
   Retire(receive ? &receives_ : &requests_);
   if (requests_.holding()) queue_->ScheduleService(this);
@@ -332,6 +362,8 @@ void FabricQueuePair::Completed(OperationSlot* slot, size_t bytes) {
 
 void FabricQueuePair::Failed(OperationSlot* slot, int error, int provider_error,
                              const std::string& text) {
+  // Without probes, connecting ends at its deadline.
+  if (ProbeDone(slot, 0)) return;
   if (slot->state != OperationSlot::State::kIssued) return;
   if (slot->kind == OperationKind::kWrite) --writes_;
   const CompletionStatus status =
@@ -397,6 +429,7 @@ void FabricQueuePair::Service() {
 
 void FabricQueuePair::FinishService() {
   in_service_ = false;
+  if (std::exchange(link_due_, false) && link_ != nullptr) link_->OnTurnEnd();
   if (std::exchange(disconnect_due_, false) && user_ != nullptr &&
       on_disconnect_) {
     const auto on_disconnect = std::exchange(on_disconnect_, nullptr);
@@ -420,11 +453,25 @@ void FabricQueuePair::Break(const absl::Status& why, bool tell_peer) {
   if (closed_) return;
   // What arrived before the end counts.
   queue_->Drain();
+  End(why, tell_peer);
+}
+
+void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
   closed_ = true;
   disconnect_due_ = std::exchange(connected_, false);
   error_ = why;
+  closing_ = endpoint_ != nullptr && !link_->OnClosing(tell_peer);
+  if (closing_) {
+    queue_->Linger();
+    queue_->ScheduleService(this);
+  } else {
+    Close();
+  }
+}
+
+void FabricQueuePair::Close() {
   if (endpoint_ != nullptr) {
-    link_->OnClosing(tell_peer);
+    closing_ = false;
     endpoint_.reset();
     queue_->Drain();
   }

@@ -38,8 +38,32 @@ class FabricQueuePair {
    public:
     virtual ~Link() = default;
     // The queue pair is about to close its endpoint; `tell_peer` unless the
-    // peer ended the connection.
-    virtual void OnClosing(bool tell_peer) = 0;
+    // peer ended the connection. False: not yet, FabricQueuePair::Close()
+    // comes later. Nothing is posted any more in either case.
+    virtual bool OnClosing(bool tell_peer) = 0;
+    // A probe was sent, or came in with so many bytes; from inside
+    // FabricCompletionQueue::Drain().
+    virtual void OnProbeSent() {}
+    virtual void OnProbe(size_t /*bytes*/) {}
+    // Nobody looks at the completion queue for the time being: the peer has to
+    // say when it is worth while.
+    virtual void OnSleep() {}
+    // At the end of a turn for which it was asked through
+    // FabricQueuePair::ServeLink(). Callbacks to users are allowed.
+    virtual void OnTurnEnd() {}
+  };
+
+  // What an unconnected endpoint (FI_EP_RDM) needs to have one peer: messages
+  // are tagged, so that only those with the receiver's number are received.
+  struct Datagrams {
+    uint64_t receive_tag = 0;
+    uint64_t probe_tag = 0;
+  };
+  // Closed in reverse order.
+  struct DatagramObjects {
+    Fid<fid_av> addresses;
+    Fid<fid_cntr> served;  // Counts the peer's one-sided operations.
+    Fid<fid_ep> endpoint;
   };
 
   // An error if the device has less than `options` asks for.
@@ -57,13 +81,61 @@ class FabricQueuePair {
   // Takes the endpoint over, bound and enabled.
   void SetEndpoint(Fid<fid_ep> endpoint, std::unique_ptr<Link> link);
   fid_ep* handle() const { return endpoint_.get(); }
-  // Where operations go; connected endpoints have none.
-  void set_peer(fi_addr_t peer) { peer_ = peer; }
+  // As SetEndpoint(), for unconnected endpoints. `served` may be null.
+  void SetDatagramEndpoint(const Datagrams& tags, DatagramObjects objects,
+                           std::unique_ptr<Link> link) {
+    datagrams_ = true;
+    tags_ = tags;
+    objects_ = std::move(objects);
+    SetEndpoint(std::move(objects_.endpoint), std::move(link));
+  }
+  // Where an unconnected endpoint's operations go.
+  void SetPeer(fi_addr_t peer, const Datagrams& peer_tags) {
+    peer_ = peer;
+    peer_tags_ = peer_tags;
+  }
+  // One probe each way at a time. The memory must last until it is reported, or
+  // the endpoint closed. Returns what libfabric returns.
+  ssize_t SendProbe(const Sge& probe) {
+    return PostProbe(&probe_out_, probe, /*send=*/true);
+  }
+  ssize_t ReceiveProbe(const Sge& probe) {
+    return PostProbe(&probe_in_, probe, /*send=*/false);
+  }
+  // Calls Link::OnTurnEnd() at the end of the turn.
+  void ServeLink() {
+    link_due_ = true;
+    queue_->ScheduleService(this);
+  }
+  // Reads what the provider has until all requests are done, if they can be:
+  // a provider may need several rounds.
+  void Settle();
+  // Messages that were sent and received with success.
+  uint64_t sent() const { return sent_; }
+  uint64_t received() const { return received_; }
+  // READs and WRITEs that the provider took, and those of the peer that it
+  // served, where that is counted.
+  uint64_t one_sided() const { return one_sided_; }
+  uint64_t served() const {
+    return objects_.served == nullptr ? 0 : fi_cntr_read(objects_.served.get());
+  }
+  // The link has seen all of them served; it is served at the next.
+  void AllServed() { watched_ = false; }
+  // The peer's provider refused a one-sided operation without a word.
+  void RefusedByPeer();
   void set_user(RdmaEndpoint* user) { user_ = user; }
   void set_on_disconnect(std::function<void(RdmaEndpoint&)> on_disconnect) {
     on_disconnect_ = std::move(on_disconnect);
   }
-  void Connected() { connected_ = true; }
+  // The link waits for the peer's probe.
+  void Probing() {
+    probing_ = true;
+    ServeLink();
+  }
+  void Connected() {
+    connected_ = true;
+    probing_ = false;
+  }
   bool connected() const { return connected_; }
   const absl::Status& error() const { return error_; }
   const Capabilities& capabilities() const { return capabilities_; }
@@ -79,6 +151,12 @@ class FabricQueuePair {
   // Ends it: see the class. Not from inside a post or FabricCompletionQueue::
   // Drain().
   void Break(const absl::Status& why, bool tell_peer);
+  // The same where the peer is gone without a word, and with it what the
+  // provider might share with it: nothing is read any more.
+  void PeerVanished(const absl::Status& why);
+  // The second half of Break(), when the link asked for time. Reads what the
+  // provider has, closes the endpoint and flushes.
+  void Close();
   // Ends it once nothing is on the stack.
   void BreakSoon(const absl::Status& why);
   // The user lets go.
@@ -92,6 +170,17 @@ class FabricQueuePair {
   void Polled(OperationKind kind);
   bool unpolled() const { return requests_.used() + receives_.used() != 0; }
   bool has_requests() const { return requests_.outstanding() != 0; }
+  // Something is under way, for which the completion queue has to be looked at.
+  bool restless() const {
+    return endpoint_ != nullptr && (probing_ || closing_ || has_requests());
+  }
+  void Sleep() {
+    if (connected_) link_->OnSleep();
+  }
+  // The peer sleeps: the link is served when something is posted.
+  void RingAtNextPost() { ring_ = true; }
+  // The link has asked for time.
+  bool closing() const { return closing_; }
   bool without_receives() const {
     return connected_ && receives_.outstanding() == 0;
   }
@@ -109,18 +198,41 @@ class FabricQueuePair {
     void* descriptors[kMaxSges];
     size_t count = 0;
     size_t length = 0;
+    size_t room = ~size_t{0};  // Of a RECEIVE; more than it: kTooLong.
     RemoteBuffer remote;
     bool is_inline = false;
     bool undescribed = false;  // Some pieces have no descriptor.
   };
+  // See AddSink().
+  struct LastPiece {
+    std::vector<uint8_t> memory;
+    iovec real = {};    // Where the first bytes belong; null when unused.
+    size_t before = 0;  // Bytes of the pieces before it.
+  };
+  // A probe's place in OperationSlot's stead.
+  struct Probe {
+    OperationSlot slot;
+    bool under_way = false;
+  };
 
   FabricQueuePair(FabricCompletionQueue* queue,
                   const Capabilities& capabilities);
+  void End(const absl::Status& why, bool tell_peer);
 
   // False if the operation is wrong.
   bool Prepare(OperationKind kind, absl::Span<const Sge> sges, Work* work);
   bool AddPieces(absl::Span<const Sge> sges, bool local_write, Work* work);
   ssize_t Issue(OperationSlot* slot, const Work& work);
+  ssize_t IssueMessage(OperationSlot* slot, const Work& work, uint64_t flags);
+  // Makes room behind a RECEIVE for what does not fit into it.
+  void AddSink(const OperationSlot& slot, Work* work);
+  // A RECEIVE has its message, of which `bytes` have come.
+  void Received(OperationSlot* slot, size_t bytes);
+  ssize_t PostProbe(Probe* probe, const Sge& memory, bool send);
+  // The provider took a READ or WRITE.
+  void OneSidedIssued();
+  // Whether the slot was a probe's.
+  bool ProbeDone(const OperationSlot* slot, size_t bytes);
   void Hold(OperationSlot* slot, const Work& work);
   void IssueHeld();
   // A SEND has to wait for the WRITEs before it.
@@ -133,9 +245,18 @@ class FabricQueuePair {
   FabricCompletionQueue* const queue_;
   const std::shared_ptr<FabricDomain> domain_;
   Capabilities capabilities_;
+  DatagramObjects objects_;  // But for the endpoint.
   Fid<fid_ep> endpoint_;
   std::unique_ptr<Link> link_;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
+  bool datagrams_ = false;
+  Datagrams tags_;
+  Datagrams peer_tags_;
+  Probe probe_out_;
+  Probe probe_in_;
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+  uint64_t one_sided_ = 0;
   RdmaEndpoint* user_ = nullptr;
   std::function<void(RdmaEndpoint&)> on_disconnect_;
   OperationRing requests_;
@@ -145,9 +266,17 @@ class FabricQueuePair {
   // Room for held operations, by the index of their slots; empty until one is.
   std::vector<Work> held_;
   std::vector<uint8_t> held_inline_;
+  // By the index of a RECEIVE's slot, where the provider needs room behind it
+  // and all pieces are taken: the last piece with that room.
+  std::vector<std::unique_ptr<LastPiece>> last_pieces_;
   bool connected_ = false;
+  bool probing_ = false;
   bool stopped_ = false;  // A request was wrong: nothing goes out behind it.
   bool closed_ = false;
+  bool closing_ = false;
+  bool link_due_ = false;
+  bool ring_ = false;
+  bool watched_ = false;  // The link knows of one-sided operations.
   bool in_service_ = false;
   bool disconnect_due_ = false;  // on_disconnect_ has to run.
   absl::Status error_;

@@ -1,0 +1,163 @@
+// What strangers can send to the port of a listener over datagrams.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "transport/libfabric/handshake.h"
+#include "transport/libfabric/libfabric_test_util.h"
+#include "transport/net/scoped_fd.h"
+
+namespace skiff::transport {
+namespace {
+
+// A peer that is a bare socket.
+class DatagramPeerTest : public LibfabricTest {
+ protected:
+  ScopedFd ConnectSocket() {
+    ScopedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(listener_->address().port);
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+    return fd;
+  }
+  static void Send(const ScopedFd& fd, const std::vector<uint8_t>& bytes) {
+    EXPECT_EQ(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // Bytes that come before the listener closes the connection.
+  std::vector<uint8_t> ReceiveAll(const ScopedFd& fd) {
+    std::vector<uint8_t> out;
+    bool closed = false;
+    EXPECT_TRUE(RunUntil([&] {
+      uint8_t buffer[4096];
+      const ssize_t got = recv(fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+      if (got > 0) out.insert(out.end(), buffer, buffer + got);
+      closed = got == 0 || (got < 0 && errno == ECONNRESET);
+      return closed;
+    }));
+    return out;
+  }
+  HandshakeMessage Request() const {
+    HandshakeMessage message;
+    message.type = HandshakeType::kConnect;
+    message.from = 42;
+    message.text = GetParam() + std::strlen("provider=");
+    message.address = {'f', 'i', '_', 's', 'h', 'm', ':', '/',
+                       '/', 'x', 0,   0,   0,   0,   0,   0};
+    return message;
+  }
+};
+
+TEST_P(DatagramPeerTest, GarbageEndsTheConnection) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd = ConnectSocket();
+  Send(fd, std::vector<uint8_t>(kHandshakeHeaderBytes, 'x'));
+  EXPECT_TRUE(ReceiveAll(fd).empty());
+  EXPECT_TRUE(requests_.empty());
+}
+
+TEST_P(DatagramPeerTest, OnlyARequestMayComeFirst) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd = ConnectSocket();
+  HandshakeMessage message;
+  message.type = HandshakeType::kDisconnect;
+  message.to = 1;
+  message.from = 2;
+  Send(fd, EncodeHandshake(message));
+  EXPECT_TRUE(ReceiveAll(fd).empty());
+  EXPECT_TRUE(requests_.empty());
+}
+
+TEST_P(DatagramPeerTest, AnotherProviderIsRejectedWithTheReason) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd = ConnectSocket();
+  HandshakeMessage message = Request();
+  message.text = "other";
+  Send(fd, EncodeHandshake(message));
+  const auto answer = DecodeHandshake(ReceiveAll(fd));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->type, HandshakeType::kReject);
+  EXPECT_EQ(answer->to, 42u);
+  EXPECT_TRUE(absl::StrContains(answer->text, "not other")) << answer->text;
+}
+
+TEST_P(DatagramPeerTest, SilentPeersAreLimitedAndDropped) {
+  ListenOptions options;
+  options.backlog = 3;
+  Listen(options);
+  ASSERT_NE(listener_, nullptr);
+  std::vector<ScopedFd> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(ConnectSocket());
+  RunFor(absl::Milliseconds(50));
+  const ScopedFd rest = ConnectSocket();
+  EXPECT_TRUE(ReceiveAll(rest).empty());
+  for (const ScopedFd& fd : silent) EXPECT_TRUE(ReceiveAll(fd).empty());
+  // Then there is room again.
+  ConnectPair();
+}
+
+// The address leads nowhere, and the machine is another one.
+TEST_P(DatagramPeerTest, AcceptingAStrangerFailsInTime) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd = ConnectSocket();
+  Send(fd, EncodeHandshake(Request()));
+  AcceptOptions accept;
+  accept.timeout = absl::Milliseconds(200);
+  absl::StatusOr<EndpointPtr> server;
+  Accept(&server, accept);
+  ASSERT_TRUE(RunUntil([&] { return Concluded(server); }));
+  EXPECT_FALSE(server.ok());
+  ConnectPair();
+}
+
+// Whoever accepts, and then talks of another connection.
+TEST_P(DatagramPeerTest, AnswersToOtherConnectionsEndTheAttempt) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd impostor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  socklen_t length = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(impostor.get(), any, length), 0);
+  ASSERT_EQ(listen(impostor.get(), 1), 0);
+  ASSERT_EQ(getsockname(impostor.get(), any, &length), 0);
+  absl::Status outcome;
+  bool finished = false;
+  const auto attempt = backend_->Connect(
+      reactor_.get(), Address::Parse(Uri(ntohs(address.sin_port))).value(), {},
+      [&](auto endpoint) {
+        finished = true;
+        outcome = endpoint.status();
+      });
+  ASSERT_TRUE(attempt.ok()) << attempt.status();
+  RunFor(absl::Milliseconds(20));
+  const ScopedFd fd(accept(impostor.get(), nullptr, nullptr));
+  HandshakeMessage answer = Request();
+  answer.type = HandshakeType::kAccept;
+  answer.to = 7;
+  Send(fd, EncodeHandshake(answer));
+  ASSERT_TRUE(RunUntil([&] { return finished; }));
+  EXPECT_EQ(outcome.code(), absl::StatusCode::kInvalidArgument) << outcome;
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, DatagramPeerTest,
+                         ::testing::Values("provider=shm",
+                                           "provider=tcp;ofi_rxm"),
+                         ProviderName);
+
+}  // namespace
+}  // namespace skiff::transport

@@ -1,0 +1,146 @@
+// What a queue pair over reliable datagrams does besides.
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/queue_pair.h"
+
+namespace skiff::transport {
+
+ssize_t FabricQueuePair::IssueMessage(OperationSlot* slot, const Work& work,
+                                      uint64_t flags) {
+  const bool send = slot->kind == OperationKind::kSend;
+  fi_msg_tagged message = {};
+  message.msg_iov = work.pieces;
+  message.desc =
+      work.undescribed ? nullptr : const_cast<void**>(work.descriptors);
+  message.iov_count = work.count;
+  message.addr = send ? peer_ : FI_ADDR_UNSPEC;
+  message.tag = send ? peer_tags_.receive_tag : tags_.receive_tag;
+  message.context = &slot->context;
+  return send ? fi_tsendmsg(endpoint_.get(), &message, flags)
+              : fi_trecvmsg(endpoint_.get(), &message, FI_COMPLETION);
+}
+
+// The shm provider reads a long message out of the sender's memory until all
+// of it is there, and goes round for ever where the RECEIVE is too short
+// (smr_cma_loop()). So there is always room: the domain's sink, or, if all
+// pieces are taken, a copy of the last one with as much behind it.
+void FabricQueuePair::AddSink(const OperationSlot& slot, Work* work) {
+  work->room = work->length;
+  const size_t longest = capabilities_.max_message_bytes;
+  const uint32_t index = receives_.IndexOf(slot);
+  if (!last_pieces_.empty() && last_pieces_[index] != nullptr) {
+    last_pieces_[index]->real = {};
+  }
+  if (work->count < domain_->max_iovecs()) {
+    work->pieces[work->count] = {domain_->sink(), longest};
+    work->descriptors[work->count++] = nullptr;
+    return;
+  }
+  if (last_pieces_.empty()) last_pieces_.resize(receives_.capacity());
+  auto& last = last_pieces_[index];
+  if (last == nullptr) last = std::make_unique<LastPiece>();
+  iovec& piece = work->pieces[work->count - 1];
+  last->memory.resize(longest);
+  last->real = piece;
+  last->before = work->length - piece.iov_len;
+  piece = {last->memory.data(), longest};
+}
+
+void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
+  const uint32_t index = receives_.IndexOf(*slot);
+  if (!last_pieces_.empty() && last_pieces_[index] != nullptr) {
+    LastPiece& last = *last_pieces_[index];
+    if (last.real.iov_base != nullptr && bytes > last.before) {
+      std::memcpy(last.real.iov_base, last.memory.data(),
+                  std::min(bytes - last.before, last.real.iov_len));
+    }
+    last.real = {};
+  }
+  slot->bytes = static_cast<uint32_t>(bytes);
+  if (bytes <= slot->room) {
+    ++received_;
+    return;
+  }
+  slot->status = CompletionStatus::kTooLong;
+  slot->provider_code = FI_ETRUNC;
+  BreakSoon(absl::InternalError(absl::StrCat(
+      domain_->name(), ": a message of ", bytes,
+      " bytes does not fit the RECEIVE of ", slot->room, " bytes")));
+}
+
+ssize_t FabricQueuePair::PostProbe(Probe* probe, const Sge& memory, bool send) {
+  probe->slot.queue_pair = this;
+  const iovec piece = {memory.data, memory.length};
+  const auto* region = static_cast<const FabricRegion*>(memory.region);
+  void* descriptor = region != nullptr ? region->descriptor() : nullptr;
+  fi_msg_tagged message = {};
+  message.msg_iov = &piece;
+  message.desc = descriptor != nullptr ? &descriptor : nullptr;
+  message.iov_count = 1;
+  message.addr = send ? peer_ : FI_ADDR_UNSPEC;
+  message.tag = send ? peer_tags_.probe_tag : tags_.probe_tag;
+  message.context = &probe->slot.context;
+  const ssize_t result =
+      send ? fi_tsendmsg(endpoint_.get(), &message, FI_COMPLETION)
+           : fi_trecvmsg(endpoint_.get(), &message, FI_COMPLETION);
+  probe->under_way = result == 0;
+  return result;
+}
+
+bool FabricQueuePair::ProbeDone(const OperationSlot* slot, size_t bytes) {
+  if (slot == &probe_out_.slot) {
+    if (std::exchange(probe_out_.under_way, false)) link_->OnProbeSent();
+    return true;
+  }
+  if (slot != &probe_in_.slot) return false;
+  if (std::exchange(probe_in_.under_way, false)) link_->OnProbe(bytes);
+  return true;
+}
+
+void FabricQueuePair::RefusedByPeer() {
+  const absl::Status why = absl::PermissionDeniedError(
+      absl::StrCat(domain_->name(),
+                   ": the peer refused a READ or WRITE: a wrong key, "
+                   "bounds or permissions"));
+  if (break_reason_.ok()) break_reason_ = why;
+  OperationSlot* slot = requests_.FirstIssued([](const OperationSlot& issued) {
+    return issued.kind == OperationKind::kRead ||
+           issued.kind == OperationKind::kWrite;
+  });
+  if (slot != nullptr) {
+    if (slot->kind == OperationKind::kWrite) --writes_;
+    Outcome(slot, CompletionStatus::kRemoteAccess, FI_EKEYREJECTED);
+  }
+  queue_->ScheduleService(this);
+}
+
+void FabricQueuePair::PeerVanished(const absl::Status& why) {
+  if (closing_) {
+    Close();
+  } else if (!closed_) {
+    if (!domain_->local_only()) queue_->Drain();
+    End(why, /*tell_peer=*/false);
+  }
+}
+
+void FabricQueuePair::Settle() {
+  constexpr int kRounds = 16;
+  for (int i = 0; i < kRounds && (i < kRounds / 4 || has_requests()); ++i) {
+    queue_->Drain();
+  }
+}
+
+void FabricQueuePair::OneSidedIssued() {
+  ++one_sided_;
+  if (domain_->forgets_refusals() && !std::exchange(watched_, true)) {
+    ServeLink();
+  }
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,24 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_SHM_PEER_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_SHM_PEER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace skiff::transport {
+
+// A name for an endpoint of the shm provider that nobody had before; the
+// provider adds a user and a number.
+std::string NewShmName();
+
+// Whether a peer's address names such an endpoint that exists and belongs to
+// our user. The provider follows a name that it cannot open, or that an
+// endpoint of this process once had, to memory that is not there
+// (smr_verify_peer(), smr_map_to_region()).
+absl::Status CheckShmPeer(absl::Span<const uint8_t> address);
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_SHM_PEER_H_
