@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "testing/transport_conformance/conformance_main.h"
 #include "testing/transport_conformance/libfabric_factory.h"
 #include "testing/transport_conformance/sim_factory.h"
@@ -45,17 +46,19 @@ absl::StatusOr<bool> TakeIwarp(transport::Address* url) {
 absl::StatusOr<Factories> MakeLibfabric(const transport::Address* url) {
   Factories factories;
   if (url == nullptr) {
-    factories.push_back(MakeLibfabricLoopbackFactory("tcp"));
-    factories.push_back(MakeLibfabricLoopbackFactory("sockets"));
+    for (const char* name : {"tcp", "sockets", "shm"}) {
+      factories.push_back(MakeLibfabricLoopbackFactory(name));
+    }
     return factories;
   }
   const auto provider = url->options.find("provider");
   if (provider == url->options.end()) {
     return absl::InvalidArgumentError(
-        "say which provider: libfabric://HOST:0?provider=tcp, sockets or "
-        "verbs");
+        "say which provider: libfabric://HOST:0?provider=tcp, sockets, shm, "
+        "tcp;ofi_rxm or verbs");
   }
-  std::string row = "libfabric_" + provider->second;
+  std::string row =
+      "libfabric_" + absl::StrReplaceAll(provider->second, {{";", "_"}});
   transport::Address address = *url;
   if (provider->second == "verbs") {
     const auto iwarp = TakeIwarp(&address);

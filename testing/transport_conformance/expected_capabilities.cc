@@ -135,6 +135,29 @@ ExpectedCapabilities LibfabricSockets() {
   return expected;
 }
 
+// Shared memory.
+ExpectedCapabilities LibfabricShm() {
+  ExpectedCapabilities expected = LibfabricTcp();
+  // Short WRITEs have completed when they are refused.
+  expected.refusals_are_named = false;
+  transport::Capabilities& caps = expected.capabilities;
+  caps.max_message_bytes = size_t{1} << 20;
+  caps.max_private_data_bytes = 512;
+  caps.max_receive_queue = 1024;
+  return expected;
+}
+
+ExpectedCapabilities LibfabricRxm() {
+  ExpectedCapabilities expected = LibfabricTcp();
+  // It opens all memory to READs, for its own of long messages.
+  expected.checks_read_permission = false;
+  transport::Capabilities& caps = expected.capabilities;
+  caps.max_inline_bytes = 64;
+  caps.max_private_data_bytes = 512;
+  caps.max_receive_queue = 1024;
+  return expected;
+}
+
 // Soft-RoCE.
 ExpectedCapabilities LibfabricVerbsRoce() {
   ExpectedCapabilities expected = LibfabricTcp();
@@ -173,8 +196,10 @@ const struct {
   const char* name;
   ExpectedCapabilities (*expected)();
 } kTable[] = {
+    {"libfabric_shm", LibfabricShm},
     {"libfabric_sockets", LibfabricSockets},
     {"libfabric_tcp", LibfabricTcp},
+    {"libfabric_tcp_ofi_rxm", LibfabricRxm},
     {"libfabric_verbs_iwarp", LibfabricVerbsIwarp},
     {"libfabric_verbs_roce", LibfabricVerbsRoce},
     {"sim_infiniband", SimInfiniBand},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "testing/transport_conformance/epoll_world.h"
 #include "testing/transport_conformance/expected_capabilities.h"
 #include "transport/libfabric/libfabric_backend.h"
@@ -27,6 +28,8 @@ class LibfabricFactory final : public TransportFactory {
     scale.connections_at_once = 100;
     scale.connects_in_a_row = 300;
     scale.messages = 100'000;
+    // An endpoint of it takes megabytes, and time.
+    if (absl::StrContains(name_, "rxm")) scale.connections_at_once = 20;
     if (absl::StrContains(name_, "verbs")) {
       // The devices are software in a guest without KVM, where each of the
       // 130 system calls of a connection's life takes up to a millisecond.
@@ -57,7 +60,7 @@ std::unique_ptr<TransportFactory> MakeLibfabricFactory(std::string name,
 std::unique_ptr<TransportFactory> MakeLibfabricLoopbackFactory(
     const std::string& provider) {
   return MakeLibfabricFactory(
-      absl::StrCat("libfabric_", provider),
+      absl::StrCat("libfabric_", absl::StrReplaceAll(provider, {{";", "_"}})),
       absl::StrCat("libfabric://127.0.0.1:0?provider=", provider));
 }
 
