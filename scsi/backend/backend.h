@@ -106,8 +106,10 @@ class Backend {
   // to it, from any reactor, and each write is announced by NoteWritten
   // *before* the bytes change.
   // A thin backend may replace the pages beneath when it unmaps: devices that
-  // have registered (pinned) this memory would keep the old ones.
+  // have registered (pinned) this memory would keep the old ones. Such backends
+  // say so, and their memory is registered for single operations only.
   virtual uint8_t* direct_memory() { return nullptr; }
+  virtual bool direct_memory_moves() const { return false; }
   virtual void NoteWritten(uint64_t offset, uint64_t length) {
     (void)offset;
     (void)length;

@@ -45,6 +45,7 @@ class RamBackend : public Backend {
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   uint8_t* direct_memory() override { return memory_; }
+  bool direct_memory_moves() const override { return info_.thin; }
   void NoteWritten(uint64_t offset, uint64_t length) override;
   ProvisioningExtent ProvisioningAt(uint64_t offset) override;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "scsi/target/task.h"
 
 namespace skiff::scsi {
@@ -43,6 +44,8 @@ class BufferPool {
   bool Acquire(Task* task, uint64_t bytes);
   // Takes the task's buffer back, and hands it to whoever waits for it.
   void Release(Task* task);
+  // All buffers.
+  absl::Span<uint8_t> memory() const { return {memory_, mapped_bytes_}; }
   // Takes a task out that waits.
   void Cancel(Task* task);
 

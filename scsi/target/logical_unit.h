@@ -36,6 +36,7 @@ class LogicalUnit {
   // NAA format 3 (locally assigned), see VPD page 83h.
   uint64_t naa() const { return naa_; }
   Backend& backend() const { return *backend_; }
+  const std::shared_ptr<Backend>& shared_backend() const { return backend_; }
   uint8_t* memory() const { return memory_; }
   const BackendInfo& info() const { return info_; }
   uint32_t block_size() const { return info_.block_size; }

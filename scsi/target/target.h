@@ -1,6 +1,7 @@
 #ifndef SKIFF_SCSI_TARGET_TARGET_H_
 #define SKIFF_SCSI_TARGET_TARGET_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/task.h"
 #include "transport/reactor.h"
@@ -42,6 +44,9 @@ class Worker {
       transport::Reactor* reactor, const WorkerOptions& options);
   virtual ~Worker() = default;
   virtual transport::Reactor* reactor() const = 0;
+  // All bounce buffers: data of tasks are here or in direct memory, as a rule.
+  // For ports that move them by RDMA.
+  virtual absl::Span<uint8_t> buffer_memory() const = 0;
 };
 
 // SAM-5 section 7; the transport's codes are mapped by the port.
@@ -86,6 +91,13 @@ class Nexus {
   virtual void Close(absl::AnyInvocable<void()> done) = 0;
 };
 
+// A medium that is memory, and what keeps it.
+struct DirectMemory {
+  uint8_t* data = nullptr;
+  size_t size = 0;
+  std::shared_ptr<const void> owner;
+};
+
 // A SCSI target device: its logical units, shared by all its ports and
 // reactors. Thread-safe.
 class Target {
@@ -103,6 +115,9 @@ class Target {
   // The backend's size changed (info() tells): CAPACITY DATA HAS CHANGED.
   virtual void NotifyCapacityChanged(uint64_t lun) = 0;
   virtual std::vector<uint64_t> Luns() const = 0;
+  // The media that are memory and stay where they are, for ports that move data
+  // by RDMA.
+  virtual std::vector<DirectMemory> DirectMemories() const = 0;
 
   // `initiator_port` is the SCSI initiator port name ("iqn...,i,0x<ISID>"),
   // `target_port` names ours ("iqn...,t,0x<TPGT>") with its relative port id.

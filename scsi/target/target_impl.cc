@@ -68,6 +68,17 @@ void TargetImpl::NotifyCapacityChanged(uint64_t lun) {
   });
 }
 
+std::vector<DirectMemory> TargetImpl::DirectMemories() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<DirectMemory> memories;
+  for (const auto& [lun, lu] : luns_) {
+    const std::shared_ptr<Backend>& backend = lu->shared_backend();
+    if (lu->memory() == nullptr || backend->direct_memory_moves()) continue;
+    memories.push_back({lu->memory(), backend->info().size_bytes, backend});
+  }
+  return memories;
+}
+
 std::vector<uint64_t> TargetImpl::Luns() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<uint64_t> luns;

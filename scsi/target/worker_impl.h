@@ -45,6 +45,9 @@ class WorkerImpl : public Worker {
   WorkerImpl(transport::Reactor* reactor, std::unique_ptr<BufferPool> buffers);
 
   transport::Reactor* reactor() const override { return reactor_; }
+  absl::Span<uint8_t> buffer_memory() const override {
+    return buffers_->memory();
+  }
   BufferPool& buffers() const { return *buffers_; }
 
   // The worker's one LuWorker for `lu`.
