@@ -63,6 +63,15 @@ struct IserCounters {
 // A connection that breaks is told by ConnectionTerminateNotify.
 class IserDatamover : public Datamover {
  public:
+  class EndpointObserver {
+   public:
+    virtual ~EndpointObserver() = default;
+    virtual void BeforeEndpointEnds() = 0;
+  };
+  // Told when ConnectionTerminate() is about to destroy the endpoint, and with
+  // it the completion queue. May be null.
+  virtual void SetEndpointObserver(EndpointObserver* observer) = 0;
+
   // Posts the receives that login needs. The endpoint is not taken.
   virtual absl::Status Prepare(transport::RdmaEndpoint* endpoint) = 0;
   // The same endpoint, connected.
@@ -73,6 +82,8 @@ class IserDatamover : public Datamover {
   virtual void OnCompletion(const transport::Completion& completion) = 0;
   // Posts what waits, as far as there is room.
   virtual void Flush() = 0;
+  // Messages that come from now on are not handled.
+  virtual void StopReceiving() = 0;
   // Something waits to be posted, and
   virtual bool has_output() const = 0;
   // something that was posted (receives apart) has not completed.

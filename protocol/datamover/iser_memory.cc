@@ -7,7 +7,6 @@
 
 namespace skiff::protocol {
 
-using transport::Access;
 using transport::BufferPool;
 using transport::BufferPoolOptions;
 

@@ -1,0 +1,491 @@
+#include "protocol/datamover/iser_channel.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/codec/endian.h"
+
+namespace skiff::protocol {
+
+using transport::Completion;
+using transport::CompletionStatus;
+using transport::OperationKind;
+using transport::PostResult;
+using transport::RemoteBuffer;
+using transport::RemoteKey;
+
+namespace {
+
+// Where the STags are in a message (RFC 7145 section 9.2).
+constexpr size_t kWriteStagOffset = 4;
+constexpr size_t kReadStagOffset = 16;
+
+const char* NameOf(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kSend:
+      return "Send";
+    case OperationKind::kReceive:
+      return "receive";
+    case OperationKind::kRead:
+      return "RDMA Read";
+    case OperationKind::kWrite:
+      return "RDMA Write";
+    case OperationKind::kBind:
+      return "window bind";
+    case OperationKind::kInvalidate:
+      return "invalidation";
+  }
+  return "operation";
+}
+
+const char* NameOf(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::kOk:
+    case CompletionStatus::kFlushed:
+      break;
+    case CompletionStatus::kLocalError:
+      return "the device refused our own buffer or key";
+    case CompletionStatus::kRemoteAccess:
+      return "the peer's device refused the STag, its bounds or permission";
+    case CompletionStatus::kRemoteNotReady:
+      return "the peer had no receive posted";
+    case CompletionStatus::kTooLong:
+      return "the message was longer than the receive";
+    case CompletionStatus::kTransportError:
+      return "the connection was lost";
+  }
+  return "the connection ended";
+}
+
+void CopyPieces(const IserOutgoing& message, uint8_t* to) {
+  size_t offset = message.copied_offset;
+  size_t left = message.copied_length;
+  for (const iovec* piece = message.copied; left > 0; ++piece) {
+    const size_t skipped = std::min(offset, piece->iov_len);
+    const size_t n = std::min(piece->iov_len - skipped, left);
+    const auto* from = static_cast<const uint8_t*>(piece->iov_base) + skipped;
+    to = std::copy(from, from + n, to);
+    offset -= skipped;
+    left -= n;
+  }
+}
+
+absl::Status NoBuffer() {
+  return absl::ResourceExhaustedError(
+      "no buffer is left for a message (max_message_buffers, or locked "
+      "memory)");
+}
+
+}  // namespace
+
+IserChannel::IserChannel(IserMemory* memory,
+                         const IserDatamoverOptions& options, Handler* handler)
+    : memory_(memory), options_(options), handler_(handler) {}
+
+IserChannel::~IserChannel() {
+  // Without Terminate() nothing was told: the endpoint goes before the buffers.
+  endpoint_.reset();
+}
+
+absl::Status IserChannel::Prepare(transport::RdmaEndpoint* endpoint,
+                                  uint32_t receives) {
+  preparing_ = endpoint;
+  max_rdma_bytes_ = std::min(options_.max_rdma_bytes,
+                             endpoint->capabilities().max_transfer_bytes);
+  return PostReceives(receives);
+}
+
+void IserChannel::Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint) {
+  assert(endpoint.get() == preparing_);
+  preparing_ = nullptr;
+  endpoint_ = std::move(endpoint);
+}
+
+// --- Receiving.
+
+absl::Status IserChannel::PostReceives(uint32_t count) {
+  while (receives_.size() < count) {
+    Receive receive;
+    receive.buffer = memory_->GetMessageBuffer();
+    if (!receive.buffer) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no buffers are left for ", count,
+                       " receives (max_message_buffers, or locked memory)"));
+    }
+    receives_.push_back(std::move(receive));
+    if (!PostReceive(static_cast<uint32_t>(receives_.size()) - 1)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot post ", count, " receives: the endpoint took ",
+                       receives_.size() - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IserChannel::PostReceive(uint32_t index) {
+  transport::RdmaEndpoint* const endpoint =
+      preparing_ != nullptr ? preparing_ : endpoint_.get();
+  Receive& receive = receives_[index];
+  const transport::Sge all = receive.buffer.All();
+  return endpoint->PostReceive({index, ++receive.generation}, {&all, 1}) ==
+         PostResult::kAccepted;
+}
+
+void IserChannel::OnReceived(const Completion& completion) {
+  const uint32_t index = completion.id.index;
+  if (index >= receives_.size() ||
+      receives_[index].generation != completion.id.generation) {
+    return;
+  }
+  if (completion.status != CompletionStatus::kOk) {
+    if (completion.status != CompletionStatus::kFlushed) {
+      Break(Describe(nullptr, completion));
+    }
+    return;
+  }
+  if (deaf_ || broken_) return;
+  ++counters_.messages_received;
+  counters_.bytes_received += completion.bytes;
+  const absl::Span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(receives_[index].buffer.data()),
+      std::min<size_t>(completion.bytes, receives_[index].buffer.size()));
+  IserMessage message;
+  const IserDecodeResult decoded = DecodeIserMessage(bytes, &message);
+  if (!decoded.ok()) {
+    deaf_ = true;
+    return handler_->OnBadMessage(absl::InvalidArgumentError(absl::StrCat(
+        "iSER message of ", bytes.size(), " bytes: ", decoded.problem)));
+  }
+  handler_->OnMessage(
+      message, completion.invalidated ? &completion.invalidated_key : nullptr);
+  if (terminated_ || deaf_) return;
+  // Who does not take our answers gets no room for more requests.
+  if (congested()) {
+    held_receives_.push_back(index);
+  } else {
+    PostReceive(index);
+  }
+}
+
+// --- Operations.
+
+uint32_t IserChannel::NewOperation(OperationKind kind, IserWork work,
+                                   TaskSlot task) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(operations_.size()));
+    operations_.emplace_back();
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  Operation& operation = operations_[index];
+  operation.kind = kind;
+  operation.work = work;
+  operation.task = task;
+  operation.live = true;
+  operation.posted = operation.dropped = operation.invalidates = false;
+  operation.sge_count = 0;
+  operation.length = 0;
+  operation.remote = {};
+  operation.write_window = operation.read_window = nullptr;
+  operation.tell_posted = nullptr;
+  return index;
+}
+
+void IserChannel::Release(uint32_t index) {
+  Operation& operation = operations_[index];
+  operation.live = false;
+  ++operation.generation;
+  operation.buffer.Release();
+  operation.pin = {};
+  free_.push_back(index);
+}
+
+// Its user is told last: he may do anything.
+void IserChannel::End(uint32_t index, bool ok) {
+  Operation& operation = operations_[index];
+  const TaskSlot task = operation.task;
+  const IserWork work = operation.work;
+  const bool told = operation.dropped;
+  Release(index);
+  if (task != kNoTask && !told) handler_->OnDone(task, work, ok);
+}
+
+void IserChannel::Send(const IserOutgoing& message) {
+  if (terminated_) return;
+  assert(message.payload.size() <= kMaxPayloadPieces);
+  const size_t copied = message.data.size() + message.copied_length;
+  const size_t size = kIserControlSize + message.ahs.size() + copied;
+  IserMemory::Buffer buffer = size <= IserMemory::kSmallBytes
+                                  ? memory_->GetSmallBuffer()
+                                  : memory_->GetMessageBuffer();
+  if (!buffer) return Break(NoBuffer());
+  assert(size <= buffer.size() && "longer than what was negotiated");
+  size_t data_size = copied;
+  for (const transport::Sge& piece : message.payload) data_size += piece.length;
+
+  auto* bytes = reinterpret_cast<uint8_t*>(buffer.data());
+  Encode(message.header, bytes);
+  bytes += kIserHeaderSize;
+  std::memcpy(bytes, message.bhs, kBhsSize);
+  EncodeLengths(bytes, message.ahs.size(), static_cast<uint32_t>(data_size));
+  bytes = std::copy(message.ahs.begin(), message.ahs.end(), bytes + kBhsSize);
+  bytes = std::copy(message.data.begin(), message.data.end(), bytes);
+  CopyPieces(message, bytes);
+  counters_.copied_bytes += message.copied_length;
+
+  Operation& operation = Enqueue(std::move(buffer), size, message.task);
+  for (const transport::Sge& piece : message.payload) {
+    operation.sges[operation.sge_count++] = piece;
+    operation.length += piece.length;
+  }
+  operation.tell_posted = message.posted;
+  operation.invalidates = message.invalidates;
+  operation.remote.key.value = message.invalidated_stag;
+  operation.write_window = message.write_window;
+  operation.read_window = message.read_window;
+}
+
+void IserChannel::SendHello(const IserHello& hello) {
+  IserHeaderBytes header;
+  Encode(hello, header.data());
+  SendBare(header);
+}
+
+void IserChannel::SendHelloReply(const IserHelloReply& reply) {
+  IserHeaderBytes header;
+  Encode(reply, header.data());
+  SendBare(header);
+}
+
+void IserChannel::SendBare(const IserHeaderBytes& header) {
+  if (terminated_) return;
+  IserMemory::Buffer buffer = memory_->GetSmallBuffer();
+  if (!buffer) return Break(NoBuffer());
+  std::memcpy(buffer.data(), header.data(), header.size());
+  Enqueue(std::move(buffer), header.size(), kNoTask);
+}
+
+// A message, of which `size` bytes are in the buffer.
+IserChannel::Operation& IserChannel::Enqueue(IserMemory::Buffer buffer,
+                                             size_t size, TaskSlot task) {
+  const uint32_t index =
+      NewOperation(OperationKind::kSend, IserWork::kMessage, task);
+  Operation& operation = operations_[index];
+  operation.sges[operation.sge_count++] = buffer.Part(0, size);
+  operation.length = size;
+  operation.buffer = std::move(buffer);
+  ++queued_messages_;
+  ordered_.push_back(index);
+  return operation;
+}
+
+void IserChannel::Write(TaskSlot task, IserWork work,
+                        absl::Span<const uint8_t> from, IserMemory::Pin pin,
+                        RemoteBuffer to) {
+  assert(!terminated_ && from.size() <= max_rdma_bytes_);
+  const uint32_t index = NewOperation(OperationKind::kWrite, work, task);
+  Operation& operation = operations_[index];
+  operation.sges[0] = pin.Part(from.data(), from.size());
+  operation.sge_count = 1;
+  operation.length = from.size();
+  operation.remote = to;
+  operation.pin = std::move(pin);
+  ordered_.push_back(index);
+}
+
+void IserChannel::Read(TaskSlot task, absl::Span<uint8_t> to,
+                       IserMemory::Pin pin, RemoteBuffer from) {
+  assert(!terminated_ && to.size() <= max_rdma_bytes_);
+  const uint32_t index =
+      NewOperation(OperationKind::kRead, IserWork::kGet, task);
+  Operation& operation = operations_[index];
+  operation.sges[0] = pin.Part(to.data(), to.size());
+  operation.sge_count = 1;
+  operation.length = to.size();
+  operation.remote = from;
+  operation.pin = std::move(pin);
+  reads_.push_back(index);
+}
+
+void IserChannel::Bind(TaskSlot task, transport::MemoryWindow* window,
+                       const transport::MemoryRegion* region, size_t offset,
+                       size_t length, transport::Access access) {
+  assert(!terminated_);
+  const uint32_t index =
+      NewOperation(OperationKind::kBind, IserWork::kBind, task);
+  Operation& operation = operations_[index];
+  operation.window = window;
+  operation.region = region;
+  operation.offset = offset;
+  operation.length = length;
+  operation.access = access;
+  ordered_.push_back(index);
+}
+
+void IserChannel::Invalidate(TaskSlot task, RemoteKey key) {
+  assert(!terminated_);
+  const uint32_t index =
+      NewOperation(OperationKind::kInvalidate, IserWork::kInvalidate, task);
+  operations_[index].remote.key = key;
+  ++counters_.local_invalidations;
+  ordered_.push_back(index);
+}
+
+void IserChannel::Drop(TaskSlot task) {
+  // Their places in the queues stay, so that telling may queue more.
+  for (const std::deque<uint32_t>* queue : {&reads_, &ordered_}) {
+    for (size_t i = 0; i < queue->size(); ++i) {
+      Operation& operation = operations_[(*queue)[i]];
+      const bool moves_data = operation.kind == OperationKind::kRead ||
+                              operation.kind == OperationKind::kWrite;
+      if (operation.task != task || operation.dropped || !moves_data) continue;
+      operation.dropped = true;
+      operation.pin = {};
+      handler_->OnDone(task, operation.work, false);
+    }
+  }
+}
+
+// --- Posting.
+
+void IserChannel::FillInKeys(Operation* operation) {
+  auto* bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+  const auto fill_in = [bytes](const transport::MemoryWindow* window,
+                               size_t offset) {
+    if (window == nullptr) return;
+    Store32(static_cast<uint32_t>(window->remote_key().value), bytes + offset);
+  };
+  fill_in(operation->write_window, kWriteStagOffset);
+  fill_in(operation->read_window, kReadStagOffset);
+}
+
+PostResult IserChannel::Post(uint32_t index) {
+  Operation& operation = operations_[index];
+  const transport::OperationId id = {index, operation.generation};
+  const absl::Span<const transport::Sge> sges(operation.sges.data(),
+                                              operation.sge_count);
+  switch (operation.kind) {
+    case OperationKind::kSend:
+      FillInKeys(&operation);
+      return operation.invalidates ? endpoint_->PostSendWithInvalidate(
+                                         id, sges, operation.remote.key)
+                                   : endpoint_->PostSend(id, sges);
+    case OperationKind::kWrite:
+      return endpoint_->PostWrite(id, sges, operation.remote);
+    case OperationKind::kRead:
+      return endpoint_->PostRead(id, sges, operation.remote);
+    case OperationKind::kBind:
+      return endpoint_->PostBind(id, operation.window, operation.region,
+                                 operation.offset, operation.length,
+                                 operation.access);
+    case OperationKind::kInvalidate:
+      return endpoint_->PostInvalidate(id, operation.remote.key);
+    case OperationKind::kReceive:
+      break;
+  }
+  return PostResult::kClosed;
+}
+
+bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
+  while (!queue->empty()) {
+    const uint32_t index = queue->front();
+    Operation& operation = operations_[index];
+    if (operation.dropped) {
+      queue->pop_front();
+      Release(index);
+      continue;
+    }
+    // The key of a bind is known once it is posted; Post() fills it in.
+    if (Post(index) != PostResult::kAccepted) return false;
+    queue->pop_front();
+    operation.posted = true;
+    if (operation.tell_posted != nullptr) *operation.tell_posted = true;
+    ++posted_;
+    switch (operation.kind) {
+      case OperationKind::kSend:
+        --queued_messages_;
+        ++counters_.messages_sent;
+        counters_.bytes_sent += operation.length;
+        break;
+      case OperationKind::kRead:
+        ++counters_.rdma_reads;
+        counters_.rdma_read_bytes += operation.length;
+        break;
+      case OperationKind::kWrite:
+        ++counters_.rdma_writes;
+        counters_.rdma_write_bytes += operation.length;
+        break;
+      default:
+        break;
+    }
+  }
+  return true;
+}
+
+void IserChannel::Flush() {
+  if (endpoint_ == nullptr || broken_) return;
+  PostQueue(&reads_);
+  PostQueue(&ordered_);
+  if (!congested()) {
+    for (const uint32_t index : std::exchange(held_receives_, {})) {
+      PostReceive(index);
+    }
+  }
+  endpoint_->Flush();
+}
+
+// --- Ends.
+
+void IserChannel::OnCompletion(const Completion& completion) {
+  if (terminated_) return;
+  if (completion.kind == OperationKind::kReceive) return OnReceived(completion);
+  const uint32_t index = completion.id.index;
+  if (index >= operations_.size()) return;
+  Operation& operation = operations_[index];
+  if (!operation.live || !operation.posted ||
+      operation.generation != completion.id.generation) {
+    return;
+  }
+  --posted_;
+  const bool ok = completion.status == CompletionStatus::kOk;
+  if (!ok && completion.status != CompletionStatus::kFlushed) {
+    Break(Describe(&operation, completion));
+  }
+  End(index, ok);
+}
+
+absl::Status IserChannel::Describe(const Operation* operation,
+                                   const Completion& completion) const {
+  return absl::UnavailableError(
+      absl::StrCat(NameOf(completion.kind),
+                   operation != nullptr && operation->length > 0
+                       ? absl::StrCat(" of ", operation->length, " bytes")
+                       : "",
+                   " failed: ", NameOf(completion.status), " (provider code ",
+                   completion.provider_code, ")"));
+}
+
+void IserChannel::Break(const absl::Status& why) {
+  if (broken_ || terminated_) return;
+  broken_ = true;
+  handler_->OnBroken(why);
+}
+
+void IserChannel::Terminate() {
+  if (terminated_) return;
+  terminated_ = true;
+  if (observer_ != nullptr) observer_->BeforeEndpointEnds();
+  endpoint_.reset();
+  receives_.clear();
+  ordered_.clear();
+  reads_.clear();
+  queued_messages_ = posted_ = 0;
+  for (uint32_t index = 0; index < operations_.size(); ++index) {
+    if (operations_[index].live) End(index, false);
+  }
+}
+
+}  // namespace skiff::protocol

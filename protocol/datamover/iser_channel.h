@@ -1,0 +1,210 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_ISER_CHANNEL_H_
+#define SKIFF_PROTOCOL_DATAMOVER_ISER_CHANNEL_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "protocol/codec/iser_header.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/iser_datamover.h"
+#include "protocol/datamover/iser_memory.h"
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::protocol {
+
+// What an operation is for. Its user is told when it has ended.
+enum class IserWork : uint8_t {
+  kMessage,     // A PDU.
+  kPut,         // RDMA Write of a task's data,
+  kNotifyPut,   // the last one of those that somebody waits for.
+  kGet,         // RDMA Read of a task's data.
+  kBind,        // A key for the peer begins
+  kInvalidate,  // and ends.
+};
+
+// A PDU to be sent. Everything but `payload` is copied by the call.
+struct IserOutgoing {
+  IserControlHeader header;
+  const uint8_t* bhs = nullptr;  // Its lengths are corrected.
+  absl::Span<const uint8_t> ahs;
+  absl::Span<const uint8_t> data;
+  // More of the data segment, a part of this list.
+  const iovec* copied = nullptr;
+  size_t copied_offset = 0;
+  size_t copied_length = 0;
+  // The rest of it, gathered from registered memory that stays until
+  // the operation has ended.
+  absl::Span<const transport::Sge> payload;
+  // The peer's key that the message takes out of use.
+  bool invalidates = false;
+  uint32_t invalidated_stag = 0;
+  // Keys of binds that were queued before, known when they are posted.
+  const transport::MemoryWindow* write_window = nullptr;
+  const transport::MemoryWindow* read_window = nullptr;
+  bool* posted = nullptr;   // Becomes true when the device has it.
+  TaskSlot task = kNoTask;  // Told of the end.
+};
+
+// The messages and operations of one iSER connection, either role: encodes and
+// decodes messages, keeps receives posted, and queues what the device has no
+// room for. Messages, writes and binds leave in the order of the calls, reads
+// on their own, as the read depth allows.
+//
+// Nothing is posted but by Flush(), and receives.
+class IserChannel {
+ public:
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    // A message that was understood; valid during the call. `invalidated`: it
+    // took this key of ours out of use.
+    virtual void OnMessage(const IserMessage& message,
+                           const transport::RemoteKey* invalidated) = 0;
+    // One that was not: the connection is of no more use.
+    virtual void OnBadMessage(const absl::Status& why) = 0;
+    // An operation of a task has ended; exactly once for each. From inside
+    // OnCompletion(), Drop() and Terminate().
+    virtual void OnDone(TaskSlot task, IserWork work, bool ok) = 0;
+    // An operation failed, and with it the connection. At most once.
+    virtual void OnBroken(const absl::Status& why) = 0;
+  };
+  // Before the endpoint of a connection that ends is destroyed.
+  using EndpointObserver = IserDatamover::EndpointObserver;
+
+  static constexpr size_t kMaxPayloadPieces = 3;
+
+  IserChannel(IserMemory* memory, const IserDatamoverOptions& options,
+              Handler* handler);
+  ~IserChannel();
+  IserChannel(const IserChannel&) = delete;
+  IserChannel& operator=(const IserChannel&) = delete;
+
+  absl::Status Prepare(transport::RdmaEndpoint* endpoint, uint32_t receives);
+  void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint);
+  transport::RdmaEndpoint* endpoint() const { return endpoint_.get(); }
+  void set_observer(EndpointObserver* observer) { observer_ = observer; }
+  // Posts receives until there are so many.
+  absl::Status PostReceives(uint32_t count);
+
+  void Send(const IserOutgoing& message);
+  // The whole message is the header.
+  void SendHello(const IserHello& hello);
+  void SendHelloReply(const IserHelloReply& reply);
+  // `pin` keeps the registration of `from` or `to`. At most
+  // options.max_rdma_bytes.
+  void Write(TaskSlot task, IserWork work, absl::Span<const uint8_t> from,
+             IserMemory::Pin pin, transport::RemoteBuffer to);
+  void Read(TaskSlot task, absl::Span<uint8_t> to, IserMemory::Pin pin,
+            transport::RemoteBuffer from);
+  // `window` and `region` stay until the operation has ended.
+  void Bind(TaskSlot task, transport::MemoryWindow* window,
+            const transport::MemoryRegion* region, size_t offset, size_t length,
+            transport::Access access);
+  void Invalidate(TaskSlot task, transport::RemoteKey key);
+  // Ends the reads and writes of the task that were not posted yet.
+  void Drop(TaskSlot task);
+
+  void OnCompletion(const transport::Completion& completion);
+  void Flush();
+  // Nothing is posted any more; the handler is told why, once.
+  void Break(const absl::Status& why);
+  // Messages are not handled any more.
+  void StopReceiving() { deaf_ = true; }
+  // Destroys the endpoint, then ends every operation.
+  void Terminate();
+
+  bool terminated() const { return terminated_; }
+  bool broken() const { return broken_; }
+  bool has_output() const {
+    return !broken_ && (!ordered_.empty() || !reads_.empty());
+  }
+  bool in_flight() const { return posted_ > 0; }
+  bool congested() const {
+    return queued_messages_ > options_.max_queued_messages;
+  }
+  size_t max_rdma_bytes() const { return max_rdma_bytes_; }
+  const IserDatamoverOptions& options() const { return options_; }
+  IserMemory* memory() const { return memory_; }
+  IserCounters& counters() { return counters_; }
+  const IserCounters& counters() const { return counters_; }
+
+ private:
+  struct Operation {
+    transport::OperationKind kind = transport::OperationKind::kSend;
+    IserWork work = IserWork::kMessage;
+    TaskSlot task = kNoTask;
+    uint32_t generation = 0;
+    bool live = false;
+    bool posted = false;
+    bool dropped = false;  // Its end was told; only its place is left.
+    bool invalidates = false;
+    uint8_t sge_count = 0;
+    std::array<transport::Sge, 1 + kMaxPayloadPieces> sges;
+    size_t length = 0;
+    transport::RemoteBuffer remote;
+    IserMemory::Buffer buffer;
+    IserMemory::Pin pin;
+    bool* tell_posted = nullptr;
+    // Of a message: keys to be filled in; of a bind: the window.
+    const transport::MemoryWindow* write_window = nullptr;
+    const transport::MemoryWindow* read_window = nullptr;
+    transport::MemoryWindow* window = nullptr;
+    const transport::MemoryRegion* region = nullptr;
+    size_t offset = 0;
+    transport::Access access = transport::Access::kLocal;
+  };
+  struct Receive {
+    IserMemory::Buffer buffer;
+    uint32_t generation = 0;
+  };
+
+  uint32_t NewOperation(transport::OperationKind kind, IserWork work,
+                        TaskSlot task);
+  void Release(uint32_t index);
+  void End(uint32_t index, bool ok);
+  transport::PostResult Post(uint32_t index);
+  // True if the queue ran empty.
+  bool PostQueue(std::deque<uint32_t>* queue);
+  static void FillInKeys(Operation* operation);
+  bool PostReceive(uint32_t index);
+  void OnReceived(const transport::Completion& completion);
+  void SendBare(const IserHeaderBytes& header);
+  Operation& Enqueue(IserMemory::Buffer buffer, size_t size, TaskSlot task);
+  absl::Status Describe(const Operation* operation,
+                        const transport::Completion& completion) const;
+
+  IserMemory* const memory_;
+  const IserDatamoverOptions options_;
+  Handler* const handler_;
+  EndpointObserver* observer_ = nullptr;
+  std::unique_ptr<transport::RdmaEndpoint> endpoint_;
+  transport::RdmaEndpoint* preparing_ = nullptr;  // Until Connected().
+  size_t max_rdma_bytes_ = 0;
+  bool deaf_ = false;
+  bool broken_ = false;
+  bool terminated_ = false;
+
+  std::deque<Operation> operations_;  // A deque: they must not move.
+  std::vector<uint32_t> free_;
+  std::deque<uint32_t> ordered_;
+  std::deque<uint32_t> reads_;
+  uint32_t queued_messages_ = 0;  // Of `ordered_`.
+  uint32_t posted_ = 0;
+
+  std::vector<Receive> receives_;
+  // Handled, but not posted again while too much waits to be sent.
+  std::vector<uint32_t> held_receives_;
+  IserCounters counters_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_ISER_CHANNEL_H_

@@ -1,0 +1,451 @@
+#include "protocol/datamover/iser_initiator_datamover.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+using transport::Access;
+
+namespace {
+
+// Copies between [offset, offset + length) of a list and contiguous memory.
+template <typename Copy>
+void ForEachPiece(const iovec* iov, size_t offset, size_t length, Copy copy) {
+  size_t done = 0;
+  for (; done < length; ++iov) {
+    if (offset >= iov->iov_len) {
+      offset -= iov->iov_len;
+      continue;
+    }
+    const size_t n = std::min(iov->iov_len - offset, length - done);
+    copy(static_cast<uint8_t*>(iov->iov_base) + offset, done, n);
+    offset = 0;
+    done += n;
+  }
+}
+
+// The list's memory, if its first `length` bytes are in one piece.
+uint8_t* OnePiece(const iovec* iov, int count, size_t length) {
+  while (count > 1 && iov->iov_len == 0) {
+    ++iov;
+    --count;
+  }
+  return iov->iov_len >= length ? static_cast<uint8_t*>(iov->iov_base)
+                                : nullptr;
+}
+
+}  // namespace
+
+IserInitiatorDatamover::IserInitiatorDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options)
+    : channel_(memory, options, this),
+      windows_(memory->domain()->capabilities().memory_windows) {}
+
+IserInitiatorDatamover::~IserInitiatorDatamover() { ConnectionTerminate(); }
+
+absl::Status IserInitiatorDatamover::Prepare(
+    transport::RdmaEndpoint* endpoint) {
+  if (channel_.options().remote_invalidation && !windows_) {
+    // The private data has promised keys that a peer can invalidate.
+    return absl::FailedPreconditionError(absl::StrCat(
+        endpoint->domain()->name(),
+        " has no memory windows, so that its keys cannot be "
+        "invalidated by the target; turn remote invalidation off"));
+  }
+  // All of them now: a target may send as soon as its last Login Response has
+  // left, before we have seen it.
+  return channel_.Prepare(endpoint, channel_.options().receives);
+}
+
+void IserInitiatorDatamover::AllocateConnectionResources(
+    DatamoverClient* client, uint32_t max_tasks) {
+  assert(max_tasks <= kMaxTaskSlots);
+  client_ = client;
+  tasks_.resize(max_tasks);
+}
+
+void IserInitiatorDatamover::EnableDatamover(const Parameters& parameters) {
+  parameters_ = parameters;
+  enabled_ = true;
+  if (!parameters.iser.hello_required || channel_.terminated()) return;
+  // RFC 7145 section 5.1.3: the first message, and commands wait for the
+  // answer.
+  IserHello hello;
+  hello.iser_ird = static_cast<uint16_t>(
+      std::min<uint32_t>(endpoint()->capabilities().max_read_depth, 0xffff));
+  channel_.SendHello(hello);
+  awaiting_hello_reply_ = true;
+}
+
+// --- Sending.
+
+void IserInitiatorDatamover::SendControl(const uint8_t* bhs,
+                                         absl::Span<const uint8_t> data) {
+  IserOutgoing message;
+  message.bhs = bhs;
+  message.data = data;
+  channel_.Send(message);
+}
+
+void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
+  if (channel_.terminated()) return;
+  const TaskSlot slot = command.task;
+  Task& task = tasks_[slot];
+  assert(!task.live);
+  task.initiator_task_tag = command.pdu->initiator_task_tag;
+  task.live = true;
+  task.posted = task.deallocated = false;
+  task.references = 0;
+  task.out.Reset(command.data_out, command.data_out_count,
+                 command.data_out_length);
+  task.in.Reset(command.data_in, command.data_in_count, command.data_in_length);
+
+  // Immediate and unsolicited data together are bounded by FirstBurstLength
+  // (RFC 7143 sections 13.10, 13.11 and 13.14).
+  const uint32_t first_burst =
+      std::min(task.out.length, parameters_.first_burst_length);
+  const uint32_t immediate =
+      parameters_.immediate_data
+          ? std::min({first_burst,
+                      parameters_.target_max_recv_data_segment_length,
+                      static_cast<uint32_t>(
+                          channel_.options().max_copied_immediate_bytes)})
+          : 0;
+  const uint32_t unsolicited =
+      parameters_.initial_r2t ? immediate : first_burst;
+
+  ScsiCommandPdu pdu = *command.pdu;
+  pdu.final = immediate == unsolicited;
+  Bhs bhs;
+  Encode(pdu, bhs.data());
+  std::array<uint8_t, kMaxAhsBytes> ahs;
+  IserOutgoing message;
+  message.bhs = bhs.data();
+  message.task = slot;
+  message.posted = &task.posted;
+  if (!command.ahs.extended_cdb.empty() || command.ahs.has_bidi_read_length) {
+    message.ahs = {ahs.data(), EncodeAhs(command.ahs, ahs.data())};
+  }
+  if (unsolicited < task.out.length) {
+    if (!Expose(slot, &task.out, Access::kRemoteRead)) return;
+    const bool whole =
+        parameters_.iser.write_base() == IserWriteBase::kWholeBuffer;
+    const transport::RemoteBuffer at = RemoteOf(task.out);
+    message.header.write_stag_valid = true;
+    message.header.write_stag = static_cast<uint32_t>(at.key.value);
+    message.header.write_base_offset = at.address + (whole ? 0 : unsolicited);
+    message.write_window = task.out.bound ? task.out.window.get() : nullptr;
+  }
+  if (task.in.length > 0) {
+    if (!Expose(slot, &task.in, Access::kRemoteWrite)) return;
+    const transport::RemoteBuffer at = RemoteOf(task.in);
+    message.header.read_stag_valid = true;
+    message.header.read_stag = static_cast<uint32_t>(at.key.value);
+    message.header.read_base_offset = at.address;
+    message.read_window = task.in.bound ? task.in.window.get() : nullptr;
+  }
+  transport::Sge place;
+  AddData(task.out, 0, immediate, &message, &place);
+  ++task.references;
+  channel_.Send(message);
+  SendUnsolicited(slot, immediate, unsolicited);
+}
+
+// Lets `message` carry a part of the data: from where it is if that is
+// registered, else copied.
+void IserInitiatorDatamover::AddData(const Data& data, uint32_t offset,
+                                     uint32_t length, IserOutgoing* message,
+                                     transport::Sge* place) const {
+  if (length == 0) return;
+  if (data.pin) {
+    *place = data.pin.Part(data.memory + offset, length);
+    message->payload = {place, 1};
+    return;
+  }
+  message->copied = data.iov;
+  message->copied_offset = offset;
+  message->copied_length = length;
+}
+
+void IserInitiatorDatamover::SendUnsolicited(TaskSlot slot, uint32_t offset,
+                                             uint32_t end) {
+  Task& task = tasks_[slot];
+  const uint32_t limit = std::min(
+      parameters_.target_max_recv_data_segment_length,
+      static_cast<uint32_t>(channel_.options().max_copied_immediate_bytes));
+  ScsiDataOutPdu pdu;
+  pdu.initiator_task_tag = task.initiator_task_tag;
+  pdu.target_transfer_tag = kReservedTag;
+  while (offset < end) {
+    const uint32_t length = std::min(end - offset, limit);
+    pdu.final = offset + length == end;
+    pdu.exp_stat_sn = client_->CurrentStatSn();
+    pdu.buffer_offset = offset;
+    Bhs bhs;
+    Encode(pdu, bhs.data());
+    ++pdu.data_sn;
+    IserOutgoing message;
+    message.bhs = bhs.data();
+    message.task = slot;
+    transport::Sge place;
+    AddData(task.out, offset, length, &message, &place);
+    ++task.references;
+    channel_.Send(message);
+    offset += length;
+  }
+}
+
+// --- Keys.
+
+// Gives the target a key to the data. False if that is impossible; the
+// connection is then of no more use.
+bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
+  IserMemory* const memory = channel_.memory();
+  data->memory = OnePiece(data->iov, data->count, data->length);
+  if (data->memory == nullptr) {
+    // One key names one piece of memory.
+    data->copy = std::make_unique<uint8_t[]>(data->length);
+    data->memory = data->copy.get();
+    if (access == Access::kRemoteRead) {
+      ForEachPiece(data->iov, 0, data->length,
+                   [data](const uint8_t* from, size_t at, size_t n) {
+                     std::memcpy(data->memory + at, from, n);
+                   });
+      channel_.counters().copied_bytes += data->length;
+    }
+  }
+  const bool must_bind = channel_.options().remote_invalidation;
+  // A key of its own ends with the command; others need a window that does.
+  const bool own = data->copy != nullptr ||
+                   (!windows_ && !memory->options().keep_registrations);
+  auto pin = memory->Get(data->memory, data->length, access, own);
+  if (pin.ok()) {
+    data->pin = *std::move(pin);
+    if (!windows_ || (data->pin.exclusive() && !must_bind)) return true;
+    absl::Status bound = Bind(slot, data, access);
+    if (bound.ok()) return true;
+    pin = std::move(bound);
+  }
+  channel_.Break(absl::Status(
+      pin.status().code(),
+      absl::StrCat("cannot register ", data->length,
+                   " bytes for a command: ", pin.status().message())));
+  return false;
+}
+
+absl::Status IserInitiatorDatamover::Bind(TaskSlot slot, Data* data,
+                                          Access access) {
+  if (data->window == nullptr) {
+    auto window = channel_.memory()->domain()->AllocateWindow();
+    if (!window.ok()) return window.status();
+    data->window = *std::move(window);
+  }
+  const transport::MemoryRegion* const region = data->pin.region();
+  const auto offset =
+      static_cast<size_t>(data->memory - static_cast<uint8_t*>(region->data()));
+  ++tasks_[slot].references;
+  channel_.Bind(slot, data->window.get(), region, offset, data->length, access);
+  data->bound = true;
+  return absl::OkStatus();
+}
+
+// The key of a window is filled in when the message is posted.
+transport::RemoteBuffer IserInitiatorDatamover::RemoteOf(
+    const Data& data) const {
+  return data.pin.Remote(data.memory);
+}
+
+// The target may not use the key any more.
+void IserInitiatorDatamover::Withdraw(TaskSlot slot, Data* data) {
+  if (!data->bound || channel_.terminated()) return;
+  data->bound = false;
+  ++tasks_[slot].references;
+  channel_.Invalidate(slot, data->window->remote_key());
+}
+
+// --- Receiving.
+
+TaskSlot IserInitiatorDatamover::Find(uint32_t tag) const {
+  const TaskSlot slot = SlotOfTag(tag);
+  if (slot >= tasks_.size() || !tasks_[slot].live || tasks_[slot].deallocated ||
+      tasks_[slot].initiator_task_tag != tag) {
+    return kNoTask;
+  }
+  return slot;
+}
+
+// The session ends; nothing more is to be understood.
+void IserInitiatorDatamover::Refuse(const uint8_t* bhs, const char* why) {
+  channel_.StopReceiving();
+  client_->RejectNotify(RejectPdu::kProtocolError, bhs, why, /*fatal=*/true);
+}
+
+void IserInitiatorDatamover::Fail(const char* why) {
+  channel_.StopReceiving();
+  client_->ConnectionTerminateNotify(absl::DataLossError(why));
+}
+
+void IserInitiatorDatamover::OnBadMessage(const absl::Status& why) {
+  client_->ConnectionTerminateNotify(why);
+}
+
+void IserInitiatorDatamover::OnBroken(const absl::Status& why) {
+  client_->ConnectionTerminateNotify(why);
+}
+
+void IserInitiatorDatamover::OnMessage(
+    const IserMessage& message, const transport::RemoteKey* invalidated) {
+  switch (message.opcode) {
+    case IserOpcode::kControl:
+      break;
+    case IserOpcode::kHello:
+      return Fail("the target sent an iSER Hello");
+    case IserOpcode::kHelloReply:
+      return OnHelloReply(message.hello_reply);
+  }
+  if (message.control.write_stag_valid || message.control.read_stag_valid) {
+    return Refuse(message.bhs, "an STag from a target");
+  }
+  if (awaiting_hello_reply_) {
+    return Refuse(message.bhs, "a PDU before the iSER HelloReply");
+  }
+  const auto opcode = static_cast<Opcode>(message.frame.opcode);
+  if (enabled_ && opcode == Opcode::kScsiResponse) {
+    return OnResponse(message, invalidated);
+  }
+  if (invalidated != nullptr) {
+    // Section 7.3.2: a SCSI Response does that, and nothing else.
+    return Refuse(message.bhs, "a PDU that invalidated a key");
+  }
+  if (enabled_ && (opcode == Opcode::kScsiDataIn || opcode == Opcode::kR2t)) {
+    return Refuse(message.bhs, "what RDMA does on an iSER connection");
+  }
+  client_->ControlNotify(
+      {message.frame, message.bhs, message.ahs, message.data});
+}
+
+void IserInitiatorDatamover::OnHelloReply(const IserHelloReply& reply) {
+  if (!awaiting_hello_reply_) return Fail("an unexpected iSER HelloReply");
+  // Section 10.1.3.2.
+  if (reply.reject || reply.current_version != kIserVersion) {
+    return Fail("the target does not speak iSER version 10");
+  }
+  awaiting_hello_reply_ = false;
+}
+
+void IserInitiatorDatamover::OnResponse(
+    const IserMessage& message, const transport::RemoteKey* invalidated) {
+  ScsiResponsePdu response;
+  const DecodeResult decoded = Decode(message.bhs, &response);
+  if (!decoded.ok()) return Refuse(message.bhs, decoded.field);
+  const TaskSlot slot = Find(response.initiator_task_tag);
+  if (slot == kNoTask) return Refuse(message.bhs, "unknown Initiator Task Tag");
+  Task& task = tasks_[slot];
+  if (!task.posted) {
+    return Refuse(message.bhs, "a response to a command that was not sent");
+  }
+  if (invalidated != nullptr) {
+    Data* theirs = nullptr;
+    for (Data* data : {&task.in, &task.out}) {
+      if (data->bound &&
+          data->window->remote_key().value == invalidated->value) {
+        theirs = data;
+      }
+    }
+    if (theirs == nullptr) {
+      return Refuse(message.bhs,
+                    "a response that invalidated a key of another command");
+    }
+    theirs->bound = false;
+    ++channel_.counters().remote_invalidations;
+  }
+  client_->ResponseNotify(slot, response, message.data);
+}
+
+// --- The end of tasks and connections.
+
+void IserInitiatorDatamover::OnDone(TaskSlot slot, IserWork, bool) {
+  Unreference(slot);
+}
+
+void IserInitiatorDatamover::Unreference(TaskSlot slot) {
+  Task& task = tasks_[slot];
+  assert(task.references > 0);
+  if (--task.references == 0 && task.deallocated) Finish(slot);
+}
+
+void IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
+  Task& task = tasks_[slot];
+  assert(task.live && !task.deallocated);
+  task.deallocated = true;
+  Withdraw(slot, &task.in);
+  Withdraw(slot, &task.out);
+  if (task.references == 0) Finish(slot);
+}
+
+// Nobody uses the memory any more, once the registrations are gone.
+void IserInitiatorDatamover::Finish(TaskSlot slot) {
+  Task& task = tasks_[slot];
+  for (Data* data : {&task.in, &task.out}) data->pin = {};
+  if (task.in.copy != nullptr) {
+    ForEachPiece(task.in.iov, 0, task.in.length,
+                 [&task](uint8_t* to, size_t at, size_t n) {
+                   std::memcpy(to, task.in.copy.get() + at, n);
+                 });
+    channel_.counters().copied_bytes += task.in.length;
+  }
+  task.in.copy.reset();
+  task.out.copy.reset();
+  task.live = false;
+  client_->TaskDone(slot);
+}
+
+void IserInitiatorDatamover::ConnectionTerminate() {
+  if (channel_.terminated()) return;
+  channel_.Terminate();
+  for (Task& task : tasks_) {
+    task.live = false;
+    for (Data* data : {&task.in, &task.out}) {
+      data->pin = {};
+      data->copy.reset();
+      data->bound = false;
+    }
+  }
+}
+
+// --- The target's part of the seam: no initiator has a use for it.
+
+void IserInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
+                                           uint32_t, uint32_t) {
+  assert(false && "initiators accept no commands");
+}
+void IserInitiatorDatamover::PutData(TaskSlot, uint32_t,
+                                     absl::Span<const uint8_t>, bool) {
+  assert(false && "initiators put no data");
+}
+void IserInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
+                                                absl::Span<const uint8_t>,
+                                                const ScsiResponsePdu&,
+                                                absl::Span<const uint8_t>) {
+  assert(false && "initiators put no data");
+}
+bool IserInitiatorDatamover::GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) {
+  assert(false && "initiators get no data");
+  return false;
+}
+void IserInitiatorDatamover::CancelTransfers(TaskSlot) {
+  assert(false && "initiators transfer by commands");
+}
+
+std::unique_ptr<IserDatamover> MakeInitiatorIserDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options) {
+  return std::make_unique<IserInitiatorDatamover>(memory, options);
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,562 @@
+#include "protocol/datamover/iser_target_datamover.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+namespace {
+
+// Additional sense codes for data errors (RFC 7143 section 11.4.7.2, SPC-5).
+struct SenseCode {
+  uint8_t asc;
+  uint8_t ascq;
+};
+constexpr SenseCode kUnexpectedUnsolicitedData = {0x0c, 0x0c};
+constexpr SenseCode kIncorrectAmountOfData = {0x0c, 0x0d};
+constexpr SenseCode kInternalTargetFailure = {0x44, 0x00};
+constexpr SenseCode kDataPhaseError = {0x4b, 0x00};
+constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
+
+constexpr size_t kMaxSense = 252;
+
+}  // namespace
+
+IserTargetDatamover::IserTargetDatamover(IserMemory* memory,
+                                         const IserDatamoverOptions& options)
+    : channel_(memory, options, this),
+      get_access_(memory->domain()->capabilities().read_sink_needs_remote_write
+                      ? transport::Access::kRemoteWrite
+                      : transport::Access::kLocal) {}
+
+IserTargetDatamover::~IserTargetDatamover() { ConnectionTerminate(); }
+
+absl::Status IserTargetDatamover::Prepare(transport::RdmaEndpoint* endpoint) {
+  return channel_.Prepare(endpoint, kLoginReceives);
+}
+
+void IserTargetDatamover::AllocateConnectionResources(DatamoverClient* client,
+                                                      uint32_t max_tasks) {
+  assert(max_tasks <= kMaxTaskSlots);
+  client_ = client;
+  max_tasks_ = max_tasks;
+  chunks_.resize((max_tasks + kChunk - 1) / kChunk);
+}
+
+void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {
+  parameters_ = parameters;
+  if (enabled_ || channel_.terminated()) return;
+  enabled_ = true;
+  // Before the last Login Response leaves, which is queued: the initiator may
+  // send as soon as it has it.
+  const absl::Status posted =
+      channel_.PostReceives(channel_.options().receives);
+  if (!posted.ok()) client_->ConnectionTerminateNotify(posted);
+}
+
+void IserTargetDatamover::SendControl(const uint8_t* bhs,
+                                      absl::Span<const uint8_t> data) {
+  IserOutgoing message;
+  message.bhs = bhs;
+  message.data = data;
+  channel_.Send(message);
+}
+
+void IserTargetDatamover::SendCommand(const OutgoingCommand&) {
+  assert(false && "targets send no commands");
+}
+
+// --- Receiving.
+
+void IserTargetDatamover::OnBadMessage(const absl::Status& why) {
+  client_->ConnectionTerminateNotify(why);
+}
+
+void IserTargetDatamover::OnBroken(const absl::Status& why) {
+  client_->ConnectionTerminateNotify(why);
+}
+
+void IserTargetDatamover::OnMessage(const IserMessage& message,
+                                    const transport::RemoteKey* invalidated) {
+  if (invalidated != nullptr) {
+    // Targets advertise no keys (RFC 7145 section 7.3.2 knows this of
+    // responses only).
+    channel_.StopReceiving();
+    return client_->ConnectionTerminateNotify(absl::InvalidArgumentError(
+        "the initiator invalidated a key of the target"));
+  }
+  switch (message.opcode) {
+    case IserOpcode::kControl:
+      break;
+    case IserOpcode::kHello:
+      return OnHello(message.hello);
+    case IserOpcode::kHelloReply:
+      channel_.StopReceiving();
+      return client_->ConnectionTerminateNotify(
+          absl::InvalidArgumentError("an iSER HelloReply from an initiator"));
+  }
+  if (enabled_ && !pdus_came_ && parameters_.iser.hello_required) {
+    channel_.StopReceiving();
+    return client_->ConnectionTerminateNotify(absl::InvalidArgumentError(
+        "no iSER Hello came first, although iSERHelloRequired=Yes"));
+  }
+  if (enabled_) pdus_came_ = true;
+  const auto opcode = static_cast<Opcode>(message.frame.opcode);
+  if (opcode == Opcode::kScsiCommand && enabled_) return OnCommand(message);
+  if (message.control.write_stag_valid || message.control.read_stag_valid) {
+    // Section 9.2: buffers belong to SCSI Commands. (And to TASK REASSIGN,
+    // which error recovery level 0 does not have.)
+    return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs,
+                                 "an STag in a PDU that moves no data", true);
+  }
+  if (opcode == Opcode::kScsiDataOut && enabled_) return OnDataOut(message);
+  client_->ControlNotify(
+      {message.frame, message.bhs, message.ahs, message.data});
+}
+
+// Section 5.1.3: the first message of full feature phase, if it was agreed on.
+void IserTargetDatamover::OnHello(const IserHello& hello) {
+  const char* wrong = nullptr;
+  if (!enabled_ || pdus_came_) {
+    wrong = "an iSER Hello out of place";
+  } else if (!parameters_.iser.hello_required) {
+    wrong = "an iSER Hello although iSERHelloRequired=No";
+  }
+  if (wrong != nullptr) {
+    channel_.StopReceiving();
+    return client_->ConnectionTerminateNotify(
+        absl::InvalidArgumentError(wrong));
+  }
+  pdus_came_ = true;
+  IserHelloReply reply;
+  reply.reject = !IserVersionsOverlap(hello.min_version, hello.max_version);
+  reply.iser_ord = static_cast<uint16_t>(std::min<uint32_t>(
+      hello.iser_ird, endpoint()->capabilities().max_read_depth));
+  channel_.SendHelloReply(reply);
+  if (!reply.reject) return;
+  // Section 10.1.3.2.
+  channel_.StopReceiving();
+  client_->ConnectionTerminateNotify(absl::InvalidArgumentError(
+      absl::StrCat("the initiator speaks iSER versions ", hello.min_version,
+                   " to ", hello.max_version, " only")));
+}
+
+// What makes a command unfit for RDMA, or null.
+const char* IserTargetDatamover::CheckCommand(
+    const IserMessage& message) const {
+  ScsiCommandPdu pdu;
+  // What is wrong with the PDU itself is the session's to say.
+  if (!Decode(message.bhs, &pdu).ok()) return nullptr;
+  const uint32_t length = pdu.expected_data_transfer_length;
+  if (pdu.read && length > 0 && !message.control.read_stag_valid) {
+    return "a command that reads without a Read STag";
+  }
+  if (!pdu.write || message.control.write_stag_valid) return nullptr;
+  const size_t sent = pdu.final
+                          ? message.data.size()
+                          : std::min(length, parameters_.first_burst_length);
+  return sent < length ? "a command that writes more than it sends, without a "
+                         "Write STag"
+                       : nullptr;
+}
+
+void IserTargetDatamover::OnCommand(const IserMessage& message) {
+  const char* const wrong = CheckCommand(message);
+  if (wrong != nullptr) {
+    return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs, wrong,
+                                 /*fatal=*/true);
+  }
+  command_ = &message;
+  accepted_ = kNoTask;
+  client_->ControlNotify({message.frame, message.bhs, message.ahs, {}});
+  command_ = nullptr;
+  if (accepted_ == kNoTask || message.data.empty() || channel_.terminated()) {
+    return;
+  }
+  Task& task = At(accepted_);
+  // GetData may have taken them while the call ran.
+  if (!task.live || task.deallocated || task.data_failed || task.received > 0) {
+    return;
+  }
+  Land(accepted_, message.data);
+}
+
+void IserTargetDatamover::AcceptCommand(TaskSlot slot,
+                                        const ScsiCommandPdu& pdu,
+                                        uint32_t data_out_length,
+                                        uint32_t data_in_length) {
+  assert(slot < max_tasks_ && command_ != nullptr);
+  std::unique_ptr<Chunk>& chunk = chunks_[slot / kChunk];
+  if (chunk == nullptr) chunk = std::make_unique<Chunk>();
+  Task& task = At(slot);
+  assert(!task.live);
+  task.initiator_task_tag = pdu.initiator_task_tag;
+  task.live = true;
+  task.deallocated = false;
+  task.references = 0;
+  task.buffers = command_->control;
+  task.data_out_length = data_out_length;
+  task.data_failed = false;
+  task.received = task.placed = 0;
+  task.unsolicited_open = !pdu.final;
+  task.unsolicited_end =
+      std::min(parameters_.first_burst_length, data_out_length);
+  task.unsolicited_data_sn = 0;
+  task.getting = task.get_failed = false;
+  task.reads = task.writes = task.lost_puts = 0;
+  accepted_ = slot;
+
+  if (data_in_length > 0 && !task.buffers.read_stag_valid) {
+    // Of a bidirectional command, whose length is in an AHS.
+    task.data_failed = true;
+    channel_.Break(
+        absl::InvalidArgumentError("a command that reads without a Read STag"));
+    return;
+  }
+  const size_t immediate = command_->data.size();
+  if (immediate > 0 && !parameters_.immediate_data) {
+    DataError(slot, kUnexpectedUnsolicitedData.asc,
+              kUnexpectedUnsolicitedData.ascq,
+              "immediate data although ImmediateData=No");
+  } else if (immediate > task.unsolicited_end) {
+    DataError(
+        slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
+        "more immediate data than FirstBurstLength or the command's length");
+  } else if (task.unsolicited_open &&
+             (parameters_.initial_r2t || data_out_length == 0)) {
+    DataError(slot, kUnexpectedUnsolicitedData.asc,
+              kUnexpectedUnsolicitedData.ascq,
+              "unsolicited data announced although InitialR2T=Yes or nothing "
+              "to write");
+  }
+}
+
+void IserTargetDatamover::OnDataOut(const IserMessage& message) {
+  ScsiDataOutPdu data_out;
+  const DecodeResult decoded = Decode(message.bhs, &data_out);
+  if (!decoded.ok()) {
+    return client_->RejectNotify(RejectPdu::kInvalidPduField, message.bhs,
+                                 decoded.field, true);
+  }
+  if (data_out.target_transfer_tag != kReservedTag) {
+    // Section 7.3.4: there is no R2T that it could answer.
+    return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs,
+                                 "solicited Data-Out over iSER", true);
+  }
+  const TaskSlot slot = client_->FindTask(data_out.initiator_task_tag);
+  // No such task: it ended early, and the initiator could not know.
+  if (slot == kNoTask) return;
+  const Task& task = At(slot);
+  if (!task.live || task.data_failed || task.deallocated) return;
+  if (TakeUnsolicited(slot, data_out, message)) Land(slot, message.data);
+}
+
+// Whether a Data-Out is the next one; else the task has failed.
+bool IserTargetDatamover::TakeUnsolicited(TaskSlot slot,
+                                          const ScsiDataOutPdu& data_out,
+                                          const IserMessage& message) {
+  Task& task = At(slot);
+  const uint64_t end = uint64_t{data_out.buffer_offset} + message.data.size();
+  const bool final = message.frame.final;
+  if (!task.unsolicited_open) {
+    DataError(slot, kUnexpectedUnsolicitedData.asc,
+              kUnexpectedUnsolicitedData.ascq,
+              "unsolicited Data-Out after its end");
+  } else if (data_out.data_sn != task.unsolicited_data_sn) {
+    DataError(slot, kDataPhaseError.asc, kDataPhaseError.ascq,
+              "Data-Out out of sequence");
+  } else if (data_out.buffer_offset != task.received) {
+    DataError(slot, kDataOffsetError.asc, kDataOffsetError.ascq,
+              "Data-Out with a wrong offset");
+  } else if (end > task.unsolicited_end ||
+             (end == task.unsolicited_end && !final)) {
+    DataError(
+        slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
+        "more unsolicited data than FirstBurstLength or the command's length");
+  } else if (end < task.data_out_length && final &&
+             !task.buffers.write_stag_valid) {
+    DataError(slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
+              "less unsolicited data than the command without a Write STag "
+              "needs");
+  } else {
+    ++task.unsolicited_data_sn;
+    if (final) task.unsolicited_open = false;
+    return true;
+  }
+  return false;
+}
+
+void IserTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
+                                    const char* why) {
+  Task& task = At(slot);
+  task.data_failed = true;
+  task.unsolicited_open = false;
+  client_->TaskDataError(slot, asc, ascq, why);
+}
+
+// --- Data-out.
+
+// The next unsolicited data of the task: to where they are wanted, or staged.
+void IserTargetDatamover::Store(Task* task, absl::Span<const uint8_t> data) {
+  if (data.empty()) return;
+  channel_.counters().copied_bytes += data.size();
+  const auto end = static_cast<uint32_t>(task->received + data.size());
+  const bool direct =
+      task->getting && task->placed == task->received && end <= task->get_end;
+  if (direct) {
+    std::memcpy(task->to + (task->received - task->get_begin), data.data(),
+                data.size());
+    task->placed = end;
+  } else {
+    // FirstBurstLength bounds it.
+    if (task->staging == nullptr) {
+      task->staging = std::make_unique<uint8_t[]>(task->unsolicited_end);
+    }
+    std::memcpy(task->staging.get() + task->received, data.data(), data.size());
+  }
+  task->received = end;
+}
+
+void IserTargetDatamover::Land(TaskSlot slot, absl::Span<const uint8_t> data) {
+  Task& task = At(slot);
+  Store(&task, data);
+  if (!task.getting) return;
+  PlaceStaged(&task);
+  if (ReadRest(slot)) EndGet(slot);
+}
+
+void IserTargetDatamover::PlaceStaged(Task* task) {
+  const uint32_t end = std::min(task->received, task->get_end);
+  if (task->placed >= end) return;
+  std::memcpy(task->to + (task->placed - task->get_begin),
+              task->staging.get() + task->placed, end - task->placed);
+  task->placed = end;
+  if (task->placed == task->received && !task->unsolicited_open) {
+    task->staging.reset();
+  }
+}
+
+bool IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
+                                  absl::Span<uint8_t> to) {
+  Task& task = At(slot);
+  assert(task.live && !task.getting && offset == task.placed);
+  assert(uint64_t{offset} + to.size() <= task.data_out_length);
+  if (to.empty()) return true;
+  task.getting = true;
+  task.get_failed = false;
+  task.to = to.data();
+  task.get_begin = offset;
+  task.get_end = offset + static_cast<uint32_t>(to.size());
+  if (slot == accepted_ && command_ != nullptr && task.received == 0) {
+    Store(&task, command_->data);
+  }
+  PlaceStaged(&task);
+  if (!ReadRest(slot)) return false;
+  task.getting = false;
+  return true;
+}
+
+// Reads what was not sent unsolicited. True if nothing is missing any more.
+bool IserTargetDatamover::ReadRest(TaskSlot slot) {
+  Task& task = At(slot);
+  if (task.unsolicited_open || task.data_failed) return false;
+  if (task.placed >= task.get_end) return task.reads == 0;
+  // Deployed initiators advertise the address of the first byte that they do
+  // not send, RFC 7145's that of the whole buffer (docs/iser.md).
+  const bool whole =
+      parameters_.iser.write_base() == IserWriteBase::kWholeBuffer;
+  const uint64_t base =
+      task.buffers.write_base_offset - (whole ? 0 : task.received);
+  IserMemory* const memory = channel_.memory();
+  while (task.placed < task.get_end) {
+    const auto size = static_cast<uint32_t>(std::min<size_t>(
+        task.get_end - task.placed, channel_.max_rdma_bytes()));
+    uint8_t* const to = task.to + (task.placed - task.get_begin);
+    auto pin = memory->Get(to, size, get_access_, /*exclusive=*/false);
+    if (!pin.ok()) {
+      DataError(slot, kInternalTargetFailure.asc, kInternalTargetFailure.ascq,
+                "the memory for its data cannot be registered");
+      return false;
+    }
+    ++task.references;
+    ++task.reads;
+    channel_.Read(slot, {to, size}, *std::move(pin),
+                  {base + task.placed, {task.buffers.write_stag}});
+    task.placed += size;
+  }
+  return false;
+}
+
+void IserTargetDatamover::EndGet(TaskSlot slot) {
+  Task& task = At(slot);
+  task.getting = false;
+  client_->DataCompletionNotify(slot, DataOperation::kGet, !task.get_failed);
+}
+
+// --- Data-in and responses.
+
+void IserTargetDatamover::PutData(TaskSlot slot, uint32_t offset,
+                                  absl::Span<const uint8_t> from, bool notify) {
+  WriteData(slot, offset, from, notify);
+}
+
+void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
+                                    absl::Span<const uint8_t> from,
+                                    bool notify) {
+  if (channel_.terminated()) return;
+  Task& task = At(slot);
+  assert(task.live);
+  if (channel_.broken()) {
+    if (notify) ++task.lost_puts;
+    return;
+  }
+  assert(from.empty() || task.buffers.read_stag_valid);
+  IserMemory* const memory = channel_.memory();
+  while (!from.empty()) {
+    const size_t size = std::min(from.size(), channel_.max_rdma_bytes());
+    auto pin = memory->Get(from.data(), size, transport::Access::kLocal,
+                           /*exclusive=*/false);
+    if (!pin.ok()) {
+      // A response would claim data that never came.
+      if (notify) ++task.lost_puts;
+      return channel_.Break(pin.status());
+    }
+    const bool last = size == from.size();
+    ++task.references;
+    ++task.writes;
+    channel_.Write(
+        slot, last && notify ? IserWork::kNotifyPut : IserWork::kPut,
+        from.first(size), *std::move(pin),
+        {task.buffers.read_base_offset + offset, {task.buffers.read_stag}});
+    offset += static_cast<uint32_t>(size);
+    from.remove_prefix(size);
+  }
+}
+
+void IserTargetDatamover::PutDataAndResponse(TaskSlot slot, uint32_t offset,
+                                             absl::Span<const uint8_t> from,
+                                             const ScsiResponsePdu& response,
+                                             absl::Span<const uint8_t> sense) {
+  if (channel_.terminated()) return;
+  WriteData(slot, offset, from, /*notify=*/false);
+  SendResponse(slot, response, sense);
+}
+
+void IserTargetDatamover::SendResponse(TaskSlot slot,
+                                       const ScsiResponsePdu& response,
+                                       absl::Span<const uint8_t> sense) {
+  Task& task = At(slot);
+  Bhs bhs;
+  Encode(response, bhs.data());
+  // SenseLength, then the sense data (RFC 7143 section 11.4.7), as far as the
+  // initiator's receives go.
+  std::array<uint8_t, 2 + kMaxSense> data;
+  const size_t room = std::min<size_t>(
+      data.size(), parameters_.initiator_max_recv_data_segment_length);
+  const size_t size = std::min(sense.size(), room - 2);
+  data[0] = 0;
+  data[1] = static_cast<uint8_t>(size);
+  std::copy_n(sense.begin(), size, data.begin() + 2);
+  IserOutgoing message;
+  message.bhs = bhs.data();
+  if (!sense.empty()) message.data = {data.data(), 2 + size};
+  message.task = slot;
+  // Of a bidirectional command's two keys, the initiator invalidates the other
+  // one (RFC 7145 section 7.3.2).
+  message.invalidates =
+      channel_.options().remote_invalidation &&
+      (task.buffers.read_stag_valid || task.buffers.write_stag_valid);
+  message.invalidated_stag = task.buffers.read_stag_valid
+                                 ? task.buffers.read_stag
+                                 : task.buffers.write_stag;
+  ++task.references;
+  channel_.Send(message);
+}
+
+// --- Ends.
+
+void IserTargetDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
+  Task& task = At(slot);
+  switch (work) {
+    case IserWork::kGet:
+      --task.reads;
+      if (!ok) task.get_failed = true;
+      if (task.reads > 0 || !task.getting) break;
+      // Of a task that failed, or was cancelled, more may be missing.
+      if (task.placed >= task.get_end || task.data_failed) EndGet(slot);
+      break;
+    case IserWork::kPut:
+    case IserWork::kNotifyPut:
+      --task.writes;
+      if (work == IserWork::kNotifyPut) {
+        // Operations that run end in order, those that are dropped may not.
+        if (ok) {
+          client_->DataCompletionNotify(slot, DataOperation::kPut, true);
+        } else {
+          ++task.lost_puts;
+        }
+      }
+      if (task.writes == 0) TellLostPuts(slot);
+      break;
+    default:
+      break;
+  }
+  Unreference(slot);
+}
+
+void IserTargetDatamover::TellLostPuts(TaskSlot slot) {
+  for (Task& task = At(slot); task.lost_puts > 0; --task.lost_puts) {
+    client_->DataCompletionNotify(slot, DataOperation::kPut, false);
+  }
+}
+
+void IserTargetDatamover::Unreference(TaskSlot slot) {
+  Task& task = At(slot);
+  assert(task.references > 0);
+  if (--task.references > 0 || !task.deallocated) return;
+  task.live = false;
+  client_->TaskDone(slot);
+}
+
+void IserTargetDatamover::CancelTransfers(TaskSlot slot) {
+  Task& task = At(slot);
+  task.data_failed = true;  // What still comes for it is dropped.
+  task.get_failed = true;
+  task.unsolicited_open = false;
+  // What is posted cannot be called back: it is waited for.
+  channel_.Drop(slot);
+  if (task.getting && task.reads == 0) EndGet(slot);
+}
+
+void IserTargetDatamover::ConnectionTerminate() {
+  if (channel_.terminated()) return;
+  channel_.Terminate();
+  for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
+    if (chunks_[slot / kChunk] == nullptr || !At(slot).live) continue;
+    TellLostPuts(slot);
+    At(slot).get_failed = true;
+    if (At(slot).getting) EndGet(slot);
+  }
+}
+
+void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
+  Task& task = At(slot);
+  assert(task.live && !task.deallocated && !task.getting);
+  task.deallocated = true;
+  task.unsolicited_open = false;
+  task.staging.reset();
+  if (task.references > 0) return;
+  task.live = false;
+  client_->TaskDone(slot);
+}
+
+std::unique_ptr<IserDatamover> MakeTargetIserDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options) {
+  return std::make_unique<IserTargetDatamover>(memory, options);
+}
+
+}  // namespace skiff::protocol
