@@ -44,9 +44,10 @@ class ConnectionPump {
   // wait with a timer.
   virtual void CloseWhenSent() = 0;
 
-  // As ByteStream::SetReadThreshold; cheap when it does not change. Without
-  // effect where messages are not bytes.
+  // As ByteStream::SetReadThreshold; cheap when it does not change.
   virtual void SetReadThreshold(size_t bytes) = 0;
+  // False where messages are not bytes, so that it has no effect.
+  virtual bool has_read_threshold() const = 0;
 
   // Something waits to be sent.
   virtual bool has_output() const = 0;

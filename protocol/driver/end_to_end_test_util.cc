@@ -125,11 +125,16 @@ void VerifiedLoad::Check(Slot* slot) {
   }
 }
 
-SimStack::SimStack(uint64_t seed, int reactors)
+SimStack::SimStack(uint64_t seed, int reactors,
+                   const std::optional<testing::SimRdmaOptions>& fabric)
     : world(testing::SimWorld::SeedFromEnvironment(seed)),
+      portal(fabric.has_value() ? "sim://server:3260?kind=rdma"
+                                : "sim://server:3260"),
       client_reactor(world.AddReactor("client")),
       target(MakeRamTarget()) {
-  EXPECT_TRUE(registry.Add(testing::MakeSimBackend(&world)).ok());
+  testing::SimBackendOptions sim;
+  if (fabric.has_value()) sim.rdma = *fabric;
+  EXPECT_TRUE(registry.Add(testing::MakeSimBackend(&world, sim)).ok());
   for (int i = 0; i < reactors; ++i) {
     server_reactors.push_back(world.AddReactor("server"));
   }
@@ -145,8 +150,7 @@ void SimStack::StartServer() {
   server =
       TargetServer::Create(&registry, server_reactors, server_options).value();
   EXPECT_TRUE(server->AddTarget(target).ok());
-  const auto bound =
-      server->Listen(transport::Address::Parse("sim://server:3260").value());
+  const auto bound = server->Listen(transport::Address::Parse(portal).value());
   EXPECT_TRUE(bound.ok()) << bound.status();
 }
 
@@ -160,7 +164,7 @@ void SimStack::StopServer(absl::Duration grace) {
 
 InitiatorOptions SimStack::Options() const {
   InitiatorOptions options;
-  options.portal = transport::Address::Parse("sim://server:3260").value();
+  options.portal = transport::Address::Parse(portal).value();
   options.target_name = kTargetName;
   options.initiator_name = "iqn.2001-04.com.example:host";
   options.isid = {0x80, 1, 2, 3, 0, 1};

@@ -17,6 +17,7 @@
 #include "scsi/target/target.h"
 #include "testing/sim/sim_network.h"
 #include "testing/sim/sim_random.h"
+#include "testing/sim/sim_rdma.h"
 #include "testing/sim/sim_reactor.h"
 #include "testing/sim/sim_world.h"
 #include "transport/registry.h"
@@ -80,7 +81,10 @@ class VerifiedLoad {
 // A target server and initiators on a simulated network, in virtual time.
 class SimStack {
  public:
-  explicit SimStack(uint64_t seed, int server_reactors = 1);
+  // `fabric`: RDMA, and so iSER, instead of byte streams and iSCSI.
+  explicit SimStack(
+      uint64_t seed, int server_reactors = 1,
+      const std::optional<testing::SimRdmaOptions>& fabric = std::nullopt);
   ~SimStack();
 
   // Options for the target of this stack; short timeouts, a fixed ISID
@@ -106,6 +110,7 @@ class SimStack {
   void StopServer(absl::Duration grace = absl::ZeroDuration());
 
   testing::SimWorld world;
+  const std::string portal;
   transport::Registry registry;
   std::vector<transport::Reactor*> server_reactors;
   testing::SimReactor* client_reactor;

@@ -110,6 +110,9 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
       on_ready_(std::move(on_ready)),
       buffers_(StreamBuffers::kDefaultScratchBytes,
                options.max_spare_buffer_bytes),
+      iser_memories_(std::make_shared<IserMemories>(
+          IserMemories::Role::kInitiator, IserMemoryOptions())),
+      remote_invalidation_(backend->capabilities().memory_windows),
       coalescer_(options.coalesce),
       backoff_({options.reconnect_delay, options.max_reconnect_delay,
                 options.reconnect_jitter, options.reconnect_seed}),
@@ -312,7 +315,7 @@ void InitiatorImpl::Drive() {
   if (!session_->ended()) {
     const absl::Time stall = CheckStall(now);
     if (!session_->ended()) {
-      if (datamover_->has_output()) pump_->Kick();
+      if (pump_->has_output()) pump_->Kick();
       return ScheduleWork(std::min(next, stall));
     }
   }
@@ -320,7 +323,7 @@ void InitiatorImpl::Drive() {
 }
 
 void InitiatorImpl::Coalesce(absl::Time now) {
-  if (!up_ || reactor_->spinning() ||
+  if (!up_ || reactor_->spinning() || !pump_->has_read_threshold() ||
       options_.coalesce.max_delay == absl::ZeroDuration()) {
     return;
   }

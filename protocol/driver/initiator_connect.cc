@@ -58,6 +58,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
                                     ? SessionType::kDiscovery
                                     : SessionType::kNormal;
   login.offer = options_.offer;
+  transport_->Adjust(&login.offer);
   // The same ISID every time, and no TSIH: the target ends the old session
   // before it begins the new one (RFC 7143 section 6.3.5).
   login.isid = options_.isid;
@@ -81,8 +82,11 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
 void InitiatorImpl::Connect(const transport::Address& address) {
   if (address == options_.portal) redirects_ = 0;
   address_ = address;
+  iser_.emplace(iser_memories_, IserOptions());
+  transport::ConnectOptions connect = options_.connect;
+  iser_->FillIn(&connect);
   auto attempt =
-      backend_->Connect(reactor_, address_, options_.connect,
+      backend_->Connect(reactor_, address_, connect,
                         [this](absl::StatusOr<transport::Endpoint> endpoint) {
                           // Not here: the attempt is on the call stack.
                           endpoint_ = std::move(endpoint);
@@ -99,28 +103,40 @@ void InitiatorImpl::Connect(const transport::Address& address) {
 void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   attempt_.reset();
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
-  auto* stream =
-      std::get_if<std::unique_ptr<transport::ByteStream>>(&*endpoint);
-  if (stream == nullptr) {
-    return AttemptFailed(absl::UnimplementedError(
-        "this portal is an RDMA endpoint, and iSCSI needs a byte stream: use "
-        "a tcp:// portal"));
-  }
-  peer_address_ = (*stream)->peer_address();
-  StreamDatamoverOptions mover;
-  mover.max_send_queue_bytes = options_.max_send_queue_bytes;
-  mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
-  datamover_ = MakeInitiatorStreamDatamover(&buffers_, mover);
+  transport_ = TransportOf(*std::move(endpoint));
+  peer_address_ = transport_->peer_address();
+  data_model_ = transport_->data_model();
   session_ = std::make_unique<InitiatorSession>(
-      SessionOptions(), datamover_.get(), &completions_);
-  pump_ = std::make_unique<StreamPump>(reactor_, std::move(*stream),
-                                       datamover_.get(), StreamPumpOptions(),
-                                       static_cast<StreamPumpClient*>(this));
+      SessionOptions(), transport_->datamover(), &completions_);
+  pump_ = transport_->MakePump(reactor_, static_cast<PumpClient*>(this));
   coalescer_ = AnswerCoalescer(options_.coalesce);
   coalesced_answers_ = 0;
   coalesce_pending_ = false;
   session_->Start(reactor_->Now());
   pump_->Kick();
+}
+
+IserDatamoverOptions InitiatorImpl::IserOptions() const {
+  // Answers to requests other than commands, and what comes unasked.
+  constexpr uint32_t kOtherAnswers = 32;
+  IserDatamoverOptions iser;
+  iser.receives = options_.max_commands + kOtherAnswers;
+  iser.remote_invalidation = remote_invalidation_;
+  return iser;
+}
+
+std::unique_ptr<ConnectionTransport> InitiatorImpl::TransportOf(
+    transport::Endpoint endpoint) {
+  if (auto* rdma =
+          std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
+    return iser_->Take(std::move(*rdma));
+  }
+  StreamDatamoverOptions mover;
+  mover.max_send_queue_bytes = options_.max_send_queue_bytes;
+  mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
+  return MakeStreamTransport(
+      std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
+      MakeInitiatorStreamDatamover(&buffers_, mover));
 }
 
 void InitiatorImpl::OnSessionUp() {
@@ -240,7 +256,7 @@ void InitiatorImpl::TearDown() {
   queue_.Prepend(&retry);
   pump_.reset();
   session_.reset();
-  datamover_.reset();
+  transport_.reset();
   work_timer_.Cancel();
 }
 

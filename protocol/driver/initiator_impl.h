@@ -12,8 +12,9 @@
 #include "absl/time/time.h"
 #include "protocol/datamover/stream_datamover.h"
 #include "protocol/driver/backoff.h"
+#include "protocol/driver/connection_pump.h"
+#include "protocol/driver/connection_transport.h"
 #include "protocol/driver/initiator.h"
-#include "protocol/driver/stream_pump.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
@@ -23,11 +24,11 @@
 
 namespace skiff::protocol {
 
-// The initiator over a byte stream. Everything happens in Work(), at the end of
+// The initiator over any endpoint. Everything happens in Work(), at the end of
 // a turn: there neither a session nor a stream is on the call stack, so that
 // callers may do anything from their callbacks, also destroy this object.
 class InitiatorImpl final : public Initiator,
-                            private StreamPumpClient,
+                            private PumpClient,
                             private transport::TurnHook {
  public:
   InitiatorImpl(transport::Backend* backend, transport::Reactor* reactor,
@@ -59,12 +60,12 @@ class InitiatorImpl final : public Initiator,
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
   std::string transport_name() const override { return options_.portal.scheme; }
-  std::string data_model() const override { return "iSCSI"; }
+  std::string data_model() const override { return data_model_; }
   std::string peer_address() const override { return peer_address_; }
   const InitiatorStats& stats() const override;
 
  private:
-  // StreamPumpClient:
+  // PumpClient:
   void OnProgress() override { Work(); }
   void OnClosed(absl::Status why) override;
   // TurnHook:
@@ -97,6 +98,9 @@ class InitiatorImpl final : public Initiator,
   void TearDown();
   void Close(const absl::Status& why);
   InitiatorSessionOptions SessionOptions();
+  IserDatamoverOptions IserOptions() const;
+  std::unique_ptr<ConnectionTransport> TransportOf(
+      transport::Endpoint endpoint);
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message) const;
 
@@ -108,6 +112,9 @@ class InitiatorImpl final : public Initiator,
       on_async_event_;
 
   StreamBuffers buffers_;
+  const std::shared_ptr<IserMemories> iser_memories_;
+  // The target may invalidate our keys: they are windows.
+  const bool remote_invalidation_;
   CompletionQueue completions_;
   CommandList queue_;  // Not yet issued, in order.
 
@@ -115,12 +122,13 @@ class InitiatorImpl final : public Initiator,
   transport::Address address_;
   uint32_t redirects_ = 0;
   std::unique_ptr<transport::ConnectAttempt> attempt_;
+  std::optional<IserSetup> iser_;  // Before the endpoint that uses it.
   std::optional<absl::StatusOr<transport::Endpoint>> endpoint_;
 
   // The connection. In this order: each refers to those before it.
-  std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<ConnectionTransport> transport_;
   std::unique_ptr<InitiatorSession> session_;
-  std::unique_ptr<StreamPump> pump_;
+  std::unique_ptr<ConnectionPump> pump_;
   AnswerCoalescer coalescer_;
   uint64_t coalesced_answers_ = 0;
   bool coalesce_pending_ = false;
@@ -143,6 +151,7 @@ class InitiatorImpl final : public Initiator,
   Parameters parameters_;
   LoginIdentity identity_;
   std::string peer_address_;
+  std::string data_model_;
   mutable InitiatorStats stats_;
   uint64_t past_bytes_in_ = 0;  // Of connections that ended.
   uint64_t past_bytes_out_ = 0;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -11,6 +12,16 @@
 #include "transport/reactor.h"
 
 namespace skiff::protocol {
+
+class RdmaPump;
+
+// What an endpoint's on_disconnect and the pump, which comes later, share.
+struct RdmaLink {
+  bool ended = false;
+  RdmaPump* pump = nullptr;
+
+  inline void OnDisconnect();
+};
 
 struct RdmaPumpOptions {
   // Most completions handled in one turn of the reactor before other
@@ -21,7 +32,10 @@ struct RdmaPumpOptions {
 // Moves completions between the completion queue of an endpoint, which is its
 // alone, and an IserDatamover that has the endpoint, both roles. A reactor that
 // sleeps is woken by the queue's descriptor; one that spins polls.
+//
+// CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
+                       private IserDatamover::EndpointObserver,
                        private transport::FdHandler,
                        private transport::TurnHook,
                        private transport::Poller {
@@ -29,27 +43,30 @@ class RdmaPump final : public ConnectionPump,
   // `datamover`, which is connected, and `client` are not owned and outlive the
   // pump.
   RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
-           const RdmaPumpOptions& options, PumpClient* client);
+           std::shared_ptr<RdmaLink> link, const RdmaPumpOptions& options,
+           PumpClient* client);
   // The endpoint stays with the datamover, whose ConnectionTerminate() ends it.
   ~RdmaPump() override;
-
-  // The endpoint's on_disconnect ran: the connection has ended.
-  void Disconnected();
 
   // ConnectionPump:
   void Kick() override;
   void CloseWhenSent() override;
   void SetReadThreshold(size_t /*bytes*/) override {}
-  bool has_output() const override { return datamover_->has_output(); }
+  bool has_read_threshold() const override { return false; }
+  // Also what the device has, and the peer does not.
+  bool has_output() const override {
+    return !idle_ || datamover_->has_output();
+  }
   absl::Time last_receive() const override { return last_receive_; }
-  bool send_blocked() const override;
+  bool send_blocked() const override { return !idle_; }
   absl::Time last_send_progress() const override { return last_send_progress_; }
   uint64_t bytes_received() const override;
   uint64_t bytes_sent() const override;
 
  private:
-  enum class Closing : uint8_t { kNo, kSending, kWaiting };
+  enum class Closing : uint8_t { kNo, kSending, kDisconnecting };
 
+  void BeforeEndpointEnds() override;
   void OnFdReady(uint32_t events) override;
   void OnTurnEnd() override;
   int Poll() override;
@@ -58,32 +75,33 @@ class RdmaPump final : public ConnectionPump,
   bool Complete();
   void Send();
   void Sleep();
-  void ContinueNextTurn();
   void SetPolling(bool polling);
-  void Watch(bool watch);
-  void ReportClosed(absl::Status why);
+  void ReportClosed();
 
   transport::Reactor* const reactor_;
   IserDatamover* const datamover_;
+  const std::shared_ptr<RdmaLink> link_;
   PumpClient* const client_;
   const RdmaPumpOptions options_;
+  transport::CompletionQueue* queue_;  // Null once the endpoint is gone.
 
-  int fd_ = -1;  // Of the completion queue.
-  bool watching_ = false;
-  bool armed_ = false;
-  bool polling_ = false;  // Registered as a poller.
-  bool more_next_turn_ = false;
+  bool watching_ = false;  // The queue's descriptor.
+  bool polling_ = false;   // Registered as a poller.
+  bool more_ = false;      // The queue may have more.
+  bool idle_ = true;       // Nothing is to be sent, or on its way.
   bool in_pass_ = false;
-  bool disconnected_ = false;
   bool closed_ = false;
   Closing closing_ = Closing::kNo;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;
-  uint64_t messages_received_ = 0;  // As of the last look.
-  uint64_t completed_ = 0;
 };
+
+void RdmaLink::OnDisconnect() {
+  ended = true;
+  if (pump != nullptr) pump->Kick();
+}
 
 }  // namespace skiff::protocol
 

@@ -24,8 +24,7 @@ size_t TotalBytes(absl::Span<const iovec> spans) {
 StreamPump::StreamPump(transport::Reactor* reactor,
                        std::unique_ptr<transport::ByteStream> stream,
                        StreamDatamover* datamover,
-                       const StreamPumpOptions& options,
-                       StreamPumpClient* client)
+                       const StreamPumpOptions& options, PumpClient* client)
     : reactor_(reactor),
       stream_(std::move(stream)),
       datamover_(datamover),

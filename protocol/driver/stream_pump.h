@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/connection_pump.h"
 #include "transport/byte_stream.h"
 #include "transport/reactor.h"
 
@@ -20,31 +21,15 @@ struct StreamPumpOptions {
   size_t send_bytes_per_turn = 4u << 20;
 };
 
-// Told by a StreamPump, while neither the datamover nor the stream is on the
-// call stack: both calls may destroy pump, datamover and session, in this
-// order.
-class StreamPumpClient {
- public:
-  virtual ~StreamPumpClient() = default;
-  // Bytes were received and handed to the datamover, or it is not congested any
-  // more.
-  virtual void OnProgress() = 0;
-  // The stream ended: OK after CloseWhenSent() and the peer's end of stream,
-  // otherwise why. Comes once, last. The datamover is not told.
-  virtual void OnClosed(absl::Status why) = 0;
-};
-
 // Moves bytes between a ByteStream and a StreamDatamover, both roles. All
 // input and output happens at the end of the reactor's turn: first everything
 // that can be received (within the budget), then one send for all that this and
 // the rest of the turn queued.
 //
-// Not thread-safe; lives on its reactor.
-//
-// Lifetime: destroy it at any time except from inside a call of the datamover
-// to its DatamoverClient. There, note what is to be done and do it in
-// OnProgress(), which follows.
-class StreamPump final : private transport::StreamObserver,
+// CloseWhenSent() discards what still comes, so that what was sent is not lost
+// to a reset.
+class StreamPump final : public ConnectionPump,
+                         private transport::StreamObserver,
                          private transport::TurnHook,
                          private transport::Poller {
  public:
@@ -52,31 +37,23 @@ class StreamPump final : private transport::StreamObserver,
   StreamPump(transport::Reactor* reactor,
              std::unique_ptr<transport::ByteStream> stream,
              StreamDatamover* datamover, const StreamPumpOptions& options,
-             StreamPumpClient* client);
+             PumpClient* client);
   // Closes the stream at once; the client is not told.
   ~StreamPump() override;
 
-  // There may be something to send: sends at the end of this turn. Cheap, and
-  // allowed from anywhere on the reactor's thread.
-  void Kick();
-
-  // As ByteStream::SetReadThreshold; cheap when it does not change.
-  void SetReadThreshold(size_t bytes);
-
-  // Sends what is queued, ends our direction, then discards what still comes
-  // until the peer ends his (so that what was sent is not lost to a reset).
-  // The datamover receives nothing any more. Bound the wait with a timer.
-  void CloseWhenSent();
+  // ConnectionPump:
+  void Kick() override;
+  void SetReadThreshold(size_t bytes) override;
+  bool has_read_threshold() const override { return true; }
+  void CloseWhenSent() override;
+  bool has_output() const override { return datamover_->has_output(); }
+  absl::Time last_receive() const override { return last_receive_; }
+  bool send_blocked() const override { return send_blocked_; }
+  absl::Time last_send_progress() const override { return last_send_progress_; }
+  uint64_t bytes_received() const override { return bytes_received_; }
+  uint64_t bytes_sent() const override { return bytes_sent_; }
 
   bool closed() const { return closed_; }
-  // When bytes last arrived (at first: when the pump was made).
-  absl::Time last_receive() const { return last_receive_; }
-  // True while the stream takes no more bytes although some wait.
-  bool send_blocked() const { return send_blocked_; }
-  // When the stream last took bytes, or began to take none.
-  absl::Time last_send_progress() const { return last_send_progress_; }
-  uint64_t bytes_received() const { return bytes_received_; }
-  uint64_t bytes_sent() const { return bytes_sent_; }
   const transport::ByteStream& stream() const { return *stream_; }
 
  private:
@@ -100,7 +77,7 @@ class StreamPump final : private transport::StreamObserver,
   transport::Reactor* const reactor_;
   std::unique_ptr<transport::ByteStream> stream_;
   StreamDatamover* const datamover_;
-  StreamPumpClient* const client_;
+  PumpClient* const client_;
   const StreamPumpOptions options_;
 
   bool readable_ = false;      // Not known to be empty.

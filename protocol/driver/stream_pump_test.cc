@@ -131,7 +131,7 @@ class FakeDatamover final : public StreamDatamover {
   iovec send_;
 };
 
-class StreamPumpTest : public testing::Test, public StreamPumpClient {
+class StreamPumpTest : public testing::Test, public PumpClient {
  protected:
   void Start(const StreamPumpOptions& options = {},
              absl::Duration spin = absl::ZeroDuration()) {

@@ -23,31 +23,23 @@ TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
   return options;
 }
 
-StreamDatamoverOptions DatamoverOptions(const TargetServerLimits& limits) {
-  StreamDatamoverOptions options;
-  options.max_send_queue_bytes = limits.max_send_queue_bytes;
-  return options;
-}
-
 }  // namespace
 
 TargetConnection::TargetConnection(
     const TargetConnectionContext& context, TargetNode::ConnectionId id,
-    std::string portal, std::unique_ptr<transport::ByteStream> stream)
+    std::string portal, std::unique_ptr<ConnectionTransport> transport)
     : context_(context),
       id_(id),
       portal_(std::move(portal)),
-      local_(stream->local_address()),
-      peer_(stream->peer_address()),
+      local_(transport->local_address()),
+      peer_(transport->peer_address()),
       login_deadline_(Now() + context.options->limits.login_timeout),
-      datamover_(MakeTargetStreamDatamover(
-          context.buffers, DatamoverOptions(context.options->limits))),
+      transport_(std::move(transport)),
       session_(std::make_unique<TargetSession>(
-          static_cast<TargetSessionHost*>(this), datamover_.get(),
+          static_cast<TargetSessionHost*>(this), transport_->datamover(),
           SessionOptions(context.options->limits))),
-      pump_(std::make_unique<StreamPump>(context.reactor, std::move(stream),
-                                         datamover_.get(), StreamPumpOptions(),
-                                         static_cast<StreamPumpClient*>(this))),
+      pump_(transport_->MakePump(context.reactor,
+                                 static_cast<PumpClient*>(this))),
       timer_(context.reactor, [this] { OnTimer(); }) {
   Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
   ScheduleTimer(Now());
@@ -136,7 +128,7 @@ void TargetConnection::ScheduleTimer(absl::Time now) {
   absl::Time heard = pump_->last_receive();
   // A ping waits behind what is queued, and while that is too much nothing is
   // read: a peer that takes it is alive.
-  if (datamover_->has_output()) {
+  if (pump_->has_output()) {
     heard = std::max(heard, pump_->last_send_progress());
   }
   absl::Time next = session_->Tick(now, heard);
@@ -181,6 +173,7 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
                                     LoginIdentity* identity, Offer* offer,
                                     std::string*) {
   *offer = context_.options->offer;
+  transport_->Adjust(offer);
   return context_.node->Admit(identity);
 }
 
@@ -211,7 +204,24 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
 
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
     const std::string& name) {
-  return context_.node->FindTarget(name);
+  std::shared_ptr<scsi::Target> target = context_.node->FindTarget(name);
+  if (target == nullptr) return nullptr;
+  const absl::Status used = UseMemoryOf(*target);
+  if (used.ok()) return target;
+  Say(LogLevel::kError, absl::StrCat("cannot register the memory of ", name,
+                                     " for RDMA: ", used.message()));
+  return nullptr;
+}
+
+absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
+  const absl::Span<uint8_t> buffers = context_.worker->buffer_memory();
+  absl::Status used = transport_->UseMemory(buffers.data(), buffers.size(),
+                                            context_.worker_memory);
+  for (const scsi::DirectMemory& memory : target.DirectMemories()) {
+    if (!used.ok()) break;
+    used = transport_->UseMemory(memory.data, memory.size, memory.owner);
+  }
+  return used;
 }
 
 std::vector<DiscoveredTarget> TargetConnection::Discover(
@@ -239,8 +249,8 @@ SessionInfo TargetConnection::Info() const {
   info.target_name = identity.target_name;
   info.portal = portal_;
   info.peer = peer_;
-  info.transport = "tcp";
-  info.data_model = "iSCSI";
+  info.transport = std::string(portal_.substr(0, portal_.find(':')));
+  info.data_model = transport_->data_model();
   info.tsih = session_->tsih();
   info.isid = session_->isid();
   info.parameters = session_->parameters();

@@ -10,12 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "protocol/datamover/stream_datamover.h"
-#include "protocol/driver/stream_pump.h"
+#include "protocol/driver/connection_pump.h"
+#include "protocol/driver/connection_transport.h"
 #include "protocol/driver/target_node.h"
 #include "protocol/driver/target_server.h"
 #include "protocol/session/target_session.h"
-#include "transport/byte_stream.h"
 #include "transport/reactor.h"
 
 namespace skiff::protocol {
@@ -24,7 +23,7 @@ namespace skiff::protocol {
 struct TargetConnectionContext {
   transport::Reactor* reactor = nullptr;
   scsi::Worker* worker = nullptr;
-  StreamBuffers* buffers = nullptr;
+  std::shared_ptr<const void> worker_memory;  // Keeps the worker's buffers.
   TargetNode* node = nullptr;
   const TargetServerOptions* options = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
@@ -38,15 +37,16 @@ struct TargetConnectionContext {
   std::function<void()> left_login;
 };
 
-// One accepted connection: the byte stream, its pump, the datamover and the
-// session, with their timers. Lives on its reactor.
+// One accepted connection: its transport, with the datamover, the session, and
+// the pump between them and the reactor, with their timers. Lives on its
+// reactor.
 class TargetConnection final : private TargetSessionHost,
-                               private StreamPumpClient,
+                               private PumpClient,
                                private transport::TurnHook {
  public:
   TargetConnection(const TargetConnectionContext& context,
                    TargetNode::ConnectionId id, std::string portal,
-                   std::unique_ptr<transport::ByteStream> stream);
+                   std::unique_ptr<ConnectionTransport> transport);
   ~TargetConnection() override;
 
   // Ends now, without waiting for what is queued.
@@ -81,12 +81,13 @@ class TargetConnection final : private TargetSessionHost,
   void SessionEnded() override;
   absl::Time Now() override { return context_.reactor->Now(); }
   void Log(bool warning, absl::string_view message) override;
-  // StreamPumpClient:
+  // PumpClient:
   void OnProgress() override;
   void OnClosed(absl::Status why) override;
   // TurnHook:
   void OnTurnEnd() override;
 
+  absl::Status UseMemoryOf(const scsi::Target& target);
   void BeginEnd();
   void OnTimer();
   void ScheduleTimer(absl::Time now);
@@ -103,10 +104,10 @@ class TargetConnection final : private TargetSessionHost,
   bool in_login_ = true;
   absl::Time login_deadline_;
   absl::Time drain_deadline_ = absl::InfiniteFuture();
-  // In this order: the pump refers to the datamover, the session too.
-  std::unique_ptr<StreamDatamover> datamover_;
+  // In this order: session and pump refer to the transport's datamover.
+  const std::unique_ptr<ConnectionTransport> transport_;
   std::unique_ptr<TargetSession> session_;
-  std::unique_ptr<StreamPump> pump_;
+  std::unique_ptr<ConnectionPump> pump_;
   transport::Timer timer_;
 };
 

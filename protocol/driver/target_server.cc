@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/iser_cm_private_data.h"
+#include "protocol/driver/connection_transport.h"
 #include "protocol/driver/target_connection.h"
 #include "protocol/driver/target_node.h"
 #include "protocol/negotiation/keys.h"
@@ -20,8 +22,10 @@ namespace {
 struct Shard {
   transport::Reactor* reactor = nullptr;
   std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
-  std::unique_ptr<scsi::Worker> worker;
+  std::shared_ptr<scsi::Worker> worker;
   std::unique_ptr<StreamBuffers> buffers;
+  std::shared_ptr<IserMemories> iser_memories = std::make_shared<IserMemories>(
+      IserMemories::Role::kTarget, IserMemoryOptions());
   std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
       connections;
   bool draining = false;
@@ -40,10 +44,14 @@ struct State : std::enable_shared_from_this<State> {
     }
   }
 
-  void OnRequest(const std::string& portal,
+  // `invalidates`: the portal's devices can invalidate keys of the peer.
+  void OnRequest(const std::string& portal, bool invalidates,
                  std::unique_ptr<transport::ConnectionRequest> request);
-  void Adopt(Shard* shard, const std::string& portal,
+  void Adopt(Shard* shard, const std::string& portal, IserSetup iser,
              absl::StatusOr<transport::Endpoint> endpoint);
+  std::unique_ptr<ConnectionTransport> TransportOf(
+      Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
+  IserDatamoverOptions IserOptions(bool remote_invalidation) const;
   absl::Status Prepare(Shard* shard);
   TargetConnectionContext ContextOf(Shard* shard);
   void Ended(Shard* shard, TargetNode::ConnectionId id);
@@ -72,11 +80,15 @@ Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
       ->get();
 }
 
-void State::OnRequest(const std::string& portal,
+void State::OnRequest(const std::string& portal, bool invalidates,
                       std::unique_ptr<transport::ConnectionRequest> request) {
   const TargetServerLimits& limits = options.limits;
   const char* refusal = nullptr;
-  if (shutting_down) {
+  // Byte streams have none, which is fine, too.
+  const auto said = DecodeIserCmPrivateData(request->private_data());
+  if (!said.ok()) {
+    refusal = "its private data are not iSER's";
+  } else if (shutting_down) {
     refusal = "shutting down";
   } else if (connections >= limits.max_connections) {
     refusal = "max_connections is reached";
@@ -92,11 +104,39 @@ void State::OnRequest(const std::string& portal,
   ++in_login;
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
-  request->Accept(shard->reactor, options.accept,
-                  [self = shared_from_this(), shard,
-                   portal](absl::StatusOr<transport::Endpoint> endpoint) {
-                    self->Adopt(shard, portal, std::move(endpoint));
+  const IserSetup iser(shard->iser_memories,
+                       IserOptions(said->send_with_invalidate && invalidates));
+  transport::AcceptOptions accept = options.accept;
+  iser.FillIn(&accept);
+  request->Accept(shard->reactor, accept,
+                  [self = shared_from_this(), shard, portal,
+                   iser](absl::StatusOr<transport::Endpoint> endpoint) {
+                    self->Adopt(shard, portal, iser, std::move(endpoint));
                   });
+}
+
+IserDatamoverOptions State::IserOptions(bool remote_invalidation) const {
+  // What may come besides commands of the window (docs/iser.md).
+  const TargetSessionOptions session;
+  constexpr uint32_t kOtherRequests = 16;
+  IserDatamoverOptions iser;
+  iser.receives = options.limits.queue_depth + session.max_immediate_tasks +
+                  session.max_task_management + kOtherRequests;
+  iser.remote_invalidation = remote_invalidation;
+  return iser;
+}
+
+std::unique_ptr<ConnectionTransport> State::TransportOf(
+    Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const {
+  if (auto* rdma =
+          std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
+    return iser->Take(std::move(*rdma));
+  }
+  StreamDatamoverOptions stream;
+  stream.max_send_queue_bytes = options.limits.max_send_queue_bytes;
+  return MakeStreamTransport(
+      std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
+      MakeTargetStreamDatamover(shard->buffers.get(), stream));
 }
 
 // Makes what the shard's connections share; the first connection pays for it.
@@ -104,7 +144,7 @@ absl::Status State::Prepare(Shard* shard) {
   if (shard->worker != nullptr) return absl::OkStatus();
   auto worker = scsi::Worker::Create(shard->reactor, options.worker);
   if (!worker.ok()) return worker.status();
-  shard->worker = *std::move(worker);
+  shard->worker = *std::move(worker);  // Shared with what registers it.
   shard->buffers =
       std::make_unique<StreamBuffers>(StreamBuffers::kDefaultScratchBytes,
                                       options.limits.max_spare_buffer_bytes);
@@ -115,7 +155,7 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   TargetConnectionContext context;
   context.reactor = shard->reactor;
   context.worker = shard->worker.get();
-  context.buffers = shard->buffers.get();
+  context.worker_memory = shard->worker;
   context.node = &node;
   context.options = &options;
   context.post_to = [weak = weak_from_this(), shard](
@@ -135,21 +175,19 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   return context;
 }
 
-void State::Adopt(Shard* shard, const std::string& portal,
+void State::Adopt(Shard* shard, const std::string& portal, IserSetup iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
-  std::unique_ptr<transport::ByteStream>* stream = nullptr;
   if (!endpoint.ok()) {
     problem = absl::StrCat("accept failed: ", endpoint.status().message());
   } else if (shard->draining) {
     problem = "shutting down";
   } else {
-    stream = std::get_if<std::unique_ptr<transport::ByteStream>>(&*endpoint);
     const absl::Status prepared = Prepare(shard);
-    if (stream == nullptr) problem = "no data model for this transport";
     if (!prepared.ok()) problem = std::string(prepared.message());
   }
   if (!problem.empty()) {
+    endpoint = absl::CancelledError();  // Before the buffers that it was given.
     Log(LogLevel::kWarning, absl::StrCat(portal, ": ", problem));
     --connections;
     --in_login;
@@ -158,7 +196,8 @@ void State::Adopt(Shard* shard, const std::string& portal,
   }
   const TargetNode::ConnectionId id = next_id++;
   shard->connections[id] = std::make_unique<TargetConnection>(
-      ContextOf(shard), id, portal, std::move(*stream));
+      ContextOf(shard), id, portal,
+      TransportOf(shard, &iser, *std::move(endpoint)));
 }
 
 void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
@@ -182,6 +221,8 @@ void State::Drain(Shard* shard, absl::Duration grace,
 
 void State::FinishDrain(Shard* shard) {
   if (!shard->connections.empty() || shard->drained == nullptr) return;
+  // Registrations hold on to the worker's buffers.
+  shard->iser_memories.reset();
   shard->worker.reset();
   shard->buffers.reset();
   auto drained = std::move(shard->drained);
@@ -227,9 +268,10 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   if (!backend.ok()) return backend.status();
   auto listener = (*backend)->Listen(
       state_->shards[0]->reactor, address, state_->options.listen,
-      [state = state_, portal = address.ToString()](
+      [state = state_, portal = address.ToString(),
+       invalidates = (*backend)->capabilities().send_with_invalidate](
           std::unique_ptr<transport::ConnectionRequest> request) {
-        state->OnRequest(portal, std::move(request));
+        state->OnRequest(portal, invalidates, std::move(request));
       });
   if (!listener.ok()) return listener.status();
   const transport::Address bound = (*listener)->address();

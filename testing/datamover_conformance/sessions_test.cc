@@ -1,4 +1,4 @@
-// Initiator and target together, over the simulated network.
+// Initiator and target together, over the simulated network, without faults.
 
 #include <optional>
 #include <string>
@@ -7,29 +7,34 @@
 
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "testing/datamover_conformance/fabrics.h"
 
 namespace skiff::protocol {
 namespace {
 
 using Outcome = scsi::Command::Outcome;
 
+class SessionsTest : public ::testing::TestWithParam<Fabric> {};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, SessionsTest, AllFabrics(), FabricName());
+
 void ExpectClean(const VerifiedLoad& load) {
   EXPECT_TRUE(load.done()) << load.completed() << " commands completed";
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
 }
 
-TEST(EndToEndTest, LogsInAndTellsWhatItRunsOn) {
-  SimStack stack(1);
+TEST_P(SessionsTest, LogsInAndTellsWhatItRunsOn) {
+  SimStack stack(1, 1, GetParam().rdma);
   stack.LogIn();
   EXPECT_TRUE(stack.initiator->connected());
   EXPECT_EQ(stack.initiator->transport_name(), "sim");
-  EXPECT_EQ(stack.initiator->data_model(), "iSCSI");
+  EXPECT_EQ(stack.initiator->data_model(), GetParam().data_model);
   EXPECT_EQ(stack.initiator->identity().target_name, kTargetName);
   EXPECT_FALSE(stack.initiator->peer_address().empty());
 }
 
-TEST(EndToEndTest, ReportsUnitAttentionThenInquiryData) {
-  SimStack stack(2);
+TEST_P(SessionsTest, ReportsUnitAttentionThenInquiryData) {
+  SimStack stack(2, 1, GetParam().rdma);
   stack.LogIn();
   TestCommand inquiry(scsi::cdb::Inquiry(96), 96);
   stack.Run(&inquiry.command);
@@ -38,8 +43,8 @@ TEST(EndToEndTest, ReportsUnitAttentionThenInquiryData) {
   EXPECT_EQ(inquiry.buffer.substr(8, 5), "SKIFF");
 }
 
-TEST(EndToEndTest, AShortAnswerIsToldAsUnderflow) {
-  SimStack stack(3);
+TEST_P(SessionsTest, AShortAnswerIsToldAsUnderflow) {
+  SimStack stack(3, 1, GetParam().rdma);
   stack.LogIn();
   TestCommand inquiry(scsi::cdb::Inquiry(255), 1000);
   stack.Run(&inquiry.command);
@@ -48,16 +53,16 @@ TEST(EndToEndTest, AShortAnswerIsToldAsUnderflow) {
             1000u - (static_cast<uint8_t>(inquiry.buffer[4]) + 5u));
 }
 
-TEST(EndToEndTest, CommandsMayBeSubmittedBeforeTheLogin) {
-  SimStack stack(4);
+TEST_P(SessionsTest, CommandsMayBeSubmittedBeforeTheLogin) {
+  SimStack stack(4, 1, GetParam().rdma);
   stack.Connect(stack.Options());
   TestCommand inquiry(scsi::cdb::Inquiry(96), 96);
   stack.Run(&inquiry.command);
   EXPECT_EQ(inquiry.command.outcome, Outcome::kCompleted);
 }
 
-TEST(EndToEndTest, RefusesNonsenseWithoutSendingIt) {
-  SimStack stack(5);
+TEST_P(SessionsTest, RefusesNonsenseWithoutSendingIt) {
+  SimStack stack(5, 1, GetParam().rdma);
   stack.LogIn();
   TestCommand command(scsi::cdb::Inquiry(96), 96);
   command.command.cdb_length = 0;
@@ -66,7 +71,7 @@ TEST(EndToEndTest, RefusesNonsenseWithoutSendingIt) {
 }
 
 // All combinations of what the data model depends on.
-TEST(EndToEndTest, MovesDataByEveryRule) {
+TEST_P(SessionsTest, MovesDataByEveryRule) {
   uint64_t seed = 100;
   for (const bool initial_r2t : {false, true}) {
     for (const bool immediate : {false, true}) {
@@ -74,19 +79,21 @@ TEST(EndToEndTest, MovesDataByEveryRule) {
         SCOPED_TRACE(::testing::Message()
                      << "InitialR2T " << initial_r2t << ", ImmediateData "
                      << immediate << ", digests " << digests);
-        SimStack stack(++seed);
+        SimStack stack(++seed, 1, GetParam().rdma);
         InitiatorOptions options = stack.Options();
         options.offer.initial_r2t = initial_r2t;
         options.offer.immediate_data = immediate;
         options.offer.max_recv_data_segment_length = 4096;
         options.offer.first_burst_length = 8192;
         options.offer.max_burst_length = 16384;
-        if (digests) {
+        if (digests && !GetParam().rdma.has_value()) {
           options.offer.header_digest = {Digest::kCrc32c};
           options.offer.data_digest = {Digest::kCrc32c};
         }
         stack.LogIn(options);
-        EXPECT_EQ(stack.initiator->parameters().initial_r2t, initial_r2t);
+        const bool rdma = GetParam().rdma.has_value();
+        EXPECT_EQ(stack.initiator->parameters().initial_r2t,
+                  initial_r2t || rdma);
         EXPECT_EQ(stack.initiator->parameters().immediate_data, immediate);
         VerifiedLoad load(stack.initiator.get(), &stack.world.random(), {});
         load.Start();
@@ -98,8 +105,8 @@ TEST(EndToEndTest, MovesDataByEveryRule) {
   }
 }
 
-TEST(EndToEndTest, DeeperThanTheWindow) {
-  SimStack stack(7, /*server_reactors=*/2);
+TEST_P(SessionsTest, DeeperThanTheWindow) {
+  SimStack stack(7, /*server_reactors=*/2, GetParam().rdma);
   stack.LogIn();
   VerifiedLoad::Options options;
   options.depth = 400;  // The target's queue depth is 128.
@@ -111,8 +118,8 @@ TEST(EndToEndTest, DeeperThanTheWindow) {
   ExpectClean(load);
 }
 
-TEST(EndToEndTest, BigCommandsOverASlowLink) {
-  SimStack stack(8);
+TEST_P(SessionsTest, BigCommandsOverASlowLink) {
+  SimStack stack(8, 1, GetParam().rdma);
   testing::LinkOptions link = testing::LinkOptions::Calm();
   link.bytes_per_second = 50 << 20;
   link.latency_min = link.latency_max = absl::Milliseconds(3);
@@ -128,8 +135,8 @@ TEST(EndToEndTest, BigCommandsOverASlowLink) {
   ExpectClean(load);
 }
 
-TEST(EndToEndTest, PingsManagesAndLogsOut) {
-  SimStack stack(9);
+TEST_P(SessionsTest, PingsManagesAndLogsOut) {
+  SimStack stack(9, 1, GetParam().rdma);
   stack.LogIn();
   Initiator* initiator = stack.initiator.get();
   EXPECT_TRUE(
@@ -162,8 +169,8 @@ TEST(EndToEndTest, PingsManagesAndLogsOut) {
       stack.Await([&](auto done) { initiator->Ping(std::move(done)); }).ok());
 }
 
-TEST(EndToEndTest, Discovers) {
-  SimStack stack(10);
+TEST_P(SessionsTest, Discovers) {
+  SimStack stack(10, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
   options.target_name.clear();
   stack.LogIn(options);
@@ -180,8 +187,8 @@ TEST(EndToEndTest, Discovers) {
   EXPECT_EQ(command.command.outcome, Outcome::kInvalid);
 }
 
-TEST(EndToEndTest, SaysWhyTheFirstLoginFailed) {
-  SimStack stack(11);
+TEST_P(SessionsTest, SaysWhyTheFirstLoginFailed) {
+  SimStack stack(11, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
   options.target_name = "iqn.2001-04.com.example:nowhere";
   stack.Connect(options);
@@ -190,7 +197,7 @@ TEST(EndToEndTest, SaysWhyTheFirstLoginFailed) {
   EXPECT_EQ(waiting.command.outcome, Outcome::kConnectionLost);
   ASSERT_TRUE(stack.ready().has_value());
   EXPECT_EQ(stack.ready()->code(), absl::StatusCode::kNotFound);
-  for (const char* part : {"com.example:nowhere", "sim://server:3260",
+  for (const char* part : {"com.example:nowhere", stack.portal.c_str(),
                            "check the target's name"}) {
     EXPECT_NE(stack.ready()->message().find(part), absl::string_view::npos)
         << *stack.ready();
@@ -206,8 +213,8 @@ TEST(EndToEndTest, SaysWhyTheFirstLoginFailed) {
       << *stack.ready();
 }
 
-TEST(EndToEndTest, RefusesOptionsThatCannotWork) {
-  SimStack stack(12);
+TEST_P(SessionsTest, RefusesOptionsThatCannotWork) {
+  SimStack stack(12, 1, GetParam().rdma);
   const auto create = [&](const InitiatorOptions& options) {
     return Initiator::Create(&stack.registry, stack.client_reactor, options,
                              [](const absl::Status&) { ADD_FAILURE(); })
@@ -227,8 +234,8 @@ TEST(EndToEndTest, RefusesOptionsThatCannotWork) {
   EXPECT_FALSE(create(options).ok());
 }
 
-TEST(EndToEndTest, DestroyingItFailsWhatIsPending) {
-  SimStack stack(13);
+TEST_P(SessionsTest, DestroyingItFailsWhatIsPending) {
+  SimStack stack(13, 1, GetParam().rdma);
   stack.LogIn();
   stack.world.network().Blackhole("client", "server");
   std::vector<std::unique_ptr<TestCommand>> commands;
@@ -245,8 +252,8 @@ TEST(EndToEndTest, DestroyingItFailsWhatIsPending) {
   }
 }
 
-TEST(EndToEndTest, MayBeDestroyedFromADoneCallback) {
-  SimStack stack(14);
+TEST_P(SessionsTest, MayBeDestroyedFromADoneCallback) {
+  SimStack stack(14, 1, GetParam().rdma);
   stack.LogIn();
   struct Context {
     SimStack* stack;
@@ -267,8 +274,8 @@ TEST(EndToEndTest, MayBeDestroyedFromADoneCallback) {
   EXPECT_TRUE(stack.RunUntil([&] { return context.done == 20; }));
 }
 
-TEST(EndToEndTest, AbortsACommandThatWaits) {
-  SimStack stack(15);
+TEST_P(SessionsTest, AbortsACommandThatWaits) {
+  SimStack stack(15, 1, GetParam().rdma);
   stack.LogIn();
   stack.world.network().Blackhole("client", "server");
   TestCommand sent(scsi::cdb::Read(0, 1), kBlock);

@@ -1,35 +1,45 @@
-// Initiator and target over TCP on the loopback interface: the server's
-// reactors on threads of their own, the initiator's turned by the test.
+// Initiator and target over the machine's own network, iSCSI over TCP and iSER
+// over libfabric's tcp provider: the server's reactors on threads of their own,
+// the initiator's turned by the test.
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "transport/epoll_reactor.h"
+#include "transport/libfabric/libfabric_backend.h"
 #include "transport/reactor_threads.h"
 #include "transport/tcp/tcp_backend.h"
 
 namespace skiff::protocol {
 namespace {
 
-class TcpStack {
+struct Network {
+  const char* name;
+  const char* data_model;
+  const char* portal;
+  std::unique_ptr<transport::Backend> (*make_backend)();
+};
+
+class LoopbackStack {
  public:
-  TcpStack() : target_(MakeRamTarget()) {
-    EXPECT_TRUE(registry.Add(transport::MakeTcpBackend()).ok());
+  explicit LoopbackStack(const Network& network) : target_(MakeRamTarget()) {
+    EXPECT_TRUE(registry.Add(network.make_backend()).ok());
     transport::ReactorThreadsOptions threads;
     threads.count = 2;
     threads_ = transport::ReactorThreads::Start(threads).value();
     reactor = transport::EpollReactor::Create().value();
-    portal = transport::Address::Parse("tcp://127.0.0.1:0").value();
+    portal = transport::Address::Parse(network.portal).value();
     StartServer();
   }
-  ~TcpStack() {
+  ~LoopbackStack() {
     initiator.reset();
     StopServer();
   }
@@ -89,15 +99,35 @@ class TcpStack {
   std::unique_ptr<TargetServer> server_;
 };
 
-TEST(EndToEndTcpTest, VerifiesDataAtDepth) {
+std::unique_ptr<transport::Backend> MakeLibfabric() {
+  return transport::MakeLibfabricBackend();
+}
+
+class LoopbackTest : public ::testing::TestWithParam<Network> {
+ protected:
+  bool rdma() const { return std::string(GetParam().data_model) == "iSER"; }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Networks, LoopbackTest,
+    ::testing::Values(Network{"Tcp", "iSCSI", "tcp://127.0.0.1:0",
+                              &transport::MakeTcpBackend},
+                      Network{"Libfabric", "iSER",
+                              "libfabric://127.0.0.1:0?provider=tcp",
+                              &MakeLibfabric}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(LoopbackTest, VerifiesDataAtDepth) {
   for (const bool digests : {false, true}) {
-    TcpStack stack;
+    if (digests && rdma()) break;  // RDMA has its own.
+    LoopbackStack stack(GetParam());
     InitiatorOptions options;
     if (digests) {
       options.offer.header_digest = {Digest::kCrc32c};
       options.offer.data_digest = {Digest::kCrc32c};
     }
     stack.LogIn(options);
+    EXPECT_EQ(stack.initiator->data_model(), GetParam().data_model);
     testing::SimRandom random(1);
     VerifiedLoad::Options load_options;
     load_options.depth = 64;
@@ -110,8 +140,8 @@ TEST(EndToEndTcpTest, VerifiesDataAtDepth) {
   }
 }
 
-TEST(EndToEndTcpTest, BigSolicitedWritesAndReads) {
-  TcpStack stack;
+TEST_P(LoopbackTest, BigSolicitedWritesAndReads) {
+  LoopbackStack stack(GetParam());
   InitiatorOptions options;
   options.offer.initial_r2t = true;
   options.offer.immediate_data = false;
@@ -129,8 +159,8 @@ TEST(EndToEndTcpTest, BigSolicitedWritesAndReads) {
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
 }
 
-TEST(EndToEndTcpTest, OutlivesTheServersRestart) {
-  TcpStack stack;
+TEST_P(LoopbackTest, OutlivesTheServersRestart) {
+  LoopbackStack stack(GetParam());
   InitiatorOptions options;
   options.reconnect_delay = absl::Milliseconds(5);
   stack.LogIn(options);
@@ -150,8 +180,8 @@ TEST(EndToEndTcpTest, OutlivesTheServersRestart) {
   EXPECT_GE(stack.initiator->stats().reconnects, 3u);
 }
 
-TEST(EndToEndTcpTest, SaysThatNobodyListens) {
-  TcpStack stack;
+TEST_P(LoopbackTest, SaysThatNobodyListens) {
+  LoopbackStack stack(GetParam());
   stack.LogIn(InitiatorOptions());
   stack.initiator.reset();
   stack.StopServer();

@@ -3,10 +3,13 @@
 
 #include <deque>
 #include <string>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "testing/datamover_conformance/fabrics.h"
 
 namespace skiff::protocol {
 namespace {
@@ -18,10 +21,20 @@ void ExpectClean(const VerifiedLoad& load) {
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
 }
 
-class FaultTest : public ::testing::TestWithParam<uint64_t> {};
+// A fabric and a seed.
+class FaultTest
+    : public ::testing::TestWithParam<std::tuple<Fabric, uint64_t>> {
+ protected:
+  const Fabric& fabric() const { return std::get<0>(GetParam()); }
+  uint64_t seed() const { return std::get<1>(GetParam()); }
+};
+
+class OutageTest : public ::testing::TestWithParam<Fabric> {};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, OutageTest, AllFabrics(), FabricName());
 
 TEST_P(FaultTest, ResetsUnderLoadLoseNothing) {
-  SimStack stack(GetParam());
+  SimStack stack(seed(), 1, fabric().rdma);
   stack.LogIn();
   VerifiedLoad::Options options;
   options.commands = 1500;
@@ -45,12 +58,12 @@ TEST_P(FaultTest, ResetsUnderLoadLoseNothing) {
 // The connection dies after ever more bytes: in every phase of login, and at
 // every place of the first commands.
 TEST_P(FaultTest, ResetsAtEveryByte) {
-  uint64_t bytes = 1 + GetParam() % 7;
+  uint64_t bytes = 1 + seed() % 7;
   int ready = 0;
   int refused = 0;
   while (bytes < 20000) {
     SCOPED_TRACE(::testing::Message() << "reset after " << bytes << " bytes");
-    SimStack stack(GetParam() + bytes);
+    SimStack stack(seed() + bytes, 1, fabric().rdma);
     testing::LinkOptions link;
     link.reset_after_bytes = bytes;
     stack.world.network().SetLink("client", "server", link);
@@ -72,7 +85,7 @@ TEST_P(FaultTest, ResetsAtEveryByte) {
       ExpectClean(load);
     } else {
       ++refused;
-      EXPECT_NE(stack.ready()->message().find("sim://server:3260"),
+      EXPECT_NE(stack.ready()->message().find(stack.portal),
                 absl::string_view::npos)
           << *stack.ready();
       stack.RunUntil([&] { return load.done(); });
@@ -86,7 +99,7 @@ TEST_P(FaultTest, ResetsAtEveryByte) {
 
 TEST_P(FaultTest, SilenceIsNoticedAndSurvived) {
   for (const bool one_way : {false, true}) {
-    SimStack stack(GetParam());
+    SimStack stack(seed(), 1, fabric().rdma);
     InitiatorOptions options = stack.Options();
     options.nop_interval = absl::Seconds(2);
     options.nop_timeout = absl::Seconds(3);
@@ -120,9 +133,9 @@ TEST_P(FaultTest, SilenceIsNoticedAndSurvived) {
 // says where.
 TEST_P(FaultTest, SilenceInEveryPhaseOfTheLogin) {
   int refused = 0;
-  for (uint64_t steps = GetParam(); steps < 120; steps += 4) {
+  for (uint64_t steps = seed(); steps < 120; steps += 4) {
     SCOPED_TRACE(::testing::Message() << "dark after " << steps << " steps");
-    SimStack stack(GetParam() * 1000 + steps);
+    SimStack stack(seed() * 1000 + steps, 1, fabric().rdma);
     InitiatorOptions options = stack.Options();
     options.login_timeout = absl::Seconds(7);
     options.connect.timeout = absl::Seconds(3);
@@ -137,7 +150,7 @@ TEST_P(FaultTest, SilenceInEveryPhaseOfTheLogin) {
     EXPECT_LE(stack.world.now() - begin, absl::Seconds(11));
     if (stack.ready()->ok()) continue;
     ++refused;
-    EXPECT_NE(stack.ready()->message().find("sim://server:3260"),
+    EXPECT_NE(stack.ready()->message().find(stack.portal),
               absl::string_view::npos)
         << *stack.ready();
   }
@@ -145,7 +158,7 @@ TEST_P(FaultTest, SilenceInEveryPhaseOfTheLogin) {
 }
 
 TEST_P(FaultTest, ATargetThatRestartsIsFoundAgain) {
-  SimStack stack(GetParam());
+  SimStack stack(seed(), 1, fabric().rdma);
   stack.LogIn();
   VerifiedLoad::Options options;
   options.commands = 2000;
@@ -164,10 +177,16 @@ TEST_P(FaultTest, ATargetThatRestartsIsFoundAgain) {
   ExpectClean(load);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, FaultTest, ::testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, FaultTest,
+                         ::testing::Combine(AllFabrics(),
+                                            ::testing::Range<uint64_t>(1, 5)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param).name,
+                                               "_", std::get<1>(info.param));
+                         });
 
-TEST(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
-  SimStack stack(50);
+TEST_P(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
+  SimStack stack(50, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
   options.replacement_timeout = absl::Seconds(20);
   stack.LogIn(options);
@@ -195,8 +214,8 @@ TEST(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
   EXPECT_NE(log.find("session restored"), std::string::npos) << log;
 }
 
-TEST(OutageTest, ZeroMeansAtOnce) {
-  SimStack stack(51);
+TEST_P(OutageTest, ZeroMeansAtOnce) {
+  SimStack stack(51, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
   options.replacement_timeout = absl::ZeroDuration();
   stack.LogIn(options);
@@ -211,8 +230,8 @@ TEST(OutageTest, ZeroMeansAtOnce) {
   EXPECT_LE(stack.world.now() - begin, absl::Milliseconds(1));
 }
 
-TEST(OutageTest, LogoutEndsTheAttempts) {
-  SimStack stack(52);
+TEST_P(OutageTest, LogoutEndsTheAttempts) {
+  SimStack stack(52, 1, GetParam().rdma);
   stack.LogIn();
   stack.StopServer();
   stack.RunUntil([&] { return !stack.initiator->connected(); });
@@ -227,8 +246,8 @@ TEST(OutageTest, LogoutEndsTheAttempts) {
   EXPECT_FALSE(stack.initiator->connected());
 }
 
-TEST(OutageTest, AnIdleSessionStaysUp) {
-  SimStack stack(53);
+TEST_P(OutageTest, AnIdleSessionStaysUp) {
+  SimStack stack(53, 1, GetParam().rdma);
   stack.LogIn();
   stack.world.RunFor(absl::Minutes(30));
   EXPECT_TRUE(stack.initiator->connected());
@@ -236,8 +255,8 @@ TEST(OutageTest, AnIdleSessionStaysUp) {
 }
 
 // While much waits to be sent, the target does not read, and so hears nothing.
-TEST(OutageTest, ASlowNetworkIsNotSilence) {
-  SimStack stack(54);
+TEST_P(OutageTest, ASlowNetworkIsNotSilence) {
+  SimStack stack(54, 1, GetParam().rdma);
   stack.StopServer();
   stack.server_options.limits.max_send_queue_bytes = 64 << 10;
   stack.server_options.limits.nop_interval = absl::Seconds(2);

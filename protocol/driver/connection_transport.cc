@@ -1,0 +1,164 @@
+#include "protocol/driver/connection_transport.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "protocol/codec/iser_cm_private_data.h"
+#include "protocol/driver/stream_pump.h"
+
+namespace skiff::protocol {
+
+using transport::Access;
+using transport::ByteStream;
+using transport::RdmaEndpoint;
+
+namespace {
+
+class StreamTransport final : public ConnectionTransport {
+ public:
+  StreamTransport(std::unique_ptr<ByteStream> stream,
+                  std::unique_ptr<StreamDatamover> datamover)
+      : local_(stream->local_address()),
+        peer_(stream->peer_address()),
+        datamover_(std::move(datamover)),
+        stream_(std::move(stream)) {}
+
+  Datamover* datamover() override { return datamover_.get(); }
+  std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
+                                           PumpClient* client) override {
+    return std::make_unique<StreamPump>(reactor, std::move(stream_),
+                                        datamover_.get(), StreamPumpOptions(),
+                                        client);
+  }
+  void Adjust(Offer* /*offer*/) const override {}
+  absl::Status UseMemory(void*, size_t, std::shared_ptr<const void>) override {
+    return absl::OkStatus();
+  }
+  std::string local_address() const override { return local_; }
+  std::string peer_address() const override { return peer_; }
+  const char* data_model() const override { return "iSCSI"; }
+
+ private:
+  const std::string local_;
+  const std::string peer_;
+  const std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<ByteStream> stream_;  // Until the pump has it.
+};
+
+class IserTransport final : public ConnectionTransport {
+ public:
+  IserTransport(std::shared_ptr<IserMemories> memories, IserMemory* memory,
+                std::unique_ptr<IserDatamover> datamover,
+                std::shared_ptr<RdmaLink> link)
+      : local_(datamover->endpoint()->local_address()),
+        peer_(datamover->endpoint()->peer_address()),
+        memories_(std::move(memories)),
+        memory_(memory),
+        datamover_(std::move(datamover)),
+        link_(std::move(link)) {}
+
+  Datamover* datamover() override { return datamover_.get(); }
+  std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
+                                           PumpClient* client) override {
+    return std::make_unique<RdmaPump>(reactor, datamover_.get(), link_,
+                                      RdmaPumpOptions(), client);
+  }
+  void Adjust(Offer* offer) const override {
+    offer->iser.enabled = true;
+    // Unsolicited Data-Out would need a receive for every PDU that the burst
+    // lengths allow (docs/iser.md).
+    offer->initial_r2t = true;
+  }
+  absl::Status UseMemory(void* data, size_t size,
+                         std::shared_ptr<const void> owner) override {
+    return memory_->AddArena(data, size, std::move(owner));
+  }
+  std::string local_address() const override { return local_; }
+  std::string peer_address() const override { return peer_; }
+  const char* data_model() const override { return "iSER"; }
+
+ private:
+  const std::string local_;
+  const std::string peer_;
+  const std::shared_ptr<IserMemories> memories_;
+  IserMemory* const memory_;
+  const std::unique_ptr<IserDatamover> datamover_;
+  const std::shared_ptr<RdmaLink> link_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConnectionTransport> MakeStreamTransport(
+    std::unique_ptr<ByteStream> stream,
+    std::unique_ptr<StreamDatamover> datamover) {
+  return std::make_unique<StreamTransport>(std::move(stream),
+                                           std::move(datamover));
+}
+
+absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
+  std::unique_ptr<IserMemory>& memory = memories_[domain];
+  if (memory == nullptr) {
+    IserMemoryOptions options = options_;
+    if (role_ == Role::kInitiator) {
+      options.arena_access = Access::kRemoteRead | Access::kRemoteWrite;
+    } else if (domain->capabilities().read_sink_needs_remote_write) {
+      options.arena_access = Access::kRemoteWrite;
+    }
+    auto created = IserMemory::Create(domain, options);
+    if (!created.ok()) return created.status();
+    memory = *std::move(created);
+  }
+  return memory.get();
+}
+
+IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
+                     const IserDatamoverOptions& options)
+    : state_(std::make_shared<State>()) {
+  state_->memories = std::move(memories);
+  state_->options = options;
+}
+
+void IserSetup::FillIn(transport::ConnectOptions* options) const {
+  IserCmPrivateData said;
+  said.send_with_invalidate = state_->options.remote_invalidation;
+  const IserCmPrivateDataBytes bytes = Encode(said);
+  options->private_data.assign(bytes.begin(), bytes.end());
+  options->receive_queue = state_->options.receives;
+  options->prepare = [state = state_](RdmaEndpoint& endpoint) {
+    return state->Prepare(&endpoint);
+  };
+  options->on_disconnect = [state = state_](RdmaEndpoint& endpoint) {
+    state->OnDisconnect(&endpoint);
+  };
+}
+
+absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
+  absl::StatusOr<IserMemory*> memory = memories->For(endpoint->domain());
+  if (!memory.ok()) return memory.status();
+  Prepared fresh;
+  fresh.datamover = memories->role() == IserMemories::Role::kInitiator
+                        ? MakeInitiatorIserDatamover(*memory, options)
+                        : MakeTargetIserDatamover(*memory, options);
+  absl::Status status = fresh.datamover->Prepare(endpoint);
+  if (status.ok()) prepared[endpoint] = std::move(fresh);
+  return status;
+}
+
+void IserSetup::State::OnDisconnect(RdmaEndpoint* endpoint) {
+  const auto found = prepared.find(endpoint);
+  if (found != prepared.end()) found->second.link->OnDisconnect();
+}
+
+std::unique_ptr<ConnectionTransport> IserSetup::Take(
+    std::unique_ptr<RdmaEndpoint> endpoint) {
+  const auto found = state_->prepared.find(endpoint.get());
+  assert(found != state_->prepared.end());
+  Prepared& mine = found->second;
+  IserMemory* const memory = *state_->memories->For(endpoint->domain());
+  mine.datamover->Connected(std::move(endpoint));
+  // The link stays, for on_disconnect.
+  return std::make_unique<IserTransport>(state_->memories, memory,
+                                         std::move(mine.datamover), mine.link);
+}
+
+}  // namespace skiff::protocol

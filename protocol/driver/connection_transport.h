@@ -1,0 +1,102 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_CONNECTION_TRANSPORT_H_
+#define SKIFF_PROTOCOL_DRIVER_CONNECTION_TRANSPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/iser_datamover.h"
+#include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/connection_pump.h"
+#include "protocol/driver/rdma_pump.h"
+#include "protocol/negotiation/parameters.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+
+namespace skiff::protocol {
+
+// A connected endpoint with the datamover that its kind asks for: iSER on an
+// RdmaEndpoint, iSCSI on a ByteStream. The only place that tells the two apart;
+// sessions and those who drive them do not.
+class ConnectionTransport {
+ public:
+  virtual ~ConnectionTransport() = default;
+
+  virtual Datamover* datamover() = 0;
+  // Refers to this; once, after the session was made.
+  virtual std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
+                                                   PumpClient* client) = 0;
+  // Makes an offer fit for login over this data model.
+  virtual void Adjust(Offer* offer) const = 0;
+  // Memory that data will come from and go to, as a rule; `owner` keeps it.
+  virtual absl::Status UseMemory(void* data, size_t size,
+                                 std::shared_ptr<const void> owner) = 0;
+
+  virtual std::string local_address() const = 0;
+  virtual std::string peer_address() const = 0;
+  virtual const char* data_model() const = 0;  // "iSCSI" or "iSER".
+};
+
+// One IserMemory for each device that a reactor's connections use.
+class IserMemories {
+ public:
+  enum class Role : uint8_t { kInitiator, kTarget };
+
+  IserMemories(Role role, const IserMemoryOptions& options)
+      : role_(role), options_(options) {}
+  absl::StatusOr<IserMemory*> For(transport::MemoryDomain* domain);
+  Role role() const { return role_; }
+
+ private:
+  const Role role_;
+  const IserMemoryOptions options_;
+  std::map<transport::MemoryDomain*, std::unique_ptr<IserMemory>> memories_;
+};
+
+// Makes the datamover of an RDMA connection while it is being made: before the
+// peer can send, its receives must be posted. Copies share what they have made.
+class IserSetup {
+ public:
+  IserSetup(std::shared_ptr<IserMemories> memories,
+            const IserDatamoverOptions& options);
+
+  // What connecting or accepting needs, in case that the endpoint is an RDMA
+  // endpoint: hooks, private data, queue lengths.
+  void FillIn(transport::ConnectOptions* options) const;
+
+  // `endpoint` was made with these options.
+  std::unique_ptr<ConnectionTransport> Take(
+      std::unique_ptr<transport::RdmaEndpoint> endpoint);
+
+ private:
+  struct Prepared {
+    std::unique_ptr<IserDatamover> datamover;
+    std::shared_ptr<RdmaLink> link = std::make_shared<RdmaLink>();
+  };
+  struct State {
+    std::shared_ptr<IserMemories> memories;
+    IserDatamoverOptions options;
+    // Of several attempts at once, one is taken.
+    std::map<transport::RdmaEndpoint*, Prepared> prepared;
+
+    absl::Status Prepare(transport::RdmaEndpoint* endpoint);
+    void OnDisconnect(transport::RdmaEndpoint* endpoint);
+  };
+
+  const std::shared_ptr<State> state_;
+};
+
+// `datamover` is fresh.
+std::unique_ptr<ConnectionTransport> MakeStreamTransport(
+    std::unique_ptr<transport::ByteStream> stream,
+    std::unique_ptr<StreamDatamover> datamover);
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_CONNECTION_TRANSPORT_H_

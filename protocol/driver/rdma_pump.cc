@@ -1,0 +1,181 @@
+#include "protocol/driver/rdma_pump.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+using transport::Completion;
+
+RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
+                   std::shared_ptr<RdmaLink> link,
+                   const RdmaPumpOptions& options, PumpClient* client)
+    : reactor_(reactor),
+      datamover_(datamover),
+      link_(std::move(link)),
+      client_(client),
+      options_(options),
+      queue_(datamover->endpoint()->completion_queue()),
+      last_receive_(reactor->Now()),
+      last_send_progress_(last_receive_) {
+  link_->pump = this;
+  datamover_->SetEndpointObserver(this);
+  if (reactor_->spinning()) {
+    SetPolling(true);
+  } else {
+    const absl::Status watched = reactor_->WatchFd(queue_->fd(), EPOLLIN, this);
+    watching_ = watched.ok();
+    // Out of descriptors, or the like: polls all the time instead.
+    if (!watching_) SetPolling(true);
+  }
+  // What has completed before there was a pump.
+  Kick();
+}
+
+RdmaPump::~RdmaPump() {
+  if (gone_ != nullptr) *gone_ = true;
+  link_->pump = nullptr;
+  datamover_->SetEndpointObserver(nullptr);
+  BeforeEndpointEnds();
+}
+
+// The queue is the endpoint's.
+void RdmaPump::BeforeEndpointEnds() {
+  SetPolling(false);
+  if (watching_) reactor_->UnwatchFd(queue_->fd());
+  watching_ = false;
+  queue_ = nullptr;
+}
+
+void RdmaPump::Kick() {
+  if (!closed_ && !in_pass_) reactor_->ScheduleTurnEnd(this);
+}
+
+void RdmaPump::CloseWhenSent() {
+  if (closing_ != Closing::kNo) return;
+  closing_ = Closing::kSending;
+  datamover_->StopReceiving();
+  Kick();
+}
+
+void RdmaPump::OnFdReady(uint32_t /*events*/) {
+  queue_->Disarm();
+  Kick();
+}
+
+int RdmaPump::Poll() {
+  if (closed_) return 0;
+  if (watching_ && !reactor_->spinning()) SetPolling(false);
+  Kick();
+  return 1;
+}
+
+void RdmaPump::OnTurnEnd() {
+  if (closed_ || queue_ == nullptr) return;
+  bool gone = false;
+  gone_ = &gone;
+  in_pass_ = true;
+  const bool was_congested = datamover_->congested();
+  const bool completed = Complete();
+  in_pass_ = false;
+  if (completed) {
+    client_->OnProgress();
+    if (gone) return;
+  }
+  if (queue_ == nullptr) {
+    gone_ = nullptr;
+    return;
+  }
+  in_pass_ = true;
+  Send();
+  const bool drained = was_congested && !datamover_->congested();
+  in_pass_ = false;
+  if (drained) {
+    client_->OnProgress();
+    if (gone) return;
+  }
+  gone_ = nullptr;
+  if (queue_ == nullptr) return;
+  if (link_->ended && !more_) return ReportClosed();
+  Sleep();
+}
+
+bool RdmaPump::Complete() {
+  std::array<Completion, 32> completions;
+  const uint64_t received = datamover_->counters().messages_received;
+  int handled = 0;
+  more_ = true;
+  while (handled < options_.completions_per_turn) {
+    const int count = queue_->Poll(absl::MakeSpan(completions));
+    for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions[i]);
+    handled += count;
+    if (count < static_cast<int>(completions.size())) {
+      more_ = false;
+      break;
+    }
+  }
+  if (handled > 0) last_send_progress_ = reactor_->Now();
+  // What the peer's device acknowledges by itself is no sign of life.
+  if (datamover_->counters().messages_received != received) {
+    last_receive_ = reactor_->Now();
+  }
+  return handled > 0;
+}
+
+void RdmaPump::Send() {
+  // Whoever has been idle makes progress now.
+  if (idle_) last_send_progress_ = reactor_->Now();
+  datamover_->Flush();
+  idle_ = !datamover_->has_output() && !datamover_->in_flight();
+  if (closing_ != Closing::kSending || !idle_) return;
+  closing_ = Closing::kDisconnecting;
+  datamover_->endpoint()->Disconnect();
+}
+
+void RdmaPump::Sleep() {
+  if (!watching_) return;
+  if (more_ || !queue_->Arm()) SetPolling(true);
+}
+
+void RdmaPump::SetPolling(bool polling) {
+  if (polling == polling_) return;
+  polling_ = polling;
+  if (polling) {
+    // Spinning reactors do not sleep anyway.
+    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
+  } else {
+    reactor_->RemovePoller(this);
+  }
+}
+
+void RdmaPump::ReportClosed() {
+  closed_ = true;
+  absl::Status why;
+  if (closing_ != Closing::kDisconnecting) {
+    const transport::RdmaEndpoint& endpoint = *datamover_->endpoint();
+    why = endpoint.error();
+    if (why.ok()) {
+      why = absl::UnavailableError(
+          absl::StrCat(endpoint.peer_address(), " ended the connection"));
+    }
+  }
+  BeforeEndpointEnds();
+  client_->OnClosed(std::move(why));
+}
+
+uint64_t RdmaPump::bytes_received() const {
+  const IserCounters& counters = datamover_->counters();
+  return counters.bytes_received + counters.rdma_read_bytes;
+}
+
+uint64_t RdmaPump::bytes_sent() const {
+  const IserCounters& counters = datamover_->counters();
+  return counters.bytes_sent + counters.rdma_write_bytes;
+}
+
+}  // namespace skiff::protocol
