@@ -1,0 +1,161 @@
+#include "protocol/driver/iser_raw_peer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "gtest/gtest.h"
+
+namespace skiff::protocol {
+
+using transport::Access;
+using transport::Completion;
+using transport::OperationKind;
+using transport::RdmaEndpoint;
+
+RawIserPeer::Memory::Memory(transport::MemoryDomain* domain, size_t size,
+                            Access access)
+    : size_(size), bytes_(size + 2 * kGuard, '\xa5') {
+  region_ = domain->Register(data(), size, access).value();
+}
+
+transport::RemoteBuffer RawIserPeer::Memory::Remote() const {
+  return {region_->remote_base(), region_->remote_key()};
+}
+
+bool RawIserPeer::Memory::GuardsAreIntact() const {
+  const std::string guard(kGuard, '\xa5');
+  return bytes_.compare(0, kGuard, guard) == 0 &&
+         bytes_.compare(kGuard + size_, kGuard, guard) == 0;
+}
+
+RawIserPeer::Buffer* RawIserPeer::NewBuffer(transport::MemoryDomain* domain,
+                                            std::string bytes) {
+  Buffer& buffer = sends_.emplace_back();
+  buffer.bytes = std::move(bytes);
+  buffer.region =
+      domain->Register(buffer.bytes.data(), buffer.bytes.size(), Access::kLocal)
+          .value();
+  return &buffer;
+}
+
+void RawIserPeer::Post(RdmaEndpoint& endpoint, uint32_t index) {
+  Buffer& buffer = receives_[index];
+  const transport::Sge all = {buffer.bytes.data(), buffer.bytes.size(),
+                              buffer.region.get()};
+  endpoint.PostReceive({index, 0}, {&all, 1});
+}
+
+absl::Status RawIserPeer::Prepare(RdmaEndpoint& endpoint) {
+  for (uint32_t i = 0; i < kReceives; ++i) {
+    Buffer& buffer = receives_.emplace_back();
+    buffer.bytes.assign(kReceiveBytes, '\0');
+    auto region = endpoint.domain()->Register(
+        buffer.bytes.data(), buffer.bytes.size(), Access::kLocal);
+    if (!region.ok()) return region.status();
+    buffer.region = *std::move(region);
+    Post(endpoint, i);
+  }
+  return absl::OkStatus();
+}
+
+void RawIserPeer::FillIn(transport::ConnectOptions* options) {
+  // Whatever can be invalidated may be.
+  options->private_data = {0x80, 0, 0, 0};
+  options->prepare = [this](RdmaEndpoint& endpoint) {
+    return Prepare(endpoint);
+  };
+}
+
+void RawIserPeer::Connect(transport::Backend* backend,
+                          transport::Reactor* reactor,
+                          const std::string& address) {
+  transport::ConnectOptions options;
+  FillIn(&options);
+  bool done = false;
+  auto attempt = backend->Connect(
+      reactor, transport::Address::Parse(address).value(), options,
+      [this, &done](absl::StatusOr<transport::Endpoint> endpoint) {
+        done = true;
+        ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+        endpoint_ =
+            std::get<std::unique_ptr<RdmaEndpoint>>(*std::move(endpoint));
+      });
+  ASSERT_TRUE(attempt.ok()) << attempt.status();
+  attempt_ = *std::move(attempt);
+  ASSERT_TRUE(world_->RunUntil([&done] { return done; }));
+}
+
+void RawIserPeer::Accept(transport::Reactor* reactor,
+                         transport::ConnectionRequest* request) {
+  transport::AcceptOptions options;
+  FillIn(&options);
+  request->Accept(
+      reactor, options, [this](absl::StatusOr<transport::Endpoint> endpoint) {
+        ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+        endpoint_ =
+            std::get<std::unique_ptr<RdmaEndpoint>>(*std::move(endpoint));
+      });
+}
+
+void RawIserPeer::Send(const std::string& message,
+                       std::optional<uint32_t> invalidated) {
+  if (message.empty()) {
+    endpoint_->PostSend({0, 1}, {});
+    return endpoint_->Flush();
+  }
+  Buffer* const buffer = NewBuffer(endpoint_->domain(), message);
+  const transport::Sge all = {buffer->bytes.data(), buffer->bytes.size(),
+                              buffer->region.get()};
+  if (invalidated.has_value()) {
+    endpoint_->PostSendWithInvalidate({0, 1}, {&all, 1}, {*invalidated});
+  } else {
+    endpoint_->PostSend({0, 1}, {&all, 1});
+  }
+  endpoint_->Flush();
+}
+
+void RawIserPeer::Write(const std::string& data, transport::RemoteBuffer to) {
+  Buffer* const buffer = NewBuffer(endpoint_->domain(), data);
+  const transport::Sge all = {buffer->bytes.data(), buffer->bytes.size(),
+                              buffer->region.get()};
+  endpoint_->PostWrite({0, 2}, {&all, 1}, to);
+  endpoint_->Flush();
+}
+
+void RawIserPeer::Poll() {
+  if (endpoint_ == nullptr) return;
+  Completion completion;
+  while (endpoint_->completion_queue()->Poll({&completion, 1}) == 1) {
+    if (completion.status != transport::CompletionStatus::kOk) {
+      failures_.push_back(completion);
+      continue;
+    }
+    if (completion.kind != OperationKind::kReceive) continue;
+    received.push_back(
+        receives_[completion.id.index].bytes.substr(0, completion.bytes));
+    if (posting_) Post(*endpoint_, completion.id.index);
+  }
+}
+
+std::optional<std::string> RawIserPeer::Next() {
+  world_->RunUntil([this] {
+    Poll();
+    return !received.empty() || !connected();
+  });
+  if (received.empty()) return std::nullopt;
+  std::string message = std::move(received.front());
+  received.pop_front();
+  return message;
+}
+
+bool RawIserPeer::Closed(absl::Duration limit) {
+  return world_->RunUntil(
+      [this] {
+        Poll();
+        return !connected();
+      },
+      limit);
+}
+
+}  // namespace skiff::protocol

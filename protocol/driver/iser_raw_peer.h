@@ -1,0 +1,121 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_ISER_RAW_PEER_H_
+#define SKIFF_PROTOCOL_DRIVER_ISER_RAW_PEER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "protocol/codec/iser_header.h"
+#include "protocol/codec/pdu.h"
+#include "testing/sim/sim_world.h"
+#include "transport/backend.h"
+#include "transport/rdma_endpoint.h"
+#include "transport/reactor.h"
+
+namespace skiff::protocol {
+
+// A message: the iSER header, then the PDU without padding.
+template <typename Pdu>
+std::string ToIser(const Pdu& pdu, absl::string_view data = "",
+                   const IserControlHeader& header = {}) {
+  std::string bytes(kIserControlSize, '\0');
+  auto* out = reinterpret_cast<uint8_t*>(bytes.data());
+  Encode(header, out);
+  Encode(pdu, out + kIserHeaderSize);
+  EncodeLengths(out + kIserHeaderSize, 0, static_cast<uint32_t>(data.size()));
+  bytes.append(data.data(), data.size());
+  return bytes;
+}
+
+// One end of a simulated RDMA connection that sends and receives what a test
+// wants, whatever iSER says about it.
+class RawIserPeer {
+ public:
+  // Memory that the other end may use, between guards.
+  class Memory {
+   public:
+    Memory(transport::MemoryDomain* domain, size_t size,
+           transport::Access access);
+    char* data() { return bytes_.data() + kGuard; }
+    transport::RemoteBuffer Remote() const;
+    // Takes the key out of use.
+    void Revoke() { region_.reset(); }
+    bool registered() const { return region_ != nullptr; }
+    // Whether nothing but [0, size) was written.
+    bool GuardsAreIntact() const;
+    std::string Content() const { return bytes_.substr(kGuard, size_); }
+
+   private:
+    static constexpr size_t kGuard = 4096;
+    const size_t size_;
+    std::string bytes_;
+    std::unique_ptr<transport::MemoryRegion> region_;
+  };
+
+  explicit RawIserPeer(testing::SimWorld* world) : world_(world) {}
+
+  // Connects from `reactor` and waits; or accepts whatever comes.
+  void Connect(transport::Backend* backend, transport::Reactor* reactor,
+               const std::string& address);
+  void Accept(transport::Reactor* reactor,
+              transport::ConnectionRequest* request);
+
+  void Send(const std::string& message,
+            std::optional<uint32_t> invalidated = std::nullopt);
+  // Writes into the other end's memory.
+  void Write(const std::string& data, transport::RemoteBuffer to);
+  // Posts nothing for what it receives from now on.
+  void StopPosting() { posting_ = false; }
+  // Polls. Messages that came wait in `received`.
+  void Poll();
+  // Lets the world go on until a message has come, or the connection has ended.
+  std::optional<std::string> Next();
+  // Waits for the end of the connection.
+  bool Closed(absl::Duration limit = absl::Seconds(10));
+  // The PDU of a message that Next() gave.
+  static const uint8_t* BhsOf(const std::string& message) {
+    return reinterpret_cast<const uint8_t*>(message.data()) + kIserHeaderSize;
+  }
+
+  transport::RdmaEndpoint* endpoint() const { return endpoint_.get(); }
+  bool connected() const {
+    return endpoint_ != nullptr && endpoint_->connected();
+  }
+  // What completed with an error.
+  const std::vector<transport::Completion>& failures() const {
+    return failures_;
+  }
+
+  std::deque<std::string> received;
+
+ private:
+  static constexpr size_t kReceiveBytes = 8576;
+  static constexpr uint32_t kReceives = 64;
+  struct Buffer {
+    std::string bytes;
+    std::unique_ptr<transport::MemoryRegion> region;
+  };
+
+  void FillIn(transport::ConnectOptions* options);
+  absl::Status Prepare(transport::RdmaEndpoint& endpoint);
+  void Post(transport::RdmaEndpoint& endpoint, uint32_t index);
+  Buffer* NewBuffer(transport::MemoryDomain* domain, std::string bytes);
+
+  testing::SimWorld* const world_;
+  std::unique_ptr<transport::ConnectAttempt> attempt_;
+  std::deque<Buffer> receives_;
+  std::deque<Buffer> sends_;
+  bool posting_ = true;
+  std::vector<transport::Completion> failures_;
+  std::unique_ptr<transport::RdmaEndpoint> endpoint_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_ISER_RAW_PEER_H_
