@@ -1,0 +1,59 @@
+#ifndef SKIFF_TRANSPORT_TRACE_PCAPNG_H_
+#define SKIFF_TRANSPORT_TRACE_PCAPNG_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+// Captures in the format that Wireshark reads (draft-ietf-opsawg-pcapng): what
+// a connection carried, as the payload of TCP segments that never were. A
+// dissector of the bytes (iSCSI's is found by its own heuristics, on any port)
+// sees the same, whatever the transport really was.
+//
+// Pure functions: they make bytes.
+
+namespace skiff::transport {
+
+// What a file begins with: a Section Header Block and an Interface Description
+// Block (raw IP packets, time stamps in nanoseconds).
+std::string PcapngHeader();
+
+// The two directions of one connection. Each call makes the blocks for what it
+// is given, in order.
+class PcapngConversation {
+ public:
+  // Numeric `host:port` forms, as endpoints give them.
+  static absl::StatusOr<PcapngConversation> Create(absl::string_view local,
+                                                   absl::string_view peer);
+
+  // One Enhanced Packet Block for each `kMaxSegment` bytes. `comment` is for
+  // people: Wireshark shows it beside the (first) packet.
+  std::string Data(bool sent, absl::Time when, absl::string_view bytes,
+                   absl::string_view comment = {});
+
+  static constexpr size_t kMaxSegment = 32768;
+
+ private:
+  struct Side {
+    std::array<uint8_t, 16> address = {};
+    uint16_t port = 0;
+    uint32_t next_sequence = 1;
+  };
+
+  PcapngConversation() = default;
+  std::string Packet(bool sent, absl::string_view bytes);
+
+  bool v6_ = false;
+  Side local_;
+  Side peer_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_TRACE_PCAPNG_H_
