@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
 #include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
@@ -14,7 +15,7 @@ namespace skiff::protocol {
 namespace {
 
 constexpr absl::string_view kForm =
-    "iscsi://[user[%password]@]host[:port][/target-name[/lun]]";
+    "iscsi://[user[%password]@]host[:port][/target-name[/lun]][?key=value]";
 
 absl::Status Bad(absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -83,6 +84,40 @@ absl::Status ParseLun(absl::string_view text, Url* url) {
   return absl::OkStatus();
 }
 
+absl::Status ParseOptions(absl::string_view text, Url* url) {
+  while (!text.empty()) {
+    absl::string_view value = Cut('&', &text);
+    const absl::string_view key = Cut('=', &value);
+    const absl::optional<std::string> decoded_key = PercentDecoded(key);
+    const absl::optional<std::string> decoded_value = PercentDecoded(value);
+    if (!decoded_key || !decoded_value) {
+      return Bad("an option has a \"%\" without two hexadecimal digits");
+    }
+    if (decoded_key->empty() || decoded_value->empty()) {
+      return Bad(absl::StrCat("the option ", Quoted(key),
+                              " is not of the form key=value"));
+    }
+    if (!url->options.emplace(*decoded_key, *decoded_value).second) {
+      return Bad(absl::StrCat("the option ", Quoted(key), " is there twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is not a character of option keys and values, in FormatUrl().
+std::string PercentEncoded(absl::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+        absl::string_view("-._~:,").find(c) != absl::string_view::npos) {
+      encoded.push_back(c);
+    } else {
+      absl::StrAppendFormat(&encoded, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
 }  // namespace
 
 absl::StatusOr<Url> ParseUrl(absl::string_view text) {
@@ -95,9 +130,13 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
                             ", not iscsi, iser or auto"));
   }
   text.remove_prefix(scheme_end + 3);
+  absl::string_view options = text;
+  text = Cut('?', &options);
+  absl::Status status = ParseOptions(options, &url);
+  if (!status.ok()) return status;
   absl::string_view authority = Cut('/', &text);
   if (authority.find('@') != absl::string_view::npos) {
-    absl::Status status = ParseUserInfo(Cut('@', &authority), &url);
+    status = ParseUserInfo(Cut('@', &authority), &url);
     if (!status.ok()) return status;
   }
   absl::StatusOr<Portal> portal = ParsePortal(authority);
@@ -105,7 +144,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   url.portal = *std::move(portal);
   if (text.empty()) return url;
 
-  absl::Status status = ParseTarget(Cut('/', &text), &url);
+  status = ParseTarget(Cut('/', &text), &url);
   if (!status.ok()) return status;
   if (text.empty()) return url;
   status = ParseLun(text, &url);
@@ -119,6 +158,12 @@ std::string FormatUrl(const Url& url) {
                    FormatPortal(url.portal));
   if (!url.target.empty()) absl::StrAppend(&text, "/", url.target);
   if (url.has_lun) absl::StrAppend(&text, "/", url.lun);
+  char separator = '?';
+  for (const auto& [key, value] : url.options) {
+    absl::StrAppend(&text, std::string(1, separator), PercentEncoded(key), "=",
+                    PercentEncoded(value));
+    separator = '&';
+  }
   return text;
 }
 

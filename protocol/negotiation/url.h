@@ -2,6 +2,7 @@
 #define SKIFF_PROTOCOL_NEGOTIATION_URL_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,7 +16,7 @@ inline constexpr uint32_t kMaxLunNumber = 16383;
 
 // A URL as libiscsi and the tools around it write them:
 //
-//   iscsi://[user[%password]@]host[:port][/target-name[/lun]]
+//   iscsi://[user[%password]@]host[:port][/target-name[/lun]][?key=value[&...]]
 //
 // The scheme is "iscsi", "iser" or "auto"; what they ask for is the caller's
 // business. Without a target it names a portal, without a LUN a target.
@@ -27,13 +28,14 @@ struct Url {
   std::string target;  // Normalized (NormalizeName()), or empty.
   uint32_t lun = 0;    // At most kMaxLunNumber.
   bool has_lun = false;
+  std::map<std::string, std::string> options;
 
   bool operator==(const Url&) const = default;
 };
 
-// Password and target name may be percent-encoded (RFC 3986 section 2.1); the
-// user name may not, since its first "%" starts the password. Errors never
-// show the password.
+// Password, target name and options may be percent-encoded (RFC 3986
+// section 2.1); the user name may not, since its first "%" starts the password.
+// Errors never show the password.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 
 // The URL without the password, for logs.

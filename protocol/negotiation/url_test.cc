@@ -100,6 +100,22 @@ TEST(UrlTest, Parts) {
   EXPECT_EQ(Parsed("iscsi://user@host").user, "user");
 }
 
+TEST(UrlTest, Options) {
+  const Url url = Parsed(
+      "iser://host/iqn.2001-04.com.example:disk/2"
+      "?transport=libfabric&provider=tcp%3Bx");
+  EXPECT_EQ(url.target, kTarget);
+  EXPECT_EQ(url.lun, 2u);
+  EXPECT_EQ(url.options,
+            (std::map<std::string, std::string>{{"transport", "libfabric"},
+                                                {"provider", "tcp;x"}}));
+  EXPECT_EQ(FormatUrl(url),
+            "iser://host:3260/iqn.2001-04.com.example:disk/2"
+            "?provider=tcp%3Bx&transport=libfabric");
+  EXPECT_EQ(Parsed("auto://host?emulated=yes").portal, (Portal{"host", 3260}));
+  EXPECT_TRUE(Parsed("iscsi://host?").options.empty());
+}
+
 TEST(UrlTest, Errors) {
   const std::string target = absl::StrCat("iscsi://host/", kTarget);
   const std::pair<std::string, const char*> cases[] = {
@@ -122,7 +138,12 @@ TEST(UrlTest, Errors) {
       {target + "/-1", "the LUN"},
       {target + "/16384", "from 0 to 16383"},
       {target + "/0/1", "the LUN"},
-      {target + "/0?a=b", "the LUN"},
+      {target + "/0?a", "key=value"},
+      {target + "/0?=b", "key=value"},
+      {target + "/0?a=", "key=value"},
+      {target + "/0?a=b&&c=d", "key=value"},
+      {target + "/0?a=b&a=c", "twice"},
+      {target + "/0?a=%4", "two hexadecimal"},
   };
   for (const auto& [text, error] : cases) {
     const absl::StatusOr<Url> url = ParseUrl(text);
@@ -134,12 +155,13 @@ TEST(UrlTest, Errors) {
 
 TEST(UrlTest, RandomTextIsSafe) {
   std::mt19937 random(17);
-  const std::string pieces[] = {"iscsi://", "host", "/", ":",   "@",  "%",
-                                "[",        "]",    "1", "::1", "%4", kTarget};
+  const std::string pieces[] = {"iscsi://", "host",  "/", ":",   "@",
+                                "%",        "[",     "]", "1",   "::1",
+                                "%4",       kTarget, "?", "a=b", "&"};
   int good = 0;
   for (int round = 0; round < 50000; ++round) {
     std::string text = random() % 4 == 0 ? "" : "iscsi://";
-    for (unsigned n = random() % 8; n > 0; --n) text += pieces[random() % 12];
+    for (unsigned n = random() % 8; n > 0; --n) text += pieces[random() % 15];
     const absl::StatusOr<Url> url = ParseUrl(text);
     if (!url.ok()) continue;
     ++good;

@@ -1,5 +1,9 @@
 #include "tools/common/transports.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/auto/auto_backend.h"
 #include "transport/libfabric/libfabric_backend.h"
 #include "transport/tcp/tcp_backend.h"
 #include "transport/verbs/verbs_backend.h"
@@ -11,6 +15,21 @@ absl::Status AddTransports(transport::Registry* registry) {
   if (status.ok()) status = registry->Add(transport::MakeLibfabricBackend());
   if (status.ok()) status = registry->Add(transport::MakeTcpBackend());
   return status;
+}
+
+absl::Status AddTransportsAndAuto(transport::Registry* registry,
+                                  protocol::LogSink log) {
+  const absl::Status status = AddTransports(registry);
+  if (!status.ok()) return status;
+  return registry->Add(transport::MakeAutoBackend(
+      registry, [log = std::move(log)](const transport::ChoiceReport& report) {
+        if (report.fell_back()) {
+          log(protocol::LogLevel::kWarning,
+              absl::StrCat(report.address,
+                           ": TCP instead of RDMA: ", report.WhyNoRdma()));
+        }
+        log(protocol::LogLevel::kDebug, report.ToString());
+      }));
 }
 
 }  // namespace skiff::tools

@@ -2,12 +2,20 @@
 #define SKIFF_TOOLS_COMMON_TRANSPORTS_H_
 
 #include "absl/status/status.h"
+#include "protocol/driver/target_server.h"
 #include "transport/registry.h"
 
 namespace skiff::tools {
 
 // Adds every transport that Skiff has, the better one first.
 absl::Status AddTransports(transport::Registry* registry);
+
+// Adds `auto`, too, which chooses between them. Each choice goes to the log: as
+// a warning where RDMA was preferred and is not had, for people who want
+// details otherwise. `log` is called on the threads of reactors. The registry
+// stays where it is.
+absl::Status AddTransportsAndAuto(transport::Registry* registry,
+                                  protocol::LogSink log);
 
 }  // namespace skiff::tools
 

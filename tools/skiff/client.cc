@@ -13,9 +13,9 @@
 #include "scsi/initiator/scsi_error.h"
 #include "tools/common/completion.h"
 #include "tools/common/stderr_log.h"
+#include "tools/common/transports.h"
 #include "tools/skiff/exit_code.h"
 #include "tools/skiff/unit_attention.h"
-#include "transport/tcp/tcp_backend.h"
 
 namespace skiff::tools {
 namespace {
@@ -53,7 +53,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   if (!data.ok()) return data.status();
   client->offer_.data_digest = *data;
 
-  absl::Status status = client->registry_.Add(transport::MakeTcpBackend());
+  const absl::Status status = AddTransportsAndAuto(
+      &client->registry_,
+      StderrSink(options.verbose ? protocol::LogLevel::kDebug
+                                 : protocol::LogLevel::kWarning));
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions threads;
   threads.count = reactors;
@@ -101,8 +104,16 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   return session;
 }
 
+absl::Status Client::CheckAddress(const transport::Address& portal) const {
+  const absl::StatusOr<transport::Backend*> backend =
+      registry_.Find(portal.scheme);
+  return backend.ok() ? (*backend)->CheckAddress(portal) : backend.status();
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Client::Connect(
     const transport::Address& portal, const std::string& target, int reactor) {
+  const absl::Status valid = CheckAddress(portal);
+  if (!valid.ok()) return UsageError(valid.message());
   auto session = Login(portal, target, reactor);
   if (session.ok()) return session;
   return Explain(session.status(), portal, target);

@@ -44,6 +44,7 @@ class Client {
 
  private:
   Client() = default;
+  absl::Status CheckAddress(const transport::Address& portal) const;
   absl::StatusOr<std::unique_ptr<Session>> Login(
       const transport::Address& portal, const std::string& target, int reactor);
   // Adds advice to why a login failed.

@@ -19,8 +19,10 @@ namespace skiff::tools {
 namespace {
 
 constexpr char kFooter[] = R"(
-A URL names a portal, a target and a logical unit:
-  iscsi://host[:port][/target-name[/lun]]
+A URL names a portal, a target and a logical unit, and how to get there:
+  iscsi://host[:port][/target-name[/lun]]    over TCP
+  iser://...                                 over RDMA
+  auto://...                                 over RDMA if it can be had, or TCP
 
 Exit codes: 0 done, 1 I/O or SCSI error, 2 bad flags, 3 connection or login
 failed, 4 data were not what they should be.)";

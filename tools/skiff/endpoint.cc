@@ -13,6 +13,7 @@
 namespace skiff::tools {
 namespace {
 
+constexpr char kTransportOption[] = "transport";
 constexpr char kPasswordVariable[] = "SKIFF_PASSWORD";
 
 absl::Status NoAuthentication(absl::string_view given) {
@@ -22,19 +23,52 @@ absl::Status NoAuthentication(absl::string_view given) {
       "out to log in without"));
 }
 
+// Scheme and options of the transport's address.
+absl::Status ChooseTransport(const protocol::Url& url,
+                             transport::Address* portal) {
+  portal->options = url.options;
+  std::string wanted;
+  if (const auto found = portal->options.find(kTransportOption);
+      found != portal->options.end()) {
+    wanted = found->second;
+    portal->options.erase(found);
+  }
+  if (url.scheme != "iser" && !wanted.empty()) {
+    return UsageError(absl::StrCat(
+        url.scheme, ":// with ", kTransportOption, "=", wanted,
+        ": only iser:// leaves a choice; write iser://, or leave it out"));
+  }
+  if (url.scheme == "iscsi") {
+    portal->scheme = "tcp";
+  } else if (!wanted.empty()) {
+    if (wanted != "verbs" && wanted != "libfabric") {
+      return UsageError(absl::StrCat(kTransportOption, "=", wanted,
+                                     " is no RDMA transport; write verbs or "
+                                     "libfabric, or leave it out"));
+    }
+    portal->scheme = wanted;
+  } else {
+    portal->scheme = "auto";
+    const char* policy = url.scheme == "iser" ? "require" : "prefer";
+    if (!portal->options.emplace("rdma", policy).second) {
+      return UsageError(absl::StrCat(
+          "rdma= in a URL of ", url.scheme,
+          ":// contradicts the scheme; write iscsi:// for TCP, iser:// for "
+          "RDMA, auto:// for RDMA if it can be had"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Endpoint> Parse(const std::string& text) {
   const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
   if (!url.ok()) return UsageError(url.status().message());
   if (!url->user.empty()) {
     return NoAuthentication(absl::StrCat("user ", url->user));
   }
-  if (url->scheme == "iser") {
-    return UsageError(
-        "iser:// asks for RDMA, which this program does not have; write "
-        "iscsi://");
-  }
   Endpoint endpoint;
-  endpoint.portal.scheme = "tcp";
+  const absl::Status status = ChooseTransport(*url, &endpoint.portal);
+  if (!status.ok()) return status;
   endpoint.portal.host = url->portal.host;
   endpoint.portal.port = url->portal.port;
   endpoint.target = url->target;

@@ -11,7 +11,10 @@
 
 namespace skiff::tools {
 
-// What a URL names: iscsi://host[:port][/target[/lun]].
+// What a URL names: iscsi://host[:port][/target[/lun]][?key=value[&...]]. The
+// scheme says how to get there: iscsi:// is TCP, iser:// RDMA, auto:// RDMA if
+// it can be had, else TCP. `transport=` picks the transport of iser://; all
+// other options are the transport's.
 struct Endpoint {
   transport::Address portal;
   std::string target;  // Empty: the portal.

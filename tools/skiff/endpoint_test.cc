@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,6 +25,36 @@ TEST(EndpointTest, ParsesUrls) {
   EXPECT_EQ(portal->target, "");
 }
 
+TEST(EndpointTest, TheSchemeChoosesTheTransport) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"iscsi://h", "tcp://h:3260"},
+      {"iscsi://h?send_buffer=65536", "tcp://h:3260?send_buffer=65536"},
+      {"iser://h", "auto://h:3260?rdma=require"},
+      {"iser://h?emulated=yes", "auto://h:3260?emulated=yes&rdma=require"},
+      {"iser://h:1?transport=verbs", "verbs://h:1"},
+      {"iser://h?transport=libfabric&provider=tcp",
+       "libfabric://h:3260?provider=tcp"},
+      {"auto://h", "auto://h:3260?rdma=prefer"},
+  };
+  for (const auto& [url, address] : cases) {
+    const auto portal = ParsePortal(url);
+    ASSERT_TRUE(portal.ok()) << portal.status();
+    EXPECT_EQ(portal->portal.ToString(), address);
+  }
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"iscsi://h?transport=verbs", "only iser:// leaves a choice"},
+      {"auto://h?transport=verbs", "only iser:// leaves a choice"},
+      {"iser://h?transport=tcp", "transport=tcp is no RDMA transport"},
+      {"iser://h?rdma=prefer", "contradicts the scheme"},
+      {"auto://h?rdma=require", "contradicts the scheme"},
+  };
+  for (const auto& [url, problem] : mistakes) {
+    const absl::Status status = ParsePortal(url).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(problem));
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
+  }
+}
+
 TEST(EndpointTest, SaysWhatIsMissing) {
   const auto target = ParseTarget("iscsi://h");
   EXPECT_EQ(target.status().message(),
@@ -34,8 +65,6 @@ TEST(EndpointTest, SaysWhatIsMissing) {
           ParseLun("iscsi://h/iqn.2026-11.com.example:a").status().message()),
       HasSubstr("names no logical unit; write "
                 "iscsi://host[:port]/target-name/lun"));
-  EXPECT_THAT(std::string(ParsePortal("iser://h").status().message()),
-              HasSubstr("asks for RDMA"));
   EXPECT_EQ(ExitCodeOf(ParsePortal("http://h").status()), ExitCode::kUsage);
 }
 

@@ -17,11 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "protocol/driver/target_server.h"
 #include "tools/common/stderr_log.h"
+#include "tools/common/transports.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/daemon.h"
 #include "tools/skiffd/flags.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -109,8 +109,12 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
   }
+  protocol::LogSink log;  // Once the level is known, and before any thread.
   transport::Registry registry;
-  const absl::Status added = registry.Add(transport::MakeTcpBackend());
+  const absl::Status added = AddTransportsAndAuto(
+      &registry, [&log](protocol::LogLevel level, absl::string_view message) {
+        if (log) log(level, message);
+      });
   if (!added.ok()) {
     std::fprintf(stderr, "skiffd: %s\n", added.ToString().c_str());
     return kExitFailure;
@@ -133,7 +137,8 @@ int Main(int argc, char** argv) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
-  config.server.log = StderrSink(config.log_level);
+  log = StderrSink(config.log_level);
+  config.server.log = log;
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(config, registry);
   if (!daemon.ok()) {
