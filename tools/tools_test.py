@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -335,6 +336,14 @@ class ToolsTest(unittest.TestCase):
         for command in (["ls"], ["ping"], ["reset", "--target"]):
             self.check_failure(USAGE, "names logical unit 0, but this is not about one", *command, self.daemon.url(0))
 
+    def test_the_scheme_chooses_the_transport(self):
+        result = self.run_ok("ls", f"auto://{self.daemon.portal}")
+        self.assertIn(NAME, result.stdout.decode())
+        self.assertRegex(result.stderr.decode(), "TCP instead of RDMA: ")
+        self.check_failure(NO_SESSION, "RDMA", "ls", f"iser://{self.daemon.portal}")
+        self.check_failure(USAGE, "option .*nonsense", "ls", f"iser://{self.daemon.portal}?nonsense=1")
+        self.check_failure(USAGE, "is no RDMA transport", "ls", f"iser://{self.daemon.portal}?transport=tcp")
+
     def test_no_session(self):
         result = self.check_failure(NO_SESSION, "(?s)not found.*discovery shows .*" + NAME, "ls",
                                     f"iscsi://{self.daemon.portal}/iqn.2026-11.com.example:none", "--json")
@@ -391,6 +400,44 @@ class SkiffdTest(unittest.TestCase):
         self.assertEqual(daemon.end(signal.SIGINT), 0)
         self.assertRegex(daemon.log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info  Interrupt: ending")
         self.assertRegex(daemon.log, r"Z debug ")
+
+    def dumped(self, capture):
+        """The PDUs of a capture: a list for each direction."""
+        result = skiff("dump", capture)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        pdus = {}
+        for line in result.stdout.decode().splitlines():
+            found = re.fullmatch(r"\d+\.\d{6} (\S+) > (\S+) (.+)", line)
+            if found:
+                pdus.setdefault(found.group(1, 2), []).append(found.group(3))
+            else:
+                self.assertRegex(line, r"^    [A-Za-z0-9#.-]+=")
+        return pdus
+
+    def test_both_ends_trace_the_same(self):
+        ours, theirs = self.path / "initiator.pcapng", self.path / "target.pcapng"
+        daemon = self.start("--listen", "tcp://127.0.0.1:0", "--target", NAME, "--lun", "ram:64MiB", "--trace", theirs)
+        written = skiff("write", daemon.url(0), "-q", "--header-digest=crc32c", "--data-digest=crc32c",
+                        "--trace", ours, stdin=os.urandom(MIB))
+        self.assertEqual(written.returncode, OK, written.stderr)
+        self.assertEqual(daemon.end(), 0)
+        pdus = self.dumped(ours)
+        self.assertEqual(self.dumped(theirs), pdus)
+        self.assertEqual(len(pdus), 2)
+        names = " ".join(name for direction in pdus.values() for name in direction)
+        for name in ("Login Request", "Login Response", "SCSI Command", "SCSI Response", "Logout Request"):
+            self.assertIn(name, names)
+        self.check_with_wireshark(ours, daemon.portal, sum(map(len, pdus.values())))
+
+    def check_with_wireshark(self, capture, portal, expected):
+        tshark = shutil.which("tshark")
+        if tshark is None:
+            print("NOT CHECKED: Wireshark's view of a trace; install tshark", file=sys.stderr)
+            return
+        seen = subprocess.run([tshark, "-r", capture, "-d", f"tcp.port=={portal.split(':')[1]},iscsi",
+                               "-T", "fields", "-e", "iscsi.opcode"],
+                              capture_output=True, text=True, timeout=SECONDS, check=True)
+        self.assertEqual(len(re.findall("0x", seen.stdout)), expected, seen.stdout)
 
     def test_reports_mistakes_with_their_place(self):
         config = self.path / "bad.conf"

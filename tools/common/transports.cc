@@ -1,5 +1,6 @@
 #include "tools/common/transports.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,16 +11,22 @@
 
 namespace skiff::tools {
 
-absl::Status AddTransports(transport::Registry* registry) {
+absl::Status AddTransports(transport::Registry* registry,
+                           const transport::CaptureSink& capture) {
   absl::Status status = registry->Add(transport::MakeVerbsBackend());
   if (status.ok()) status = registry->Add(transport::MakeLibfabricBackend());
-  if (status.ok()) status = registry->Add(transport::MakeTcpBackend());
-  return status;
+  if (!status.ok()) return status;
+  std::unique_ptr<transport::Backend> tcp = transport::MakeTcpBackend();
+  if (capture != nullptr) {
+    tcp = transport::MakeTracingBackend(std::move(tcp), capture);
+  }
+  return registry->Add(std::move(tcp));
 }
 
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
-                                  protocol::LogSink log) {
-  const absl::Status status = AddTransports(registry);
+                                  protocol::LogSink log,
+                                  const transport::CaptureSink& capture) {
+  absl::Status status = AddTransports(registry, capture);
   if (!status.ok()) return status;
   return registry->Add(transport::MakeAutoBackend(
       registry, [log = std::move(log)](const transport::ChoiceReport& report) {

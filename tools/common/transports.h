@@ -4,18 +4,22 @@
 #include "absl/status/status.h"
 #include "protocol/driver/target_server.h"
 #include "transport/registry.h"
+#include "transport/trace/tracing_backend.h"
 
 namespace skiff::tools {
 
-// Adds every transport that Skiff has, the better one first.
-absl::Status AddTransports(transport::Registry* registry);
+// Adds every transport that Skiff has, the better one first. `capture`, unless
+// it is null, gets what TCP connections carry.
+absl::Status AddTransports(transport::Registry* registry,
+                           const transport::CaptureSink& capture = nullptr);
 
 // Adds `auto`, too, which chooses between them. Each choice goes to the log: as
 // a warning where RDMA was preferred and is not had, for people who want
 // details otherwise. `log` is called on the threads of reactors. The registry
 // stays where it is.
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
-                                  protocol::LogSink log);
+                                  protocol::LogSink log,
+                                  const transport::CaptureSink& capture);
 
 }  // namespace skiff::tools
 

@@ -53,10 +53,18 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   if (!data.ok()) return data.status();
   client->offer_.data_digest = *data;
 
+  transport::CaptureSink capture;
+  if (!options.trace_file.empty()) {
+    auto trace = TraceFile::Create(options.trace_file);
+    if (!trace.ok()) return UsageError(trace.status().message());
+    client->trace_ = *std::move(trace);
+    capture = client->trace_->Sink();
+  }
   const absl::Status status = AddTransportsAndAuto(
       &client->registry_,
       StderrSink(options.verbose ? protocol::LogLevel::kDebug
-                                 : protocol::LogLevel::kWarning));
+                                 : protocol::LogLevel::kWarning),
+      capture);
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions threads;
   threads.count = reactors;
@@ -105,6 +113,10 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
 }
 
 absl::Status Client::CheckAddress(const transport::Address& portal) const {
+  if (trace_ != nullptr && portal.scheme != "tcp") {
+    return absl::UnimplementedError(
+        "--trace captures connections over TCP only; write iscsi://");
+  }
   const absl::StatusOr<transport::Backend*> backend =
       registry_.Find(portal.scheme);
   return backend.ok() ? (*backend)->CheckAddress(portal) : backend.status();

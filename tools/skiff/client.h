@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "protocol/driver/initiator.h"
 #include "scsi/initiator/command.h"
+#include "tools/common/trace_file.h"
 #include "tools/skiff/options.h"
 #include "transport/address.h"
 #include "transport/reactor_threads.h"
@@ -53,6 +54,7 @@ class Client {
                        const std::string& target);
 
   CommonOptions options_;
+  std::unique_ptr<TraceFile> trace_;  // Outlives all that writes to it.
   protocol::Offer offer_;
   transport::Registry registry_;
   std::unique_ptr<transport::ReactorThreads> threads_;

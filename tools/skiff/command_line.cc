@@ -100,6 +100,9 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   app->add_option("--password-file", o->password_file,
                   "Read the secret from FILE")
       ->type_name("FILE");
+  app->add_option("--trace", o->trace_file,
+                  "Capture what connections carry, for Wireshark and dump")
+      ->type_name("FILE");
   app->add_option_function<std::string>(
          "--spin",
          [o](const std::string& text) {
@@ -141,7 +144,6 @@ class Builder {
     return options;
   }
 
- private:
   template <typename Options>
   Options* AddBare(const char* name, const char* help, CLI::App** subcommand) {
     auto options = std::make_shared<Options>();
@@ -152,6 +154,7 @@ class Builder {
     return options.get();
   }
 
+ private:
   CLI::App* app_;
   CommandLine* line_;
   std::vector<std::shared_ptr<void>> kept_;
@@ -272,6 +275,9 @@ void AddMachine(Builder* builder) {
   builder->AddLocal<TransportsOptions>(
       "transports", "List the transports and RDMA devices of this machine",
       &app);
+  auto* dump = builder->AddBare<DumpOptions>(
+      "dump", "Print the PDUs of a capture that --trace made", &app);
+  app->add_option("file", dump->file, "The capture")->required()->type_name("");
 }
 
 }  // namespace

@@ -108,6 +108,10 @@ TEST(CommandLineTest, KnowsTheOtherSubcommands) {
   EXPECT_EQ(std::get<PingOptions>(line.command).count, 9u);
   ASSERT_EQ(Parse({"transports", "--json"}, &line), std::nullopt);
   EXPECT_TRUE(std::holds_alternative<TransportsOptions>(line.command));
+  ASSERT_EQ(Parse({"dump", "f.pcapng"}, &line), std::nullopt);
+  EXPECT_EQ(std::get<DumpOptions>(line.command).file, "f.pcapng");
+  ASSERT_EQ(Parse({"ping", "h", "--trace", "f"}, &line), std::nullopt);
+  EXPECT_EQ(line.common.trace_file, "f");
   ASSERT_EQ(Parse({"reset", "h", "--target"}, &line), std::nullopt);
   EXPECT_TRUE(std::get<ResetOptions>(line.command).target);
 }

@@ -1,6 +1,8 @@
 #ifndef SKIFF_TOOLS_SKIFF_COMMANDS_H_
 #define SKIFF_TOOLS_SKIFF_COMMANDS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tools/skiff/options.h"
@@ -27,6 +29,8 @@ absl::StatusOr<PerfReport> Perf(const CommonOptions& common,
 absl::StatusOr<PingReport> Ping(const CommonOptions& common,
                                 const PingOptions& options);
 absl::StatusOr<TransportsReport> Transports();
+// The text to print.
+absl::StatusOr<std::string> DumpCapture(const DumpOptions& options);
 absl::Status Reset(const CommonOptions& common, const ResetOptions& options);
 
 }  // namespace skiff::tools

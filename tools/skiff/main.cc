@@ -64,6 +64,12 @@ class Runner {
   int operator()(const TransportsOptions& /*o*/) {
     return Print(common_, Transports());
   }
+  int operator()(const DumpOptions& o) {
+    const absl::StatusOr<std::string> text = DumpCapture(o);
+    if (!text.ok()) return Fail(common_, text.status());
+    std::fputs(text->c_str(), stdout);
+    return static_cast<int>(ExitCode::kOk);
+  }
   int operator()(const ResetOptions& o) {
     const absl::Status status = Reset(common_, o);
     return status.ok() ? 0 : Fail(common_, status);

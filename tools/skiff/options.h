@@ -25,6 +25,7 @@ struct CommonOptions {
   absl::Duration spin = absl::ZeroDuration();
   absl::Duration coalesce = absl::Microseconds(300);
   std::string password_file;
+  std::string trace_file;  // Empty: no capture.
 };
 
 struct DiscoverOptions {
@@ -87,6 +88,11 @@ struct ResetOptions {
 
 // Of this machine.
 struct TransportsOptions {};
+
+// Of a capture.
+struct DumpOptions {
+  std::string file;
+};
 
 }  // namespace skiff::tools
 

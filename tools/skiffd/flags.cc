@@ -70,6 +70,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
                  "error, warning, info or debug")
       ->type_name("LEVEL");
 
+  app.add_option("--trace", flags->trace_file,
+                 "Capture what connections over TCP carry, for Wireshark and "
+                 "skiff dump")
+      ->type_name("FILE");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

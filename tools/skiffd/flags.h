@@ -25,6 +25,7 @@ struct Flags {
   std::optional<uint32_t> queue_depth;
   std::string spin;
   std::string log_level;
+  std::string trace_file;  // Empty: no capture.
 };
 
 // Parses a command line. When there is nothing to run (--help, or a mistake,

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "protocol/driver/target_server.h"
 #include "tools/common/stderr_log.h"
+#include "tools/common/trace_file.h"
 #include "tools/common/transports.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/daemon.h"
@@ -109,12 +110,26 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
   }
+  std::unique_ptr<TraceFile> trace;  // Outlives all that writes to it.
+  transport::CaptureSink capture;
+  if (!flags.trace_file.empty() && !flags.check) {
+    auto created = TraceFile::Create(flags.trace_file);
+    if (!created.ok()) {
+      std::fprintf(stderr, "skiffd: %s\n",
+                   std::string(created.status().message()).c_str());
+      return kExitFailure;
+    }
+    trace = *std::move(created);
+    capture = trace->Sink();
+  }
   protocol::LogSink log;  // Once the level is known, and before any thread.
   transport::Registry registry;
   const absl::Status added = AddTransportsAndAuto(
-      &registry, [&log](protocol::LogLevel level, absl::string_view message) {
+      &registry,
+      [&log](protocol::LogLevel level, absl::string_view message) {
         if (log) log(level, message);
-      });
+      },
+      capture);
   if (!added.ok()) {
     std::fprintf(stderr, "skiffd: %s\n", added.ToString().c_str());
     return kExitFailure;
@@ -139,6 +154,12 @@ int Main(int argc, char** argv) {
   }
   log = StderrSink(config.log_level);
   config.server.log = log;
+  for (const PortalConfig& portal : config.portals) {
+    if (capture == nullptr || portal.address.scheme == "tcp") continue;
+    log(protocol::LogLevel::kWarning,
+        absl::StrCat(portal.where,
+                     ": --trace captures only what goes over TCP"));
+  }
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(config, registry);
   if (!daemon.ok()) {
