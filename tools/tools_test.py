@@ -365,6 +365,7 @@ class ToolsTest(unittest.TestCase):
                                "--initiator-name", name], stdout=subprocess.DEVNULL) as ping:
             self.daemon.wait_for_log(rf"TSIH \d+: {name} from 127\.0\.0\.1:\d+ to {NAME} at ",
                                      lambda: self.daemon.process.send_signal(signal.SIGUSR1))
+            self.daemon.wait_for_log(r"  HeaderDigest=None .*MaxRecvDataSegmentLength=\d+/\d+ .*ErrorRecoveryLevel=0")
             ping.terminate()
 
 

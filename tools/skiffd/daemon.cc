@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "protocol/negotiation/negotiated_keys.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/ram_backend.h"
@@ -130,6 +132,11 @@ std::vector<std::string> SessionTable(
         s.target_name.empty() ? "discovery" : s.target_name, s.portal,
         s.data_model, s.transport, s.commands, FormatSize(s.bytes_out),
         FormatSize(s.bytes_in)));
+    const std::string dialect = protocol::IserDialect(s.parameters.iser);
+    if (!dialect.empty()) lines.push_back(absl::StrCat("  iSER: ", dialect));
+    lines.push_back(
+        absl::StrCat("  ", absl::StrJoin(protocol::NegotiatedKeys(s.parameters),
+                                         " ", absl::PairFormatter("="))));
   }
   return lines;
 }
