@@ -2,11 +2,12 @@
 #define SKIFF_TRANSPORT_LIBFABRIC_FABRIC_LOOKUP_H_
 
 #include <memory>
+#include <utility>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "transport/address.h"
 #include "transport/libfabric/fid.h"
+#include "transport/net/background_call.h"
 #include "transport/reactor.h"
 
 namespace skiff::transport {
@@ -16,19 +17,19 @@ namespace skiff::transport {
 // outlive the lookup. At most kMaxThreads of them exist in the process.
 class FabricLookup {
  public:
-  using Callback = absl::AnyInvocable<void(absl::StatusOr<InfoPtr>)>;
+  using Call = BackgroundCall<absl::StatusOr<InfoPtr>>;
+  using Callback = Call::Callback;
   static constexpr int kMaxThreads = 64;
 
   // `done` runs once on the reactor's thread, never from inside this call.
+  // Destroying the lookup cancels: `done` then never runs.
   static absl::StatusOr<std::unique_ptr<FabricLookup>> Start(
       Reactor* reactor, const Address& address, Callback done);
-  // Cancels: `done` then never runs.
-  ~FabricLookup();
 
  private:
-  struct State;
-  explicit FabricLookup(std::shared_ptr<State> state);
-  const std::shared_ptr<State> state_;
+  explicit FabricLookup(std::unique_ptr<Call> call) : call_(std::move(call)) {}
+
+  const std::unique_ptr<Call> call_;
 };
 
 }  // namespace skiff::transport

@@ -1,9 +1,5 @@
 #include "transport/net/resolver.h"
 
-#include <atomic>
-#include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,57 +8,26 @@
 namespace skiff::transport {
 namespace {
 
-std::atomic<int> threads{0};
+BackgroundThreads threads(NameLookup::kMaxThreads, "lookups");
 
 }  // namespace
 
-struct NameLookup::State {
-  // Null once cancelled: the reactor may be gone then. Guarded by `mutex`,
-  // which the helper thread holds while it posts.
-  std::mutex mutex;
-  Reactor* reactor;
-  // Touched on the reactor's thread only.
-  Callback done;
-};
-
 absl::StatusOr<std::unique_ptr<NameLookup>> NameLookup::Start(
     Reactor* reactor, const std::string& host, uint16_t port, Callback done) {
-  if (threads.fetch_add(1) >= kMaxThreads) {
-    threads.fetch_sub(1);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot resolve \"", host, "\": ", kMaxThreads,
-                     " lookups are under way already; try again later or use "
-                     "a numeric address"));
+  if (auto literal = ParseLiteral(host, port)) {
+    return std::unique_ptr<NameLookup>(new NameLookup(Call::Completed(
+        reactor, std::vector<SocketAddress>{*literal}, std::move(done))));
   }
-  auto state = std::make_shared<State>();
-  state->reactor = reactor;
-  state->done = std::move(done);
-  auto work = [state, host, port]() mutable {
-    auto result = Resolve(host, port);
-    threads.fetch_sub(1);
-    std::lock_guard<std::mutex> lock(state->mutex);
-    if (state->reactor == nullptr) return;
-    state->reactor->Post([state, result = std::move(result)]() mutable {
-      if (state->done) std::exchange(state->done, nullptr)(std::move(result));
-    });
-  };
-  try {
-    std::thread(std::move(work)).detach();
-  } catch (const std::system_error& error) {
-    threads.fetch_sub(1);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot start a thread to resolve \"", host, "\": ", error.what()));
+  auto call = Call::Start(
+      reactor, &threads, [host, port] { return Resolve(host, port); },
+      std::move(done));
+  if (!call.ok()) {
+    return absl::Status(
+        call.status().code(),
+        absl::StrCat("cannot resolve \"", host, "\": ", call.status().message(),
+                     ", or use a numeric address"));
   }
-  return std::unique_ptr<NameLookup>(new NameLookup(std::move(state)));
-}
-
-NameLookup::NameLookup(std::shared_ptr<State> state)
-    : state_(std::move(state)) {}
-
-NameLookup::~NameLookup() {
-  state_->done = nullptr;
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->reactor = nullptr;
+  return std::unique_ptr<NameLookup>(new NameLookup(*std::move(call)));
 }
 
 }  // namespace skiff::transport

@@ -104,6 +104,8 @@ absl::optional<SocketAddress> ParseLiteral(const std::string& host,
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    uint16_t port) {
   std::vector<SocketAddress> found;
+  // AI_ADDRCONFIG may leave out what a literal says, such as ::1.
+  if (auto literal = ParseLiteral(host, port)) return {{*literal}};
   const int error = Lookup(host, port, AI_ADDRCONFIG, &found);
   if (error == EAI_AGAIN) {
     return absl::UnavailableError(

@@ -37,7 +37,8 @@ struct SocketAddress {
 absl::optional<SocketAddress> ParseLiteral(const std::string& host,
                                            uint16_t port);
 
-// Looks `host` up. May block for as long as the resolver's timeouts allow.
+// Looks `host` up; a numeric literal stands for itself. May block for as long
+// as the resolver's timeouts allow.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    uint16_t port);
 

@@ -1,0 +1,30 @@
+#include "transport/net/background_call.h"
+
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::transport {
+
+absl::Status BackgroundThreads::Start(absl::AnyInvocable<void()> body) {
+  if (running_.fetch_add(1) >= limit_) {
+    Release();
+    return absl::ResourceExhaustedError(
+        absl::StrCat(limit_, " ", noun_,
+                     " are under way already; try again "
+                     "later"));
+  }
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error& error) {
+    Release();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start a thread: ", error.what(),
+                     "; raise the limit on processes (ulimit -u) if it was "
+                     "reached"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace skiff::transport
