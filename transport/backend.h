@@ -169,6 +169,11 @@ class Backend {
       ConnectCallback done) = 0;
 };
 
+// For backends: what no backend can connect to, or listen with.
+absl::Status CheckConnect(const Address& address,
+                          const ConnectOptions& options);
+absl::Status CheckListen(const Address& address, const ListenOptions& options);
+
 }  // namespace skiff::transport
 
 #endif  // SKIFF_TRANSPORT_BACKEND_H_

@@ -173,20 +173,13 @@ absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
 
 absl::Status SimBackend::CheckConnect(const Address& address, bool rdma,
                                       const ConnectOptions& options) const {
-  const std::string what =
-      absl::StrCat("cannot connect to ", address.ToString(), ": ");
-  if (address.port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, "port 0 is for listening only"));
-  }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, "the timeout leaves no time"));
-  }
-  if (!rdma) return absl::OkStatus();
-  absl::Status status = CheckLimits(options_.rdma, options);
+  absl::Status status = transport::CheckConnect(address, options);
+  if (!status.ok() || !rdma) return status;
+  status = CheckLimits(options_.rdma, options);
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(what, status.message()));
+  return absl::Status(status.code(),
+                      absl::StrCat("cannot connect to ", address.ToString(),
+                                   ": ", status.message()));
 }
 
 absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(

@@ -9,16 +9,8 @@ namespace skiff::transport {
 absl::StatusOr<std::unique_ptr<MessageConnector>> MessageConnector::Create(
     Reactor* reactor, const Address& address, const ConnectOptions& options,
     ConnectCallback done) {
-  if (address.port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", address.ToString(),
-                     ": port 0 is for listening only"));
-  }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", address.ToString(), ": the timeout ",
-                     absl::FormatDuration(options.timeout), " leaves no time"));
-  }
+  absl::Status status = CheckConnect(address, options);
+  if (!status.ok()) return status;
   std::unique_ptr<MessageConnector> out(
       new MessageConnector(reactor, address, options, std::move(done)));
   auto lookup =

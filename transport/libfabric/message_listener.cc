@@ -116,18 +116,17 @@ absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
     AcceptCallback on_request) {
   auto parsed = ParseFabricOptions(address);
   if (!parsed.ok()) return parsed.status();
-  const std::string what =
-      absl::StrCat("cannot listen on ", address.ToString());
-  if (options.backlog < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": backlog ", options.backlog, " is less than 1"));
-  }
+  absl::Status status = CheckListen(address, options);
+  if (!status.ok()) return status;
   auto info = FabricQuery(address, *parsed, /*listen=*/true);
   if (!info.ok()) return info.status();
   std::unique_ptr<MessageListener> out(
       new MessageListener(address, options, std::move(on_request)));
-  absl::Status status = out->Listen(reactor, *std::move(info));
-  if (!status.ok()) return Annotate(status, what);
+  status = out->Listen(reactor, *std::move(info));
+  if (!status.ok()) {
+    return Annotate(status,
+                    absl::StrCat("cannot listen on ", address.ToString()));
+  }
   return out;
 }
 

@@ -34,23 +34,10 @@ absl::StatusOr<std::unique_ptr<TcpConnector>> TcpConnector::Create(
     ConnectCallback done) {
   auto tcp_options = ParseTcpOptions(address);
   if (!tcp_options.ok()) return tcp_options.status();
-  if (address.port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", address.ToString(),
-                     ": port 0 is for listening only"));
-  }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", address.ToString(), ": the timeout ",
-                     absl::FormatDuration(options.timeout), " leaves no time"));
-  }
+  absl::Status status = CheckConnect(address, options);
+  if (!status.ok()) return status;
   std::unique_ptr<TcpConnector> connector(new TcpConnector(
       reactor, address, *tcp_options, options, std::move(done)));
-  if (auto literal = ParseLiteral(address.host, address.port)) {
-    connector->candidates_.push_back(*literal);
-    connector->timer_.ScheduleAt(absl::InfinitePast());
-    return connector;
-  }
   auto lookup = NameLookup::Start(reactor, address.host, address.port,
                                   [self = connector.get()](auto resolved) {
                                     self->OnResolved(std::move(resolved));
@@ -98,15 +85,13 @@ void TcpConnector::OnTimer() {
     Failed(absl::DeadlineExceededError(
         "no answer in time - is the address right, is the host up, does a "
         "firewall drop packets?"));
-  } else if (candidates_.empty()) {
+  } else {
     Finish(absl::DeadlineExceededError(
         absl::StrCat("connect ", address_.ToString(),
                      ": the name service did not answer "
                      "within ",
                      absl::FormatDuration(options_.timeout),
                      "; use a numeric address or a longer timeout")));
-  } else {
-    TryNext();
   }
 }
 

@@ -54,9 +54,7 @@ class TcpConnector final : public ConnectAttempt, private FdHandler {
   std::vector<absl::Status> failures_;  // One per candidate tried.
   ScopedFd socket_;
   bool watched_ = false;
-  // Due at once when there is something to start or report from a turn;
-  // otherwise when the candidate's, or the lookup's, time is up.
-  Timer timer_;
+  Timer timer_;  // When the candidate's, or the lookup's, time is up.
 };
 
 }  // namespace skiff::transport

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -112,17 +111,11 @@ absl::StatusOr<ScopedFd> Bind(const Address& address,
 absl::StatusOr<ScopedFd> BindFirst(const Address& address,
                                    const TcpAddressOptions& tcp_options,
                                    int backlog) {
-  std::vector<SocketAddress> candidates;
-  if (auto literal = ParseLiteral(address.host, address.port)) {
-    candidates.push_back(*literal);
-  } else {
-    auto resolved = Resolve(address.host, address.port);
-    if (!resolved.ok()) return resolved.status();
-    candidates = *std::move(resolved);
-  }
+  auto candidates = Resolve(address.host, address.port);
+  if (!candidates.ok()) return candidates.status();
   absl::StatusOr<ScopedFd> socket =
       absl::NotFoundError(absl::StrCat(address.host, " has no address"));
-  for (const SocketAddress& candidate : candidates) {
+  for (const SocketAddress& candidate : *candidates) {
     socket = Bind(address, candidate, tcp_options, backlog);
     if (socket.ok()) break;
   }
@@ -158,17 +151,14 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
     AcceptCallback on_request) {
   auto tcp_options = ParseTcpOptions(address);
   if (!tcp_options.ok()) return tcp_options.status();
-  if (options.backlog < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", address.ToString(), ": backlog ",
-                     options.backlog, " is less than 1"));
-  }
+  absl::Status status = CheckListen(address, options);
+  if (!status.ok()) return status;
   auto socket = BindFirst(address, *tcp_options, options.backlog);
   if (!socket.ok()) return socket.status();
   const int fd = socket->get();
   std::unique_ptr<TcpListener> listener(new TcpListener(
       reactor, address, *std::move(socket), std::move(on_request)));
-  absl::Status status = reactor->WatchFd(fd, EPOLLIN, listener.get());
+  status = reactor->WatchFd(fd, EPOLLIN, listener.get());
   if (!status.ok()) return status;
   return listener;
 }

@@ -16,34 +16,22 @@ namespace skiff::transport {
 absl::StatusOr<std::unique_ptr<VerbsConnector>> VerbsConnector::Create(
     Reactor* reactor, const Address& address, const ConnectOptions& options,
     const VerbsOptions& settings, ConnectCallback done) {
-  const auto invalid = [&address](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot connect to ", address.ToString(), ": ", why));
-  };
-  if (address.port == 0) return invalid("port 0 is for listening only");
-  if (options.timeout <= absl::ZeroDuration()) {
-    return invalid(absl::StrCat("the timeout ",
-                                absl::FormatDuration(options.timeout),
-                                " leaves no time"));
-  }
+  absl::Status status = CheckConnect(address, options);
+  if (!status.ok()) return status;
   if (options.private_data.size() > PrivateDataLimit(/*iwarp=*/true)) {
-    return invalid(absl::StrCat(options.private_data.size(),
-                                " bytes of private data exceed every device's "
-                                "limit, at most ",
-                                PrivateDataLimit(/*iwarp=*/true)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot connect to ", address.ToString(), ": ",
+        options.private_data.size(),
+        " bytes of private data exceed every device's limit, at most ",
+        PrivateDataLimit(/*iwarp=*/true)));
   }
   auto channel = CmChannel::ForReactor(reactor, settings);
   if (!channel.ok()) return channel.status();
-  absl::Status status = (*channel)->Watch();
+  status = (*channel)->Watch();
   if (!status.ok()) return status;
   std::unique_ptr<VerbsConnector> connector(
       new VerbsConnector(reactor, address, options, settings,
                          *std::move(channel), std::move(done)));
-  if (auto literal = ParseLiteral(address.host, address.port)) {
-    connector->candidates_.push_back(*literal);
-    connector->timer_.ScheduleAt(absl::InfinitePast());
-    return connector;
-  }
   auto lookup = NameLookup::Start(reactor, address.host, address.port,
                                   [self = connector.get()](auto resolved) {
                                     self->OnResolved(std::move(resolved));
@@ -87,13 +75,11 @@ void VerbsConnector::OnTimer() {
                "no answer in time - is the address right, is the host up, does "
                "it speak RDMA?"),
            false);
-  } else if (candidates_.empty()) {
+  } else {
     Finish(absl::DeadlineExceededError(
         absl::StrCat("connect ", address_.ToString(),
                      ": the name was not resolved in time - does the name "
                      "service answer?")));
-  } else {
-    TryNext();
   }
 }
 

@@ -58,9 +58,7 @@ class VerbsConnector final : public ConnectAttempt, private CmHandler {
   bool trying_ = false;
   CmId id_;                                  // Until the endpoint has it.
   std::unique_ptr<VerbsEndpoint> endpoint_;  // Once the device is known.
-  // Due at once when there is something to start from a turn; otherwise when
-  // the candidate's, or the lookup's, time is up.
-  Timer timer_;
+  Timer timer_;  // When the candidate's, or the lookup's, time is up.
 };
 
 }  // namespace skiff::transport

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -35,17 +34,11 @@ absl::StatusOr<CmId> Bind(const std::shared_ptr<CmChannel>& channel,
 
 absl::StatusOr<CmId> BindFirst(const std::shared_ptr<CmChannel>& channel,
                                const Address& address, int backlog) {
-  std::vector<SocketAddress> candidates;
-  if (auto literal = ParseLiteral(address.host, address.port)) {
-    candidates.push_back(*literal);
-  } else {
-    auto resolved = Resolve(address.host, address.port);
-    if (!resolved.ok()) return resolved.status();
-    candidates = *std::move(resolved);
-  }
+  auto candidates = Resolve(address.host, address.port);
+  if (!candidates.ok()) return candidates.status();
   absl::StatusOr<CmId> bound =
       absl::NotFoundError(absl::StrCat(address.host, " has no address"));
-  for (const SocketAddress& candidate : candidates) {
+  for (const SocketAddress& candidate : *candidates) {
     bound = Bind(channel, address, candidate, backlog);
     if (bound.ok()) break;
   }
@@ -57,14 +50,11 @@ absl::StatusOr<CmId> BindFirst(const std::shared_ptr<CmChannel>& channel,
 absl::StatusOr<std::unique_ptr<VerbsListener>> VerbsListener::Create(
     Reactor* reactor, const Address& address, const ListenOptions& options,
     const VerbsOptions& settings, AcceptCallback on_request) {
-  if (options.backlog < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", address.ToString(), ": backlog ",
-                     options.backlog, " is less than 1"));
-  }
+  absl::Status status = CheckListen(address, options);
+  if (!status.ok()) return status;
   auto channel = CmChannel::ForReactor(reactor, settings);
   if (!channel.ok()) return channel.status();
-  absl::Status status = (*channel)->Watch();
+  status = (*channel)->Watch();
   if (!status.ok()) return status;
   auto id = BindFirst(*channel, address, options.backlog);
   if (!id.ok()) return id.status();
