@@ -132,6 +132,9 @@ void RawIserPeer::Poll() {
       continue;
     }
     if (completion.kind != OperationKind::kReceive) continue;
+    if (completion.invalidated) {
+      invalidated_.push_back(completion.invalidated_key);
+    }
     received.push_back(
         receives_[completion.id.index].bytes.substr(0, completion.bytes));
     if (posting_) Post(*endpoint_, completion.id.index);

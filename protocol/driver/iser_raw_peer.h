@@ -87,6 +87,10 @@ class RawIserPeer {
   bool connected() const {
     return endpoint_ != nullptr && endpoint_->connected();
   }
+  // Keys that messages of the other end invalidated.
+  const std::vector<transport::RemoteKey>& invalidated() const {
+    return invalidated_;
+  }
   // What completed with an error.
   const std::vector<transport::Completion>& failures() const {
     return failures_;
@@ -113,6 +117,7 @@ class RawIserPeer {
   std::deque<Buffer> sends_;
   bool posting_ = true;
   std::vector<transport::Completion> failures_;
+  std::vector<transport::RemoteKey> invalidated_;
   std::unique_ptr<transport::RdmaEndpoint> endpoint_;
 };
 

@@ -1,0 +1,126 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_ISER_RAW_INITIATOR_TEST_UTIL_H_
+#define SKIFF_PROTOCOL_DRIVER_ISER_RAW_INITIATOR_TEST_UTIL_H_
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/driver/iser_raw_peer.h"
+
+namespace skiff::protocol {
+
+// A target with one ordinary session, and a second initiator that is the test,
+// message by message. The parameter says whether over iWARP or InfiniBand.
+class RawInitiatorTest : public ::testing::TestWithParam<bool> {
+ protected:
+  RawInitiatorTest()
+      : stack_(1, 1,
+               GetParam() ? testing::SimRdmaOptions::Iwarp()
+                          : testing::SimRdmaOptions::InfiniBand()),
+        peer_(&stack_.world) {
+    stack_.StopServer();
+    stack_.server_options.log = [this](LogLevel, absl::string_view line) {
+      log_.emplace_back(line);
+    };
+    stack_.StartServer();
+    // The session that must not notice.
+    stack_.LogIn();
+    peer_.Connect(*stack_.registry.Find("sim"),
+                  stack_.world.AddReactor("attacker"), stack_.portal);
+  }
+
+  static std::string LoginRequest(const std::string& keys) {
+    LoginRequestPdu login;
+    login.transit = true;
+    login.csg = LoginStage::kOperational;
+    login.nsg = LoginStage::kFullFeature;
+    login.isid = {0x80, 9, 9, 9, 9, 9};
+    login.initiator_task_tag = 1;
+    login.cmd_sn = 1;
+    const std::string text = absl::StrCat(
+        "InitiatorName=iqn.2001-04.com.example:attacker|TargetName=",
+        kTargetName, "|RDMAExtensions=Yes|", keys);
+    return ToIser(
+        login, absl::StrReplaceAll(text, {{"|", absl::string_view("\0", 1)}}));
+  }
+  void LogIn(const std::string& keys = "InitialR2T=Yes|ImmediateData=Yes|") {
+    peer_.Send(LoginRequest(keys));
+    const std::optional<std::string> answer = peer_.Next();
+    ASSERT_TRUE(answer.has_value()) << absl::StrJoin(log_, "\n");
+    LoginResponsePdu response;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*answer), &response).ok());
+    ASSERT_EQ(response.status_class, 0) << absl::StrJoin(log_, "\n");
+    ASSERT_TRUE(response.transit);
+    // The unit attention of a new nexus.
+    ScsiCommandPdu ready = Command(0, 0);
+    peer_.Send(ToIser(ready));
+    ASSERT_TRUE(peer_.Next().has_value());
+  }
+
+  ScsiCommandPdu Command(uint32_t read, uint32_t write) {
+    ScsiCommandPdu pdu;
+    pdu.read = read > 0;
+    pdu.write = write > 0;
+    pdu.initiator_task_tag = ++tag_;
+    pdu.expected_data_transfer_length = read + write;
+    pdu.cmd_sn = cmd_sn_++;
+    const scsi::Cdb cdb = read > 0    ? scsi::cdb::Read(0, read / kBlock)
+                          : write > 0 ? scsi::cdb::Write(0, write / kBlock)
+                                      : scsi::cdb::TestUnitReady();
+    std::copy_n(cdb.bytes.begin(), 16, pdu.cdb.begin());
+    return pdu;
+  }
+  static IserControlHeader Reading(transport::RemoteBuffer from) {
+    IserControlHeader header;
+    header.write_stag_valid = true;
+    header.write_stag = static_cast<uint32_t>(from.key.value);
+    header.write_base_offset = from.address;
+    return header;
+  }
+  static IserControlHeader Writing(transport::RemoteBuffer to) {
+    IserControlHeader header;
+    header.read_stag_valid = true;
+    header.read_stag = static_cast<uint32_t>(to.key.value);
+    header.read_base_offset = to.address;
+    return header;
+  }
+  std::unique_ptr<RawIserPeer::Memory> Buffer(size_t size,
+                                              transport::Access access) {
+    return std::make_unique<RawIserPeer::Memory>(peer_.endpoint()->domain(),
+                                                 size, access);
+  }
+
+  // It is gone, the log says why, and everybody else is fine.
+  void ExpectClosed(const std::string& why) {
+    EXPECT_TRUE(peer_.Closed());
+    // The target may hear of it later.
+    stack_.world.RunFor(absl::Milliseconds(100));
+    EXPECT_THAT(log_, ::testing::Contains(::testing::HasSubstr(why)));
+    ExpectServes();
+  }
+  void ExpectServes() {
+    TestCommand read(scsi::cdb::Read(0, 8), 8 * kBlock);
+    stack_.initiator->Submit(&read.command);
+    EXPECT_TRUE(stack_.RunUntil([&] { return read.finished; }));
+    EXPECT_EQ(read.command.outcome, scsi::Command::Outcome::kCompleted);
+    EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  }
+
+  std::vector<std::string> log_;
+  SimStack stack_;
+  RawIserPeer peer_;
+  uint32_t tag_ = 100;
+  uint32_t cmd_sn_ = 1;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_ISER_RAW_INITIATOR_TEST_UTIL_H_
