@@ -66,7 +66,7 @@ uint16_t FreePort() {
 
 class FiPingpongTest : public LibfabricTest {
  protected:
-  ~FiPingpongTest() override {
+  void TearDown() override {
     if (pid_ > 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
@@ -133,7 +133,7 @@ class FiPingpongTest : public LibfabricTest {
   // The message that was received, with the next RECEIVE posted.
   std::string Receive(RdmaEndpoint* end) {
     const Completion completion = Await(end, OperationKind::kReceive);
-    const std::string out(in_->data(), completion.bytes);
+    std::string out(in_->data(), completion.bytes);
     PostReceive(end);
     return out;
   }
@@ -182,7 +182,7 @@ TEST_P(FiPingpongTest, ItConnectsAndWeEcho) {
 
     const sockaddr_in fabric =
         Loopback(static_cast<uint16_t>(listener_->address().port));
-    const uint32_t name[] = {sizeof(fabric), FI_SOCKADDR_IN};
+    const uint32_t name[] = {htonl(sizeof(fabric)), FI_SOCKADDR_IN};
     Tell(name, sizeof(name));
     Tell(&fabric, sizeof(fabric));
     AcceptOptions options;
@@ -226,7 +226,7 @@ TEST_P(FiPingpongTest, WeConnectAndItEchoes) {
     sockaddr_in fabric = {};
     uint32_t name[2] = {};
     std::memcpy(name, Hear(sizeof(name)).data(), sizeof(name));
-    ASSERT_EQ(name[0], sizeof(fabric));
+    ASSERT_EQ(ntohl(name[0]), sizeof(fabric));
     std::memcpy(&fabric, Hear(sizeof(fabric)).data(), sizeof(fabric));
     char host[INET_ADDRSTRLEN] = "127.0.0.1";
     if (fabric.sin_addr.s_addr != htonl(INADDR_ANY)) {
