@@ -380,6 +380,11 @@ void DatagramLink::OnSleep() {
 
 // What was posted before the peer looked last may have come too late for it.
 void DatagramLink::OnPeerSleeping(uint64_t received) {
+  if (state_ == State::kProbing) {
+    // It has our probe already. It says so again when it has been woken.
+    wake_timer_.ScheduleAfter(kRetry);
+    return;
+  }
   if (state_ != State::kEstablished) return;
   const uint64_t posted = queue_pair_->one_sided();
   const bool missed = received < queue_pair_->sent() ||

@@ -29,10 +29,11 @@ TEST(PcapngTest, TheReaderFindsWhatWasWritten) {
        {std::pair("10.0.0.1:3260", "10.0.0.2:41234"),
         std::pair("[fe80::1]:3260", "[fe80::2]:1")}) {
     PcapngConversation conversation = Conversation(local, peer);
-    const std::string file = absl::StrCat(
-        PcapngHeader(), conversation.Data(true, kWhen, "hello", "a greeting"),
-        conversation.Data(false, kWhen, "you"),
-        conversation.Data(true, kWhen, "!"));
+    // One by one: the order in which arguments are evaluated is open.
+    std::string file = PcapngHeader();
+    file += conversation.Data(true, kWhen, "hello", "a greeting");
+    file += conversation.Data(false, kWhen, "you");
+    file += conversation.Data(true, kWhen, "!");
     const auto segments = ReadPcapng(file);
     ASSERT_TRUE(segments.ok()) << segments.status();
     ASSERT_EQ(segments->size(), 3u);
