@@ -138,6 +138,9 @@ absl::StatusOr<FabricQueuePair::DatagramObjects> DatagramLink::OpenObjects(
   }
   address_.resize(length);
   addresses_ = addresses;
+  if (domain.local_only()) {
+    objects.presence = std::make_unique<ShmPresence>(ShmName(address_));
+  }
   return objects;
 }
 
@@ -224,6 +227,9 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   if (inserted != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(Name(), ": the peer's address in the fabric is not one"));
+  }
+  if (ShmPresence* presence = queue_pair_->presence()) {
+    presence->set_peer(ShmName(message.address));
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;

@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/match.h"
 #include "transport/libfabric/handshake.h"
 #include "transport/libfabric/libfabric_test_util.h"
+#include "transport/libfabric/shm_peer.h"
 #include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {
@@ -152,6 +154,57 @@ TEST_P(DatagramPeerTest, AnswersToOtherConnectionsEndTheAttempt) {
   Send(fd, EncodeHandshake(answer));
   ASSERT_TRUE(RunUntil([&] { return finished; }));
   EXPECT_EQ(outcome.code(), absl::StatusCode::kInvalidArgument) << outcome;
+}
+
+// What this process has in shared memory.
+int OurShmFiles() {
+  const std::string name = NewShmName();
+  const std::string prefix = name.substr(0, name.rfind('-') + 1);
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (absl::StartsWith(entry.path().filename().string(), prefix)) ++count;
+  }
+  return count;
+}
+
+TEST_P(DatagramPeerTest, NothingIsLeftWhenTheReactorEndsFirst) {
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  const bool shm = GetParam() == std::string("provider=shm");
+  EXPECT_EQ(OurShmFiles(), shm ? 2 : 0);
+  client_.reset();
+  server_.reset();
+  listener_.reset();
+  reactor_.reset();
+  EXPECT_EQ(OurShmFiles(), 0);
+}
+
+TEST_P(DatagramPeerTest, APeerOutlivesTheReactorOfTheOtherEnd) {
+  std::unique_ptr<EpollReactor> other = EpollReactor::Create().value();
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  absl::StatusOr<EndpointPtr> client;
+  absl::StatusOr<EndpointPtr> server;
+  const auto attempt = Connect(&client);
+  Accept(&server, {}, other.get());
+  ASSERT_TRUE(RunUntil([&] {
+    other->Poll();
+    return Concluded(client) && Concluded(server);
+  })) << client.status()
+      << server.status();
+  ASSERT_TRUE(client.ok() && server.ok());
+  // With an operation under way.
+  TestBuffer& memory = Memory(client->get(), 4096, 'c');
+  const Sge piece = memory.Part(0, 4096);
+  ASSERT_EQ((*client)->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+  server->reset();
+  other.reset();
+  EXPECT_EQ(Next(client->get()).kind, OperationKind::kSend);
+  EXPECT_TRUE(RunUntil([&] { return !(*client)->connected(); }));
+  client->reset();
+  listener_.reset();
+  reactor_.reset();
+  EXPECT_EQ(OurShmFiles(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, DatagramPeerTest,

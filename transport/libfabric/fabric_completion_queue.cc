@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,17 +35,6 @@ constexpr absl::Duration kSpin = absl::Microseconds(100);
 // its RECEIVE. Then it is looked at every kRetry.
 constexpr absl::Duration kPatience = absl::Milliseconds(10);
 constexpr absl::Duration kQuarantine = absl::Seconds(1);
-
-// Queues that close the connections of users who have let go. If their reactor
-// ends first they stay here: nobody can finish for them.
-struct Lingering {
-  std::mutex mutex;
-  std::set<std::shared_ptr<FabricCompletionQueue>> queues;  // Guarded by mutex.
-};
-Lingering& LingeringQueues() {
-  static auto* lingering = new Lingering;
-  return *lingering;
-}
 
 }  // namespace
 
@@ -121,11 +108,34 @@ absl::Status FabricCompletionQueue::Open() {
 FabricCompletionQueue::~FabricCompletionQueue() {
   if (watched_) reactor_->UnwatchFd(provider_fd_);
   if (polling_) reactor_->RemovePoller(this);
+  BuryEndpoints();
   // Endpoints close before the queue that they are bound to.
   queue_pairs_.clear();
   quarantine_.clear();
   queue_.reset();
   if (event_fd_ >= 0) close(event_fd_);
+}
+
+// The reactor has ended while connections closed. In shared memory, a peer in
+// this process may still work in an endpoint of ours.
+void FabricCompletionQueue::BuryEndpoints() {
+  if (!domain_->local_only()) return;
+  struct Remains {
+    std::shared_ptr<FabricDomain> domain;
+    Fid<fid_cq> queue;
+    std::vector<FabricQueuePair::DatagramObjects> endpoints;
+  };
+  std::vector<std::unique_ptr<ShmPresence>> presences;
+  auto remains = std::make_shared<Remains>();
+  for (const auto& queue_pair : queue_pairs_) {
+    if (!queue_pair->closing()) continue;
+    remains->endpoints.push_back(queue_pair->TakeObjects());
+    presences.push_back(std::move(remains->endpoints.back().presence));
+  }
+  if (presences.empty()) return;
+  remains->domain = domain_;
+  remains->queue = std::move(queue_);
+  BuryShm(std::move(presences), std::move(remains));
 }
 
 absl::Status FabricCompletionQueue::Reserve(uint32_t entries) {
@@ -276,24 +286,32 @@ void FabricCompletionQueue::OnTurnEnd() {
   EndLingering();
 }
 
+// Keeps a queue while it closes the connections of users who have let go. If
+// the reactor ends first, the queue does, too.
+class FabricCompletionQueue::Lingering final : public ReactorObject {
+ public:
+  explicit Lingering(std::shared_ptr<FabricCompletionQueue> queue)
+      : queue_(std::move(queue)) {}
+  ~Lingering() override { queue_->lingering_ = nullptr; }
+
+ private:
+  const std::shared_ptr<FabricCompletionQueue> queue_;
+};
+
 void FabricCompletionQueue::Linger() {
-  if (std::exchange(lingering_, true)) return;
-  Lingering& lingering = LingeringQueues();
-  std::lock_guard<std::mutex> lock(lingering.mutex);
-  lingering.queues.insert(shared_from_this());
+  if (lingering_ != nullptr) return;
+  auto lingering = std::make_unique<Lingering>(shared_from_this());
+  lingering_ = lingering.get();
+  reactor_->Own(std::move(lingering));
 }
 
 // The caller holds the queue.
 void FabricCompletionQueue::EndLingering() {
-  if (!lingering_ ||
-      std::any_of(queue_pairs_.begin(), queue_pairs_.end(),
-                  [](const auto& pair) { return pair->closing(); })) {
-    return;
+  if (lingering_ != nullptr &&
+      std::none_of(queue_pairs_.begin(), queue_pairs_.end(),
+                   [](const auto& pair) { return pair->closing(); })) {
+    reactor_->Disown(lingering_);
   }
-  lingering_ = false;
-  Lingering& lingering = LingeringQueues();
-  std::lock_guard<std::mutex> lock(lingering.mutex);
-  lingering.queues.erase(shared_from_this());
 }
 
 void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {

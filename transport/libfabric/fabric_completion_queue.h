@@ -72,6 +72,8 @@ class FabricCompletionQueue final
   void Wake();
 
  private:
+  class Lingering;
+
   FabricCompletionQueue(std::shared_ptr<FabricDomain> domain, Reactor* reactor,
                         uint32_t entries);
   absl::Status Open();
@@ -90,6 +92,7 @@ class FabricCompletionQueue final
   void Settle();
   void Backoff();
   void EndLingering();
+  void BuryEndpoints();
   bool waits() const { return provider_fd_ >= 0; }
   void UpdatePoller();
   bool Restless() const;
@@ -116,8 +119,8 @@ class FabricCompletionQueue final
   bool armed_ = false;
   bool draining_ = false;
   bool polling_ = false;
-  bool lingering_ = false;
-  absl::Time active_;  // When there was something to look at last.
+  Lingering* lingering_ = nullptr;  // The reactor's.
+  absl::Time active_;               // When there was something to look at last.
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.

@@ -17,6 +17,7 @@
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
 #include "transport/libfabric/handshake.h"
+#include "transport/libfabric/shm_peer.h"
 
 namespace skiff::transport {
 namespace {
@@ -197,6 +198,7 @@ void FabricDomain::Unmap::operator()(void* memory) const {
 
 // Why: docs/transport-libfabric-notes.md, "What providers get wrong".
 absl::Status FabricDomain::AdaptToShm() {
+  RemoveShmOfTheDead();
   local_only_ = true;
   forgets_refusals_ = true;
   capabilities_.max_message_bytes = kMaxShmMessage;

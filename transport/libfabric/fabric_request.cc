@@ -11,9 +11,18 @@ namespace {
 
 using Done = absl::AnyInvocable<void(absl::StatusOr<Endpoint>)>;
 
-// Accepting on the reactor that the connection will live on.
-class Accepting : public std::enable_shared_from_this<Accepting> {
+// Accepting on the reactor that the connection will live on, and which owns it.
+class Accepting final : public ReactorObject {
  public:
+  static void Start(Reactor* home, std::unique_ptr<PendingConnection> pending,
+                    const AcceptOptions& options, Done done) {
+    auto* accepting =
+        new Accepting(home, std::move(pending), options, std::move(done));
+    home->Own(std::unique_ptr<ReactorObject>(accepting));
+    accepting->Start();
+  }
+
+ private:
   Accepting(Reactor* home, std::unique_ptr<PendingConnection> pending,
             const AcceptOptions& options, Done done)
       : home_(home),
@@ -27,7 +36,6 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
         }) {}
 
   void Start() {
-    self_ = shared_from_this();
     timer_.ScheduleAfter(options_.timeout);
     auto endpoint = pending_->Accept(home_, options_, [this](auto outcome) {
       OnOutcome(std::move(outcome));
@@ -38,8 +46,6 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
       Fail(endpoint.status());
     }
   }
-
- private:
   void OnOutcome(const absl::StatusOr<std::vector<uint8_t>>& outcome) {
     if (!outcome.ok()) {
       Fail(outcome.status());
@@ -55,7 +61,7 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
     Finish(Annotate(why, absl::StrCat("accepting ", pending_->peer_address)));
   }
   void Finish(absl::StatusOr<Endpoint> result) {
-    const auto self = std::exchange(self_, nullptr);
+    const auto self = home_->Disown(this);
     timer_.Cancel();
     done_(std::move(result));
   }
@@ -64,7 +70,6 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
   const std::unique_ptr<PendingConnection> pending_;
   const AcceptOptions options_;
   Done done_;
-  std::shared_ptr<Accepting> self_;  // Until it is finished.
   std::unique_ptr<FabricEndpoint> endpoint_;
   Timer timer_;
 };
@@ -100,9 +105,7 @@ class FabricRequest final : public ConnectionRequest, private OpenRequest {
     pending_->LeaveReactor();
     home->Post([home, options, pending = std::move(pending_),
                 done = std::move(done)]() mutable {
-      std::make_shared<Accepting>(home, std::move(pending), options,
-                                  std::move(done))
-          ->Start();
+      Accepting::Start(home, std::move(pending), options, std::move(done));
     });
   }
 

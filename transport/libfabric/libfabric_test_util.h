@@ -119,13 +119,14 @@ class LibfabricTest : public ::testing::TestWithParam<const char*> {
            outcome.status().code() != absl::StatusCode::kUnknown;
   }
 
+  // On reactor_ if `home` is null.
   void Accept(absl::StatusOr<EndpointPtr>* out,
-              const AcceptOptions& options = {}) {
+              const AcceptOptions& options = {}, Reactor* home = nullptr) {
     *out = absl::UnknownError("no outcome");
     ASSERT_TRUE(RunUntil([this] { return !requests_.empty(); }));
     auto request = std::move(requests_.front());
     requests_.erase(requests_.begin());
-    request->Accept(reactor_.get(), options,
+    request->Accept(home != nullptr ? home : reactor_.get(), options,
                     [out](absl::StatusOr<Endpoint> endpoint) {
                       if (endpoint.ok()) {
                         *out = std::get<EndpointPtr>(*std::move(endpoint));

@@ -18,6 +18,7 @@
 #include "transport/libfabric/fabric_info.h"
 #include "transport/libfabric/fid.h"
 #include "transport/libfabric/operation_ring.h"
+#include "transport/libfabric/shm_presence.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::transport {
@@ -61,6 +62,7 @@ class FabricQueuePair {
   };
   // Closed in reverse order.
   struct DatagramObjects {
+    std::unique_ptr<ShmPresence> presence;  // In shared memory only.
     Fid<fid_av> addresses;
     Fid<fid_cntr> served;  // Counts the peer's one-sided operations.
     Fid<fid_ep> endpoint;
@@ -94,6 +96,8 @@ class FabricQueuePair {
     peer_ = peer;
     peer_tags_ = peer_tags;
   }
+  // Null but in shared memory.
+  ShmPresence* presence() const { return objects_.presence.get(); }
   // One probe each way at a time. The memory must last until it is reported, or
   // the endpoint closed. Returns what libfabric returns.
   ssize_t SendProbe(const Sge& probe) {
@@ -179,6 +183,11 @@ class FabricQueuePair {
   }
   // The peer sleeps: the link is served when something is posted.
   void RingAtNextPost() { ring_ = true; }
+  // Leaves no endpoint to close.
+  DatagramObjects TakeObjects() {
+    objects_.endpoint = std::move(endpoint_);
+    return std::move(objects_);
+  }
   // The link has asked for time.
   bool closing() const { return closing_; }
   bool without_receives() const {

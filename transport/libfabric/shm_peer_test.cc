@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -31,6 +33,38 @@ TEST(ShmPeerTest, OnlyWhatExistsIsTaken) {
   EXPECT_FALSE(Check(address + "x").ok());
   shm_unlink(name.c_str());
   EXPECT_FALSE(Check(address).ok());
+}
+
+// A file as an endpoint of ours has one.
+std::string MakeFile() {
+  std::string name = absl::StrCat(NewShmName(), ":0:1");
+  const ScopedFd memory(shm_open(name.c_str(), O_RDWR | O_CREAT, 0600));
+  EXPECT_TRUE(memory.valid());
+  return name;
+}
+
+TEST(ShmPeerTest, FilesOfTheDeadAreRemoved) {
+  const std::string ours = MakeFile();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string name = MakeFile();
+    const bool written = write(ends[1], name.data(), name.size()) ==
+                         static_cast<ssize_t>(name.size());
+    _exit(written ? 0 : 1);
+  }
+  char name[256] = {};
+  ASSERT_GT(read(ends[0], name, sizeof(name) - 1), 0);
+  close(ends[0]);
+  close(ends[1]);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  RemoveShmOfTheDead();
+  EXPECT_NE(shm_unlink(name), 0) << name << " is still there";
+  EXPECT_EQ(shm_unlink(ours.c_str()), 0) << "the file of a living process";
 }
 
 TEST(ShmPeerTest, NamesOfOthersAndPathsAreRefused) {
