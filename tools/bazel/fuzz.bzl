@@ -37,7 +37,7 @@ def skiff_fuzz_test(name, srcs, corpus, deps = [], runs = 100000, max_len = 4096
             ],
             "//conditions:default": [directory],
         }),
-        data = native.glob([corpus + "/**"], allow_empty = False) + ["//tools/bazel:without_aslr"],
+        data = native.glob([corpus + "/**"], allow_empty = False) + ["//tools/bazel:run_sanitized"],
         linkopts = select({
             "//tools/bazel:fuzzing": ["-fsanitize=fuzzer"],
             "//conditions:default": [],

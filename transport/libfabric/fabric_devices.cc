@@ -3,6 +3,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -42,7 +43,12 @@ void AddAddress(const fi_info& info, DeviceReport* report) {
   if (info.src_addr == nullptr || info.addr_format == FI_ADDR_STR) return;
   const std::string text =
       FabricAddressText(info.addr_format, info.src_addr, info.src_addrlen);
-  report->addresses.emplace_back(absl::StripSuffix(text, ":0"));
+  const std::string address(absl::StripSuffix(text, ":0"));
+  auto& known = report->addresses;
+  // Layered providers report each of the provider below.
+  if (std::find(known.begin(), known.end(), address) == known.end()) {
+    known.push_back(address);
+  }
 }
 
 void AddFacts(const fi_info& info, DeviceReport* report) {
