@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Linux's iSCSI initiator with Skiff's target, in a guest: over iSER on RDMA devices, and over TCP.
+
+Usage: initiator_test.py SKIFFD TRANSPORT    where TRANSPORT is roce, iwarp or tcp
+"""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
+sys.dont_write_bytecode = True
+from cases import Cases  # pylint: disable=wrong-import-position
+from kernel import Failure, Session, expect, iscsid, mounted, run, wait_for  # pylint: disable=wrong-import-position
+
+TARGET = "iqn.2026-11.org.example.skiff:disks"
+# Scheme of skiffd's portal, address (of the guest's only device), open-iscsi's interface, and the KiB of the kernel's
+# largest command: on siw, ib_iser registers 256 pages at most.
+TRANSPORTS = {
+    "roce": ("verbs", "192.168.77.1", "iser", 4096),
+    "iwarp": ("verbs", "192.168.77.1", "iser", 1020),
+    "tcp": ("tcp", "127.0.0.1", "default", 4096),
+}
+RAM_BYTES = 256 << 20
+FILE_BYTES = 128 << 20
+MIB = 1 << 20
+
+
+class Skiffd:
+    """Two disks: LUN 0 in memory, LUN 1 in a file, which is there again after a restart."""
+
+    def __init__(self, program, scheme, address, directory):
+        self.portal = f"{address}:3260"
+        self._command = [program, "--listen", f"{scheme}://{self.portal}", "--target", TARGET, "--lun", f"ram:{RAM_BYTES}",
+                         "--lun", f"file:{directory}/disk.img,size={FILE_BYTES}"]
+        self._log = pathlib.Path(directory) / "skiffd.log"
+        self._process = None
+
+    def start(self):
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                                             text=True)
+        line = self._process.stdout.readline()
+        expect(f"skiffd is ready; it printed {line!r} and logged {self.log()}", line.startswith("ready "))
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def stop(self):
+        """The way it is meant to end."""
+        self._process.terminate()
+        status = self._process.wait(timeout=30)
+        self._process.stdout.close()
+        expect(f"skiffd ends with status 0, not {status}: {self.log()}", status == 0)
+
+    def log(self):
+        return self._log.read_text(encoding="utf-8")
+
+
+class InitiatorTest:
+    """The cases, in their order. The session is there from login() on."""
+
+    def __init__(self, target, session):
+        self._target = target
+        self._session = session
+
+    @property
+    def ram(self):
+        return self._session.disk(0)
+
+    @property
+    def file(self):
+        return self._session.disk(1)
+
+    def discovery(self):
+        self._session.discover()
+
+    def login(self):
+        self._session.login()
+        expect(f"the size of LUN 0: {self.ram.size}", self.ram.size == RAM_BYTES)
+        expect(f"the size of LUN 1: {self.file.size}", self.file.size == FILE_BYTES)
+
+    def sg3_utils(self):
+        device = self.ram.device
+        expect("INQUIRY", "SKIFF" in run("sg_inq", device))
+        for page in ("sv", "sn", "di", "bl", "bdc", "lbpv"):
+            run("sg_vpd", f"--page={page}", device)
+        expect("READ CAPACITY (16)", f"{RAM_BYTES // 512 - 1} (" in run("sg_readcap", "--16", device))
+        run("sg_luns", device)
+        run("sg_turs", device)
+        run("sg_requests", device)
+        run("sg_modes", "--all", device)
+        run("sg_opcodes", device)
+        run("sg_sync", device)
+        run("sg_verify", "--lba=0", "--count=8", device)
+        block = os.urandom(512)
+        with tempfile.NamedTemporaryFile() as blocks:
+            blocks.write(block)
+            blocks.flush()
+            run("sg_write_same", "--16", "--lba=64", "--num=64", f"--in={blocks.name}", "--xferlen=512", device)
+            expect("WRITE SAME", self._read(device, 64 * 512, 64 * 512) == 64 * block)
+            other = os.urandom(512)
+            blocks.write(other)
+            blocks.flush()
+            run("sg_compare_and_write", "--lba=64", f"--in={blocks.name}", "--num=1", device)
+            expect("COMPARE AND WRITE", self._read(device, 64 * 512, 1024) == other + block)
+        run("sg_unmap", "--lba=64", "--num=64", device)
+        expect("UNMAP", self._read(device, 64 * 512, 64 * 512) == bytes(64 * 512))
+        run("sg_get_lba_status", "--lba=64", device)
+
+    @staticmethod
+    def _read(device, offset, length):
+        run("blockdev", "--flushbufs", device)
+        with open(device, "rb") as disk:
+            disk.seek(offset)
+            return disk.read(length)
+
+    def verified_sizes(self, disk, sizes, depth):
+        getattr(self, disk).fio(f"--bsrange={sizes}", f"--iodepth={depth}", "--size=12M", "--io_size=12M")
+
+    def largest_commands(self, kib):
+        disk = self.ram
+        limit = int(disk.attribute("queue/max_hw_sectors_kb"))
+        expect(f"the kernel sends commands of {kib} KiB; {limit} is its limit", limit >= kib)
+        disk.attribute("queue/max_sectors_kb", limit)
+        data = os.urandom(12 * MIB)
+        with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+            source = pathlib.Path(directory) / "data"
+            source.write_bytes(data)
+            run("dd", f"if={source}", f"of={disk.device}", "bs=4M", "oflag=direct")
+            back = pathlib.Path(directory) / "back"
+            run("dd", f"if={disk.device}", f"of={back}", "bs=4M", "count=3", "iflag=direct")
+            expect("what was written is read", back.read_bytes() == data)
+
+    def file_systems(self):
+        """A partition table, ext4 and xfs: files written and found again, and nothing for fsck to do."""
+        device = self.file.device
+        run("sfdisk", "--quiet", device, text="label: gpt\n,48M\n,\n")
+        first, second = f"{device}1", f"{device}2"
+        wait_for("the partitions", lambda: os.path.exists(first) and os.path.exists(second))
+        run("mkfs.ext4", "-q", first)
+        # Its least size is for disks in service.
+        run("mkfs.xfs", "-q", "--unsupported", second)
+        for partition in (first, second):
+            files = {f"file{i}": os.urandom(size) for i, size in enumerate((0, 1, 4096, 123457, 3 * MIB))}
+            with mounted(partition, "/mnt/skiff") as directory:
+                for name, data in files.items():
+                    (directory / name).write_bytes(data)
+            run("blockdev", "--flushbufs", partition)
+            with mounted(partition, "/mnt/skiff") as directory:
+                for name, data in files.items():
+                    expect(f"{partition}: {name} is as it was", (directory / name).read_bytes() == data)
+        run("fsck.ext4", "-f", "-n", first)
+        run("xfs_repair", "-n", second)
+
+    def data_keys(self, immediate, initial_r2t):
+        """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""
+        self._session.logout()
+        self._session.set("node.session.iscsi.ImmediateData", immediate)
+        self._session.set("node.session.iscsi.InitialR2T", initial_r2t)
+        self._session.set("node.session.iscsi.FirstBurstLength", "65536")
+        self._session.login()
+        details = self._session.details()
+        expect(f"ImmediateData is what was asked for: {details}", re.search(rf"ImmediateData: {immediate}\b", details))
+        self.ram.fio("--bssplit=512/10:4k/30:8k/20:64k/20:68k/20", "--iodepth=8", "--size=8M", "--io_size=8M")
+
+    def resets_under_load(self):
+        """Commands that a reset aborts are repeated by the kernel: every block is what was written last."""
+        disk = self.ram
+        process = subprocess.Popen(disk.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", "--runtime=6"),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(3):
+            time.sleep(1)
+            run("sg_reset", "--no-escalate", "--device", disk.device)
+        self._ends_well(process)
+
+    def restart_under_load(self):
+        """The target killed and started again: no error reaches the program."""
+        process = subprocess.Popen(
+            self.file.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", "--runtime=8"),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        time.sleep(2)
+        self._target.kill()
+        time.sleep(0.5)
+        self._target.start()
+        self._ends_well(process)
+
+    @staticmethod
+    def _ends_well(process):
+        try:
+            output, _ = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise Failure("fio hangs") from None
+        expect(f"fio ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
+
+    def logout(self):
+        self._session.logout()
+        wait_for(f"the target hears of it: {self._target.log()}", lambda: "logged out" in self._target.log())
+        self._target.stop()
+
+
+def main():
+    program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
+    scheme, address, interface, largest = TRANSPORTS[transport]
+    collected = Cases(f"linux_initiator_{transport}")
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
+        stack.enter_context(iscsid())
+        target = Skiffd(program, scheme, address, directory)
+        target.start()
+        test = InitiatorTest(target, Session(interface, target.portal, TARGET))
+        collected.run("discovery", test.discovery)
+        collected.run("login", test.login)
+        collected.run("sg3_utils", test.sg3_utils)
+        for disk, (sizes, depth) in itertools.product(("ram", "file"), (("512-4k", 1), ("4k-4k", 32), ("512-512k", 16))):
+            collected.run(f"verified I/O: {disk}, {sizes}, depth {depth}", test.verified_sizes, disk, sizes, depth)
+        collected.run(f"commands of {largest} KiB", test.largest_commands, largest)
+        collected.run("partition table, ext4 and xfs", test.file_systems)
+        for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
+            collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
+        collected.run("resets under load", test.resets_under_load)
+        collected.run("target killed and restarted under load", test.restart_under_load)
+        collected.run("logout", test.logout)
+        status = collected.finish()
+        if status != 0:
+            print(f"-- the end of what skiffd logged\n{target.log()[-6000:]}")
+            print(f"-- the kernel\n{run('dmesg')[-4000:]}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
