@@ -13,6 +13,9 @@ using transport::IoStatus;
 
 namespace {
 
+// So many bytes are sent before the rest of what has arrived is read.
+constexpr size_t kWorthSendingEarly = 16 << 10;
+
 size_t TotalBytes(absl::Span<const iovec> spans) {
   size_t total = 0;
   for (const iovec& span : spans) total += span.iov_len;
@@ -139,8 +142,12 @@ bool StreamPump::Receive() {
     receive_budget_ -= std::min(receive_budget_, result.bytes);
     const bool more = result.bytes == TotalBytes(spans);
     datamover_->BytesReceived(result.bytes);
-    // The peer goes on with what is answered already while the rest is read.
-    if (more && !failed_) Send();
+    // The peer goes on with what is answered already while the rest is read. A
+    // few responses are not worth a system call each.
+    if (more && !failed_ &&
+        TotalBytes(datamover_->SendSpans()) >= kWorthSendingEarly) {
+      Send();
+    }
   }
   if (received) last_receive_ = reactor_->Now();
   return received;
