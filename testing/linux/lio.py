@@ -1,0 +1,59 @@
+"""Linux's own iSCSI target, LIO, in a guest, set up through configfs."""
+
+import contextlib
+import pathlib
+
+from kernel import run
+
+CONFIG = pathlib.Path("/sys/kernel/config/target")
+MODULES = ["target_core_mod", "target_core_file", "iscsi_target_mod", "ib_isert"]
+PAGE_BYTES = 4096
+
+
+def _write(path, value):
+    path.write_text(f"{value}\n", encoding="ascii")
+
+
+class Lio:
+    """One target with a disk in memory as LUN 0 and one in a file as LUN 1, at one portal."""
+
+    def __init__(self, name, address, iser, ram_bytes, file_path, file_bytes):
+        run("modprobe", "--all", *MODULES)
+        self.portal = f"{address}:3260"
+        self._group = CONFIG / "iscsi" / name / "tpgt_1"
+        self._group.mkdir(parents=True)
+        self._add_disk(0, "rd_mcp_0", "ram", f"rd_pages={ram_bytes // PAGE_BYTES}")
+        self._add_disk(1, "fileio_0", "file", f"fd_dev_name={file_path},fd_dev_size={file_bytes}")
+        portal = self._group / "np" / self.portal
+        portal.mkdir()
+        if iser:
+            _write(portal / "iser", 1)
+        for attribute, value in {
+            "authentication": 0, "generate_node_acls": 1, "demo_mode_write_protect": 0, "cache_dynamic_acls": 1,
+        }.items():
+            _write(self._group / "attrib" / attribute, value)
+        self.enable(True)
+
+    def _add_disk(self, lun, adapter, disk, control):
+        core = CONFIG / "core" / adapter / disk
+        core.mkdir(parents=True)
+        _write(core / "control", control)
+        _write(core / "enable", 1)
+        unit = self._group / "lun" / f"lun_{lun}"
+        unit.mkdir()
+        (unit / disk).symlink_to(core)
+
+    def enable(self, enabled):
+        """Disabled, it ends its sessions and takes no others."""
+        _write(self._group / "enable", int(enabled))
+
+    def set(self, key, value):
+        """A parameter that it negotiates with from the next login on."""
+        _write(self._group / "param" / key, value)
+
+    def sessions(self):
+        """The initiators that are logged in."""
+        with contextlib.suppress(OSError):
+            text = (self._group / "dynamic_sessions").read_text(encoding="ascii")
+            return [name for name in text.replace("\0", "\n").split("\n") if name]
+        return []
