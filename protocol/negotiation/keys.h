@@ -98,7 +98,7 @@ struct KeySpec {
   bool leading_only = false;  // Use LO: the first connection of a session.
   bool repeatable = false;    // May be declared more than once.
   bool irrelevant_in_discovery = false;
-  // ... but answered as elsewhere to who proposes it all the same.
+  // ... but proposed and answered as elsewhere all the same.
   bool tolerated_in_discovery = false;
   // Defined after RFC 3720, so that a peer may answer NotUnderstood.
   bool later = false;

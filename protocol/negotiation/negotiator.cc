@@ -107,7 +107,7 @@ bool Negotiator::ShouldPropose(const KeySpec& key) const {
     return false;
   }
   if (key.leading_only && !options_.leading) return false;
-  if (key.irrelevant_in_discovery &&
+  if (key.irrelevant_in_discovery && !key.tolerated_in_discovery &&
       options_.session_type == SessionType::kDiscovery) {
     return false;
   }

@@ -236,6 +236,10 @@ class InitiatorSession final : public DatamoverClient {
 
   CommandWindow window_;
   uint32_t exp_stat_sn_ = 0;
+  // Over iSER, those that came before their turn: bit 0 stands for
+  // exp_stat_sn_ + 1.
+  uint64_t early_stat_sns_ = 0;
+  static constexpr uint32_t kMaxEarlyStatSns = 64;
   uint32_t acknowledged_stat_sn_ = 0;  // The ExpStatSN sent last.
   bool any_response_ = false;          // StatSN is known.
   // A reset is on its way: what it covers must not grow (section 11.5.1).

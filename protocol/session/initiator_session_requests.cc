@@ -247,6 +247,9 @@ void InitiatorSession::OnTextResponse(const ControlPdu& pdu) {
     return ProtocolError(
         "a Text Response to be continued without Target Transfer Tag");
   }
+  if (pdu.data.empty()) {
+    return ProtocolError("a Text Response to be continued, without any text");
+  }
   if (++request.exchanges >= options_.max_text_exchanges) {
     return ProtocolError(absl::StrCat("a text answer in more than ",
                                       options_.max_text_exchanges, " PDUs"));

@@ -127,7 +127,7 @@ TEST_F(InitiatorRequestsTest, GathersALongText) {
 TEST_F(InitiatorRequestsTest, AnEndlessTextIsCutOff) {
   options_.max_text_bytes = 1000;
   options_.max_text_exchanges = 50;
-  for (const std::string& piece : {std::string(), std::string(100, 'x')}) {
+  for (const std::string& piece : {std::string(1, 'x'), std::string(100, 'x')}) {
     LogIn();
     session_->SendText("x", nullptr);
     Advance();
@@ -140,6 +140,18 @@ TEST_F(InitiatorRequestsTest, AnEndlessTextIsCutOff) {
     ExpectLost(Loss::kProtocol, "a text answer");
     mover_.controls.clear();
   }
+}
+
+TEST_F(InitiatorRequestsTest, ATextThatGoesOnWithoutTextIsCutOff) {
+  LogIn();
+  session_->SendText("x", nullptr);
+  Advance();
+  TextResponsePdu part;
+  part.initiator_task_tag = Sent<TextRequestPdu>().initiator_task_tag;
+  part.final = false;
+  part.target_transfer_tag = 1;
+  Deliver(part);
+  ExpectLost(Loss::kProtocol, "without any text");
 }
 
 TEST_F(InitiatorRequestsTest, ATextOfNobodyEndsTheSession) {

@@ -250,6 +250,41 @@ TEST_F(InitiatorSessionTest, AGapOfStatSnEndsTheSession) {
   ExpectLost(Loss::kProtocol, "a response was lost");
 }
 
+// As Linux's target numbers them over iSER.
+TEST_F(InitiatorSessionTest, OverIserResponsesMayComeInAnotherOrder) {
+  options_.login.offer.iser.enabled = true;
+  LogIn();
+  const auto first = Issue(MakeRead(512));
+  const auto second = Issue(MakeRead(512));
+  const auto third = Issue(MakeRead(512));
+  const uint32_t before = stat_sn_;
+  stat_sn_ = before + 2;
+  Respond(third);
+  stat_sn_ = before + 1;
+  Respond(second);
+  EXPECT_FALSE(session_->ended()) << session_->failure();
+  // Only what has come without a gap is acknowledged.
+  const auto fourth = Issue(MakeRead(512));
+  EXPECT_EQ(fourth.pdu.exp_stat_sn, before);
+  stat_sn_ = before;
+  Respond(first);
+  EXPECT_EQ(Completed().size(), 3u);
+  EXPECT_EQ(Issue(MakeRead(512)).pdu.exp_stat_sn, before + 3);
+  // None comes twice, or from far ahead.
+  stat_sn_ = before + 2;
+  Respond(fourth);
+  ExpectLost(Loss::kProtocol, "lost or repeated");
+}
+
+TEST_F(InitiatorSessionTest, AGapOfManyStatSnsEndsTheSession) {
+  options_.login.offer.iser.enabled = true;
+  LogIn();
+  const auto sent = Issue(MakeRead(512));
+  stat_sn_ += 65;
+  Respond(sent);
+  ExpectLost(Loss::kProtocol, "a response was lost");
+}
+
 TEST_F(InitiatorSessionTest, AcknowledgingTheFutureEndsTheSession) {
   LogIn();
   exp_cmd_sn_ += 2;

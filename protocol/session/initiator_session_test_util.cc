@@ -65,6 +65,7 @@ void InitiatorSessionTest::AnswerLogin(LoginStatus status) {
   policy.admit = status;
   policy.address = "192.0.2.9:3261";
   policy.tsih = 5;
+  policy.offer.iser.enabled = options_.login.offer.iser.enabled;
   TargetLogin target(&policy, TargetLogin::Limits());
   while (session_->state() == InitiatorSession::State::kLogin &&
          !mover_.controls.empty()) {

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Linux's iSCSI target (LIO) with Skiff's initiator, in a guest: over iSER on RDMA devices, and over TCP.
+"""Linux's iSCSI target (LIO) with Skiff's initiator, in a guest: over iSER on Soft-RoCE, and over TCP.
 
-Usage: target_test.py SKIFF TRANSPORT    where TRANSPORT is roce, iwarp or tcp
+Usage: target_test.py SKIFF TRANSPORT    where TRANSPORT is roce or tcp
+
+Not over iWARP: LIO makes a portal for iSER beside the one for TCP at the same address and port
+(lio_target_np_iser_store()), and siw listens with a socket of TCP's own, for which that port is taken.
 """
 
 import itertools
@@ -24,7 +27,6 @@ TARGET = "iqn.2026-11.org.example.skiff:lio"
 # Scheme of skiff's URLs, address (of the guest's only device), what follows the URL, the data model in skiff's words.
 TRANSPORTS = {
     "roce": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
-    "iwarp": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
     "tcp": ("iscsi", "127.0.0.1", "", "iSCSI"),
 }
 RAM_BYTES = 128 << 20
@@ -57,7 +59,7 @@ class TargetTest:
         expect("INQUIRY", "LIO-ORG" in self._skiff("inquiry", self._url("ram")))
         for disk, size in (("ram", RAM_BYTES), ("file", FILE_BYTES)):
             found = json.loads(self._skiff("capacity", self._url(disk), "--json"))
-            expect(f"the size of {disk}: {found}", found["bytes"] == size)
+            expect(f"the size of {disk}: {found}", found["capacity"]["size"] == size)
         found = self._skiff("ls", f"{self._portal}{self._suffix}")
         expect(f"both disks are listed: {found}", found.count(TARGET) == 2)
 
@@ -72,7 +74,8 @@ class TargetTest:
             expect("what was written is read", back.read_bytes() == data)
 
     def _perf_command(self, disk, *options):
-        return [self._program, "perf", self._url(disk), "--rw=randrw", "--verify", "--json", *options]
+        return [self._program, "perf", self._url(disk), "--rw=randrw", "--verify", "--verbose", "--json",
+                *options]
 
     def _check_report(self, text):
         report = json.loads(text[text.index("{"):])
@@ -140,7 +143,11 @@ def main():
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
         collected.run("resets under load", test.resets_under_load)
-        collected.run("disabled and enabled under load", test.disabled_under_load)
+        if transport == "roce":
+            collected.skipped("disabled and enabled under load",
+                              "rxe takes 50 s to destroy a queue pair whose messages the disabled LIO still holds")
+        else:
+            collected.run("disabled and enabled under load", test.disabled_under_load)
         collected.run("no session is left", test.no_session_is_left)
         status = collected.finish()
         if status != 0:

@@ -15,12 +15,12 @@
 #include "tools/common/stderr_log.h"
 #include "tools/common/transports.h"
 #include "tools/skiff/exit_code.h"
-#include "tools/skiff/unit_attention.h"
+#include "tools/skiff/interruption.h"
 
 namespace skiff::tools {
 namespace {
 
-constexpr int kMaxUnitAttentions = 8;
+constexpr int kMaxInterruptions = 8;
 
 absl::StatusOr<std::vector<protocol::Digest>> ParseDigests(
     absl::string_view flag, absl::string_view text) {
@@ -211,7 +211,7 @@ absl::Status Session::Run(scsi::Command* command) {
     RunOnReactor([&] { initiator_->Submit(command); });
     completion.Wait();
     absl::Status status = scsi::CommandStatus(*command);
-    if (!IsUnitAttention(status) || attempt == kMaxUnitAttentions) {
+    if (!WasInterrupted(status) || attempt == kMaxInterruptions) {
       return status;
     }
   }

@@ -12,7 +12,7 @@
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
 #include "tools/skiff/perf/pattern.h"
-#include "tools/skiff/unit_attention.h"
+#include "tools/skiff/interruption.h"
 
 namespace skiff::tools {
 namespace {
@@ -185,7 +185,7 @@ void PerfJob::OnDone(scsi::Command* command) {
 
 bool PerfJob::HandleFailure(Slot* slot) {
   absl::Status status = scsi::CommandStatus(slot->command);
-  if (IsUnitAttention(status) && ++slot->retries <= kMaxRetries) {
+  if (WasInterrupted(status) && ++slot->retries <= kMaxRetries) {
     port_->Submit(&slot->command);
     return true;
   }
