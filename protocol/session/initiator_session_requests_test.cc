@@ -127,7 +127,8 @@ TEST_F(InitiatorRequestsTest, GathersALongText) {
 TEST_F(InitiatorRequestsTest, AnEndlessTextIsCutOff) {
   options_.max_text_bytes = 1000;
   options_.max_text_exchanges = 50;
-  for (const std::string& piece : {std::string(1, 'x'), std::string(100, 'x')}) {
+  for (const std::string& piece :
+       {std::string(1, 'x'), std::string(100, 'x')}) {
     LogIn();
     session_->SendText("x", nullptr);
     Advance();

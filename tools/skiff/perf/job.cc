@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
-#include "tools/skiff/perf/pattern.h"
 #include "tools/skiff/interruption.h"
+#include "tools/skiff/perf/pattern.h"
 
 namespace skiff::tools {
 namespace {
