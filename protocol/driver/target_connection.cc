@@ -27,7 +27,7 @@ TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
 
 TargetConnection::TargetConnection(
     const TargetConnectionContext& context, TargetNode::ConnectionId id,
-    std::string portal, std::unique_ptr<ConnectionTransport> transport)
+    transport::Address portal, std::unique_ptr<ConnectionTransport> transport)
     : context_(context),
       id_(id),
       portal_(std::move(portal)),
@@ -226,7 +226,7 @@ absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
 
 std::vector<DiscoveredTarget> TargetConnection::Discover(
     const LoginIdentity&, absl::string_view what) {
-  return context_.node->Discover(what, local_);
+  return context_.node->Discover(what, local_, portal_);
 }
 
 // --- For people.
@@ -247,9 +247,9 @@ SessionInfo TargetConnection::Info() const {
   info.initiator_name = identity.initiator_name;
   info.initiator_alias = identity.initiator_alias;
   info.target_name = identity.target_name;
-  info.portal = portal_;
+  info.portal = portal_.ToString();
   info.peer = peer_;
-  info.transport = std::string(portal_.substr(0, portal_.find(':')));
+  info.transport = portal_.scheme;
   info.data_model = transport_->data_model();
   info.tsih = session_->tsih();
   info.isid = session_->isid();

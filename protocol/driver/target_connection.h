@@ -15,6 +15,7 @@
 #include "protocol/driver/target_node.h"
 #include "protocol/driver/target_server.h"
 #include "protocol/session/target_session.h"
+#include "transport/address.h"
 #include "transport/reactor.h"
 
 namespace skiff::protocol {
@@ -45,7 +46,7 @@ class TargetConnection final : private TargetSessionHost,
                                private transport::TurnHook {
  public:
   TargetConnection(const TargetConnectionContext& context,
-                   TargetNode::ConnectionId id, std::string portal,
+                   TargetNode::ConnectionId id, transport::Address portal,
                    std::unique_ptr<ConnectionTransport> transport);
   ~TargetConnection() override;
 
@@ -96,7 +97,7 @@ class TargetConnection final : private TargetSessionHost,
 
   const TargetConnectionContext context_;
   const TargetNode::ConnectionId id_;
-  const std::string portal_;
+  const transport::Address portal_;
   const std::string local_;
   const std::string peer_;
   Ending ending_ = Ending::kNo;

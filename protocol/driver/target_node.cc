@@ -64,16 +64,21 @@ void TargetNode::AddPortal(const transport::Address& address) {
 }
 
 std::vector<DiscoveredTarget> TargetNode::Discover(
-    absl::string_view what, absl::string_view local_address) const {
+    absl::string_view what, absl::string_view local_address,
+    const transport::Address& portal) const {
   std::lock_guard<std::mutex> lock(mutex_);
   // The way the peer came in works for him: it goes first.
   std::vector<std::string> addresses = {std::string(local_address)};
-  for (const transport::Address& portal : portals_) {
-    const std::string text = portal.HostPort();
+  for (const transport::Address& other : portals_) {
+    if (other.scheme != portal.scheme || other.options != portal.options) {
+      continue;
+    }
+    const std::string text = other.HostPort();
     // A wildcard stands for addresses that we don't enumerate; the one in use
     // is known.
-    if (!IsWildcard(portal.host) && text != local_address)
+    if (!IsWildcard(other.host) && text != local_address) {
       addresses.push_back(text);
+    }
   }
   std::vector<DiscoveredTarget> found;
   for (const auto& [name, served] : targets_) {

@@ -39,10 +39,12 @@ class TargetNode {
   LoginStatus Admit(LoginIdentity* identity) const;
 
   void AddPortal(const transport::Address& address);
-  // The targets, all or the one called `what`, with their portals as a peer
-  // that came in through `local_address` ("host:port") can reach them.
-  std::vector<DiscoveredTarget> Discover(absl::string_view what,
-                                         absl::string_view local_address) const;
+  // The targets, all or the one called `what`, with their portals as a peer can
+  // reach them that came in through `portal` at `local_address` ("host:port"):
+  // those of the same transport, since an address does not name one.
+  std::vector<DiscoveredTarget> Discover(
+      absl::string_view what, absl::string_view local_address,
+      const transport::Address& portal) const;
 
   // Registers a session under its name (initiator, ISID, target: RFC 7143
   // section 4.4.3) and gives it a TSIH. An older session of that name is ended

@@ -45,9 +45,9 @@ struct State : std::enable_shared_from_this<State> {
   }
 
   // `invalidates`: the portal's devices can invalidate keys of the peer.
-  void OnRequest(const std::string& portal, bool invalidates,
+  void OnRequest(const transport::Address& portal, bool invalidates,
                  std::unique_ptr<transport::ConnectionRequest> request);
-  void Adopt(Shard* shard, const std::string& portal, IserSetup iser,
+  void Adopt(Shard* shard, const transport::Address& portal, IserSetup iser,
              absl::StatusOr<transport::Endpoint> endpoint);
   std::unique_ptr<ConnectionTransport> TransportOf(
       Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
@@ -80,7 +80,7 @@ Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
       ->get();
 }
 
-void State::OnRequest(const std::string& portal, bool invalidates,
+void State::OnRequest(const transport::Address& portal, bool invalidates,
                       std::unique_ptr<transport::ConnectionRequest> request) {
   const TargetServerLimits& limits = options.limits;
   const char* refusal = nullptr;
@@ -175,7 +175,8 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   return context;
 }
 
-void State::Adopt(Shard* shard, const std::string& portal, IserSetup iser,
+void State::Adopt(Shard* shard, const transport::Address& portal,
+                  IserSetup iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
   if (!endpoint.ok()) {
@@ -188,7 +189,7 @@ void State::Adopt(Shard* shard, const std::string& portal, IserSetup iser,
   }
   if (!problem.empty()) {
     endpoint = absl::CancelledError();  // Before the buffers that it was given.
-    Log(LogLevel::kWarning, absl::StrCat(portal, ": ", problem));
+    Log(LogLevel::kWarning, absl::StrCat(portal.ToString(), ": ", problem));
     --connections;
     --in_login;
     --shard->load;
@@ -268,7 +269,7 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   if (!backend.ok()) return backend.status();
   auto listener = (*backend)->Listen(
       state_->shards[0]->reactor, address, state_->options.listen,
-      [state = state_, portal = address.ToString(),
+      [state = state_, portal = address,
        invalidates = (*backend)->capabilities().send_with_invalidate](
           std::unique_ptr<transport::ConnectionRequest> request) {
         state->OnRequest(portal, invalidates, std::move(request));

@@ -1,0 +1,62 @@
+#include "protocol/driver/target_node.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+
+namespace skiff::protocol {
+namespace {
+
+constexpr char kName[] = "iqn.2026-11.org.example.skiff:disk";
+
+transport::Address Portal(const std::string& uri) {
+  return transport::Address::Parse(uri).value();
+}
+
+class TargetNodeTest : public ::testing::Test {
+ protected:
+  TargetNodeTest() {
+    EXPECT_TRUE(node_.AddTarget(scsi::Target::Create(kName), "").ok());
+    for (const char* uri :
+         {"tcp://0.0.0.0:3260", "tcp://192.0.2.1:3261", "verbs://192.0.2.1",
+          "verbs://192.0.2.2", "libfabric://192.0.2.1:3262?provider=tcp",
+          "libfabric://192.0.2.1:3263?provider=shm"}) {
+      node_.AddPortal(Portal(uri));
+    }
+  }
+  // The portals of the only target, for a peer that came in like this.
+  std::string Portals(const std::string& local, const std::string& portal) {
+    const std::vector<DiscoveredTarget> found =
+        node_.Discover("", local, Portal(portal));
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? "" : absl::StrJoin(found[0].portals, " ");
+  }
+
+  TargetNode node_;
+};
+
+TEST_F(TargetNodeTest, DiscoveryNamesThePortalsOfTheTransportInUse) {
+  EXPECT_EQ(Portals("192.0.2.9:3260", "tcp://0.0.0.0:3260"),
+            "192.0.2.9:3260,1 192.0.2.1:3261,1");
+  EXPECT_EQ(Portals("192.0.2.2:3260", "verbs://192.0.2.2"),
+            "192.0.2.2:3260,1 192.0.2.1:3260,1");
+}
+
+TEST_F(TargetNodeTest, ProvidersAreTransportsOfTheirOwn) {
+  EXPECT_EQ(
+      Portals("192.0.2.1:3262", "libfabric://192.0.2.1:3262?provider=tcp"),
+      "192.0.2.1:3262,1");
+}
+
+TEST_F(TargetNodeTest, DiscoveryOfOneTarget) {
+  const transport::Address portal = Portal("verbs://192.0.2.1");
+  EXPECT_EQ(node_.Discover(kName, "192.0.2.1:3260", portal).size(), 1u);
+  EXPECT_TRUE(
+      node_.Discover("iqn.2026-11.x", "192.0.2.1:3260", portal).empty());
+}
+
+}  // namespace
+}  // namespace skiff::protocol
