@@ -490,9 +490,10 @@ class SkiffdTest(unittest.TestCase):
                           f'target {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
         daemon = self.start("--config", str(config))
         # A session whose initiator neither answers nor goes.
-        with subprocess.Popen([SKIFF, "ping", daemon.url(), "-c", "1000", "--interval", "10ms"],
-                              stdout=subprocess.DEVNULL) as held:
-            daemon.wait_for_log("logged in")
+        with subprocess.Popen([SKIFF, "ping", daemon.url(), "-c", "1000", "--interval", "10ms", "--verbose"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as held:
+            # Login is over for both ends.
+            self.assertIn(b"connected", held.stderr.readline())
             held.send_signal(signal.SIGSTOP)
             try:
                 daemon.process.send_signal(signal.SIGTERM)
