@@ -187,6 +187,14 @@ std::string Address::ToString() const {
   return out;
 }
 
+bool Address::SameTransport(const Address& other) const {
+  const auto provider = [](const Address& address) {
+    const auto found = address.options.find("provider");
+    return found == address.options.end() ? "" : found->second;
+  };
+  return scheme == other.scheme && provider(*this) == provider(other);
+}
+
 std::string Address::HostPort() const {
   if (absl::StrContains(host, ':')) {
     return absl::StrCat("[", host, "]:", port);

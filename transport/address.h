@@ -30,6 +30,10 @@ struct Address {
   // `host:port` as iSCSI's TargetAddress writes it (RFC 7143 section 13.8).
   std::string HostPort() const;
 
+  // Whether who can use one of the two can use the other in the same way: same
+  // backend, and same provider below it.
+  bool SameTransport(const Address& other) const;
+
   friend bool operator==(const Address& a, const Address& b) {
     return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
            a.options == b.options;

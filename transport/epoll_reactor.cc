@@ -67,8 +67,10 @@ class EpollReactorImpl final : public EpollReactor {
 
   ~EpollReactorImpl() override {
     DestroyOwned();
-    // What was posted may hold objects that still need this reactor to let go.
+    // What was posted may hold objects that still need this reactor to let go,
+    // and leave it what is to be done later.
     posts_.Discard();
+    DestroyOwned();
     close(wake_fd_);
     close(epoll_fd_);
   }

@@ -13,13 +13,20 @@ using transport::IoStatus;
 
 namespace {
 
-// So many bytes are sent before the rest of what has arrived is read.
+// So many bytes, or PDUs and their data, are sent before the rest of what has
+// arrived is read.
 constexpr size_t kWorthSendingEarly = 16 << 10;
+constexpr size_t kPiecesWorthSendingEarly = 64;
 
 size_t TotalBytes(absl::Span<const iovec> spans) {
   size_t total = 0;
   for (const iovec& span : spans) total += span.iov_len;
   return total;
+}
+
+bool WorthSendingEarly(absl::Span<const iovec> spans) {
+  return spans.size() >= kPiecesWorthSendingEarly ||
+         TotalBytes(spans) >= kWorthSendingEarly;
 }
 
 }  // namespace
@@ -144,8 +151,7 @@ bool StreamPump::Receive() {
     datamover_->BytesReceived(result.bytes);
     // The peer goes on with what is answered already while the rest is read. A
     // few responses are not worth a system call each.
-    if (more && !failed_ &&
-        TotalBytes(datamover_->SendSpans()) >= kWorthSendingEarly) {
+    if (more && !failed_ && WorthSendingEarly(datamover_->SendSpans())) {
       Send();
     }
   }

@@ -70,9 +70,7 @@ std::vector<DiscoveredTarget> TargetNode::Discover(
   // The way the peer came in works for him: it goes first.
   std::vector<std::string> addresses = {std::string(local_address)};
   for (const transport::Address& other : portals_) {
-    if (other.scheme != portal.scheme || other.options != portal.options) {
-      continue;
-    }
+    if (!portal.SameTransport(other)) continue;
     const std::string text = other.HostPort();
     // A wildcard stands for addresses that we don't enumerate; the one in use
     // is known.

@@ -21,8 +21,9 @@ class TargetNodeTest : public ::testing::Test {
   TargetNodeTest() {
     EXPECT_TRUE(node_.AddTarget(scsi::Target::Create(kName), "").ok());
     for (const char* uri :
-         {"tcp://0.0.0.0:3260", "tcp://192.0.2.1:3261", "verbs://192.0.2.1",
-          "verbs://192.0.2.2", "libfabric://192.0.2.1:3262?provider=tcp",
+         {"tcp://0.0.0.0:3260", "tcp://192.0.2.1:3261?receive_buffer=4MiB",
+          "verbs://192.0.2.1", "verbs://192.0.2.2",
+          "libfabric://192.0.2.1:3262?provider=tcp",
           "libfabric://192.0.2.1:3263?provider=shm"}) {
       node_.AddPortal(Portal(uri));
     }

@@ -92,7 +92,7 @@ void InitiatorSession::OnLoginResponse(const ControlPdu& pdu) {
     }
     any_response_ = true;
     exp_stat_sn_ = response.stat_sn + 1;
-    early_stat_sns_ = 0;
+    early_stat_sns_.reset();
     if (!AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) return;
   }
   InitiatorLogin::Request next;
@@ -119,29 +119,32 @@ void InitiatorSession::WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
 // At error recovery level 0 a lost status cannot be asked for again, so a gap
 // ends the session (sections 7.1.4 and 7.9).
 bool InitiatorSession::AcceptStatSn(uint32_t stat_sn, const char* pdu) {
-  const uint32_t ahead = stat_sn - exp_stat_sn_;  // RFC 1982 arithmetic.
-  if (ahead == 0) {
-    bool next_is_here = true;
-    while (next_is_here) {
+  if (stat_sn == exp_stat_sn_) {
+    do {
+      early_stat_sns_.reset(exp_stat_sn_ % kMaxEarlyStatSns);
       ++exp_stat_sn_;
-      next_is_here = (early_stat_sns_ & 1) != 0;
-      early_stat_sns_ >>= 1;
-    }
-    return true;
-  }
-  // Linux's target numbers its responses and posts them in two steps, from
-  // several threads (isert_put_response()). Over iSER none can be lost, and so
-  // a number that comes early is no sign of it. It is acknowledged when those
-  // before it have come.
-  if (login_.parameters().iser.enabled && ahead <= kMaxEarlyStatSns &&
-      (early_stat_sns_ >> (ahead - 1) & 1) == 0) {
-    early_stat_sns_ |= uint64_t{1} << (ahead - 1);
+    } while (early_stat_sns_.test(exp_stat_sn_ % kMaxEarlyStatSns));
     return true;
   }
   ProtocolError(absl::StrCat("a ", pdu, " with StatSN ", stat_sn,
                              " instead of ", exp_stat_sn_,
                              ": a response was lost or repeated"));
   return false;
+}
+
+// Linux's target numbers its responses and posts them in two steps, from
+// several threads (isert_put_response()). Over iSER none can be lost, and so a
+// number that comes early is no sign of it. It is acknowledged when those
+// before it have come.
+bool InitiatorSession::AcceptStatSnOfTask(uint32_t stat_sn) {
+  const uint32_t ahead = stat_sn - exp_stat_sn_;  // RFC 1982 arithmetic.
+  const size_t index = stat_sn % kMaxEarlyStatSns;
+  if (!login_.parameters().iser.enabled || ahead == 0 ||
+      ahead >= kMaxEarlyStatSns || early_stat_sns_.test(index)) {
+    return AcceptStatSn(stat_sn, "SCSI Response");
+  }
+  early_stat_sns_.set(index);
+  return true;
 }
 
 bool InitiatorSession::AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {

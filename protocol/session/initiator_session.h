@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_SESSION_INITIATOR_SESSION_H_
 #define SKIFF_PROTOCOL_SESSION_INITIATOR_SESSION_H_
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -166,6 +167,8 @@ class InitiatorSession final : public DatamoverClient {
   void OnLoginResponse(const ControlPdu& pdu);
   void Dispatch(const ControlPdu& pdu);
   bool AcceptStatSn(uint32_t stat_sn, const char* pdu);
+  // The same for SCSI Responses, each of which concerns its task alone.
+  bool AcceptStatSnOfTask(uint32_t stat_sn);
   bool AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn);
   bool Decoded(const DecodeResult& result, const char* pdu);
   void Lose(Loss loss, absl::Status why);
@@ -236,10 +239,9 @@ class InitiatorSession final : public DatamoverClient {
 
   CommandWindow window_;
   uint32_t exp_stat_sn_ = 0;
-  // Over iSER, those that came before their turn: bit 0 stands for
-  // exp_stat_sn_ + 1.
-  uint64_t early_stat_sns_ = 0;
-  static constexpr uint32_t kMaxEarlyStatSns = 64;
+  // Over iSER, those that came before their turn, by their remainder.
+  static constexpr uint32_t kMaxEarlyStatSns = 1024;
+  std::bitset<kMaxEarlyStatSns> early_stat_sns_;
   uint32_t acknowledged_stat_sn_ = 0;  // The ExpStatSN sent last.
   bool any_response_ = false;          // StatSN is known.
   // A reset is on its way: what it covers must not grow (section 11.5.1).

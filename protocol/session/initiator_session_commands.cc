@@ -89,7 +89,7 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
                                       const ScsiResponsePdu& response,
                                       absl::Span<const uint8_t> data) {
   if (ended()) return;
-  if (!AcceptStatSn(response.stat_sn, "SCSI Response") ||
+  if (!AcceptStatSnOfTask(response.stat_sn) ||
       !AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) {
     return;
   }

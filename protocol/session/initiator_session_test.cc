@@ -280,7 +280,7 @@ TEST_F(InitiatorSessionTest, AGapOfManyStatSnsEndsTheSession) {
   options_.login.offer.iser.enabled = true;
   LogIn();
   const auto sent = Issue(MakeRead(512));
-  stat_sn_ += 65;
+  stat_sn_ += 1024;
   Respond(sent);
   ExpectLost(Loss::kProtocol, "a response was lost");
 }

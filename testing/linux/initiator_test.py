@@ -22,9 +22,9 @@ from kernel import Failure, Session, expect, iscsid, mounted, run, wait_for  # p
 
 TARGET = "iqn.2026-11.org.example.skiff:disks"
 # Scheme of skiffd's portal, address (of the guest's only device), open-iscsi's interface, and the KiB of the kernel's
-# largest command: on siw, ib_iser registers 256 pages at most.
+# largest command: ib_iser registers 512 pages of rxe at most, 256 of siw.
 TRANSPORTS = {
-    "roce": ("verbs", "192.168.77.1", "iser", 4096),
+    "roce": ("verbs", "192.168.77.1", "iser", 2044),
     "iwarp": ("verbs", "192.168.77.1", "iser", 1020),
     "tcp": ("tcp", "127.0.0.1", "default", 4096),
 }
@@ -131,7 +131,7 @@ class InitiatorTest:
         disk = self.ram
         limit = int(disk.attribute("queue/max_hw_sectors_kb"))
         expect(f"the kernel sends commands of {kib} KiB; {limit} is its limit", limit >= kib)
-        disk.attribute("queue/max_sectors_kb", limit)
+        disk.attribute("queue/max_sectors_kb", kib)
         data = os.urandom(12 * MIB)
         with tempfile.TemporaryDirectory(dir="/tmp") as directory:
             source = pathlib.Path(directory) / "data"
@@ -171,6 +171,9 @@ class InitiatorTest:
         self._session.login()
         details = self._session.details()
         expect(f"ImmediateData is what was asked for: {details}", re.search(rf"ImmediateData: {immediate}\b", details))
+        # A target may insist on R2Ts, and not do without them.
+        if initial_r2t == "Yes":
+            expect(f"InitialR2T is what was asked for: {details}", re.search(r"InitialR2T: Yes\b", details))
         self.ram.fio("--bssplit=512/10:4k/30:8k/20:64k/20:68k/20", "--iodepth=8", "--size=8M", "--io_size=8M")
 
     def resets_under_load(self):

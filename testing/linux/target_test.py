@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,7 +79,7 @@ class TargetTest:
                 *options]
 
     def _check_report(self, text):
-        report = json.loads(text[text.index("{"):])
+        report, _ = json.JSONDecoder().raw_decode(text[re.search(r"^\{", text, re.MULTILINE).start():])
         expect(f"it ran over {self._model}: {text}", report["data_model"] == self._model)
         expect(f"blocks were read, written and checked: {text}",
                report["read"]["ios"] and report["write"]["ios"] and report["verified_blocks"])
@@ -98,6 +99,7 @@ class TargetTest:
         with subprocess.Popen(self._perf_command("ram", "--bs=16k", "--iodepth=16", "--size=8m", "--runtime=4s"),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True) as process:
+            wait_for("a session", self._target.sessions)
             for _ in range(3):
                 time.sleep(0.7)
                 self._skiff("reset", self._url("ram"))

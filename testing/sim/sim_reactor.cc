@@ -52,6 +52,7 @@ SimReactor::SimReactor(SimWorld* world, std::string host)
 SimReactor::~SimReactor() {
   DestroyOwned();
   posts_.Discard();
+  DestroyOwned();
   while (!watches_.empty()) UnwatchFd(watches_.begin()->first);
 }
 
