@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "protocol/driver/arrival_rate.h"
 
 namespace skiff::protocol {
 
@@ -36,22 +37,14 @@ class AnswerCoalescer {
                 uint32_t outstanding);
 
   // The threshold was not reached in time: the estimate is too high.
-  void TimedOut() { answers_per_second_ = 0; }
+  void TimedOut() { rate_.Forget(); }
 
   // How long to wait for the threshold.
   absl::Duration patience() const { return 2 * options_.max_delay; }
 
  private:
-  uint64_t AnswersWithin(absl::Duration time) const;
-  void Measure(absl::Time now, uint64_t answers, uint64_t bytes);
-
   CoalesceOptions options_;
-  // The measurement under way, and what the last one found.
-  absl::Time begin_ = absl::InfinitePast();
-  uint64_t begin_answers_ = 0;
-  uint64_t begin_bytes_ = 0;
-  double answers_per_second_ = 0;
-  uint64_t bytes_per_answer_ = 0;
+  ArrivalRate rate_;
 };
 
 }  // namespace skiff::protocol

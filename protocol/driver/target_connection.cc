@@ -40,7 +40,12 @@ TargetConnection::TargetConnection(
           SessionOptions(context.options->limits))),
       pump_(transport_->MakePump(context.reactor,
                                  static_cast<PumpClient*>(this))),
-      timer_(context.reactor, [this] { OnTimer(); }) {
+      timer_(context.reactor, [this] { OnTimer(); }),
+      coalescer_(context.options->limits.coalesce_delay),
+      coalesce_timer_(context.reactor, [this] {
+        coalescer_.TimedOut();
+        pump_->SetReadThreshold(1);
+      }) {
   Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
   ScheduleTimer(Now());
 }
@@ -83,6 +88,7 @@ void TargetConnection::BeginEnd() {
   if (ending_ == Ending::kBegun) return;
   ending_ = Ending::kBegun;
   timer_.Cancel();
+  coalesce_timer_.Cancel();
   LeaveLogin();
   pump_.reset();
   session_->Terminate();
@@ -149,6 +155,7 @@ void TargetConnection::Wake() {
 }
 
 void TargetConnection::OnProgress() {
+  Coalesce();
   if (!in_login_ || session_->phase() != TargetSession::Phase::kFullFeature)
     return;
   LeaveLogin();
@@ -159,6 +166,26 @@ void TargetConnection::OnProgress() {
           ? absl::StrCat(identity.initiator_name, " discovers targets")
           : absl::StrCat(identity.initiator_name, " logged in to ",
                          identity.target_name));
+}
+
+void TargetConnection::Coalesce() {
+  const uint64_t commands = session_->counters().commands;
+  if (commands == coalesced_commands_ || context_.reactor->spinning() ||
+      !pump_->has_read_threshold() ||
+      context_.options->limits.coalesce_delay == absl::ZeroDuration()) {
+    return;
+  }
+  coalesced_commands_ = commands;
+  size_t threshold = coalescer_.Update(Now(), commands, pump_->bytes_received(),
+                                       session_->initiator_depth());
+  // Data are no commands, and more commands may not come before them.
+  if (session_->awaits_data()) threshold = 1;
+  pump_->SetReadThreshold(threshold);
+  if (threshold > 1) {
+    coalesce_timer_.ScheduleAfter(coalescer_.patience());
+  } else {
+    coalesce_timer_.Cancel();
+  }
 }
 
 void TargetConnection::LeaveLogin() {

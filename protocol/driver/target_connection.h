@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "protocol/driver/command_coalescer.h"
 #include "protocol/driver/connection_pump.h"
 #include "protocol/driver/connection_transport.h"
 #include "protocol/driver/target_node.h"
@@ -91,6 +92,7 @@ class TargetConnection final : private TargetSessionHost,
   absl::Status UseMemoryOf(const scsi::Target& target);
   void BeginEnd();
   void OnTimer();
+  void Coalesce();
   void ScheduleTimer(absl::Time now);
   void LeaveLogin();
   void Say(LogLevel level, absl::string_view message);
@@ -110,6 +112,9 @@ class TargetConnection final : private TargetSessionHost,
   std::unique_ptr<TargetSession> session_;
   std::unique_ptr<ConnectionPump> pump_;
   transport::Timer timer_;
+  CommandCoalescer coalescer_;
+  uint64_t coalesced_commands_ = 0;
+  transport::Timer coalesce_timer_;
 };
 
 }  // namespace skiff::protocol

@@ -344,12 +344,19 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     return absl::InvalidArgumentError("a server needs a reactor");
   const absl::Status valid = Validate(options.offer);
   if (!valid.ok()) return valid;
-  constexpr uint32_t kMaxQueueDepth = 8192;
   if (options.limits.queue_depth == 0 ||
-      options.limits.queue_depth > kMaxQueueDepth) {
+      options.limits.queue_depth > TargetServerLimits::kMaxQueueDepth) {
     return absl::InvalidArgumentError(
         absl::StrCat("queue depth ", options.limits.queue_depth,
-                     " is not in 1..", kMaxQueueDepth));
+                     " is not in 1..", TargetServerLimits::kMaxQueueDepth));
+  }
+  const absl::Duration delay = options.limits.coalesce_delay;
+  if (delay < absl::ZeroDuration() ||
+      delay > TargetServerLimits::kMaxCoalesceDelay) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "coalesce_delay is ", absl::FormatDuration(delay),
+        "; it must be between 0 (commands do not wait for each other) and ",
+        absl::FormatDuration(TargetServerLimits::kMaxCoalesceDelay)));
   }
   return std::make_unique<TargetServerImpl>(registry, reactors, options);
 }

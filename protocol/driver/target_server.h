@@ -27,6 +27,9 @@ using LogSink = std::function<void(LogLevel level, absl::string_view message)>;
 
 // The limits of one server. Every one has a reason to be changed somewhere.
 struct TargetServerLimits {
+  static constexpr uint32_t kMaxQueueDepth = 8192;
+  static constexpr absl::Duration kMaxCoalesceDelay = absl::Milliseconds(10);
+
   uint32_t max_connections =
       4096;  // Over all portals; more are closed at once.
   uint32_t max_connections_in_login = 256;
@@ -44,6 +47,10 @@ struct TargetServerLimits {
   // A session whose initiator withholds the data of a WRITE for this long is
   // dropped. Zero: never.
   absl::Duration data_out_timeout = absl::Seconds(60);
+  // With 8 or more commands of an initiator outstanding, about how long one may
+  // wait for others, so that one wake-up of a sleeping reactor brings several;
+  // twice as long if they fail to come. Zero: not at all.
+  absl::Duration coalesce_delay = absl::Microseconds(50);
   // A connection that accepts no byte for this long is dropped.
   absl::Duration send_timeout = absl::Seconds(60);
 };

@@ -114,6 +114,11 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   const Isid& isid() const { return isid_; }
   uint16_t tsih() const { return login_->tsih(); }
   const Counters& counters() const { return counters_; }
+  // How many commands the initiator had outstanding when it sent the last one,
+  // as its ExpStatSN tells.
+  uint32_t initiator_depth() const;
+  // A command waits for data of the initiator.
+  bool awaits_data() const { return getting_ > 0; }
 
   // DatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
@@ -239,6 +244,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   uint32_t used_ = 0;            // Slots that are not free.
   uint32_t active_ = 0;          // Not answered yet, in the window.
   uint32_t used_immediate_ = 0;  // Of `used_`, outside of the window.
+  uint32_t getting_ = 0;         // Wait for data of the initiator.
+  uint32_t exp_stat_sn_ = 1;     // Of the last command.
   TagTable tags_;
   std::vector<Deferred> deferred_;
   bool cancelling_ = false;

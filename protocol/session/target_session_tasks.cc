@@ -71,6 +71,7 @@ TargetSession::Task* TargetSession::AllocateTask() {
 }
 
 void TargetSession::FreeTask(Task* task) {
+  assert(!task->getting);
   task->state = Task::State::kFree;
   task->next_free = free_;
   free_ = task;
@@ -80,6 +81,14 @@ void TargetSession::FreeTask(Task* task) {
 
 TaskSlot TargetSession::FindTask(uint32_t initiator_task_tag) {
   return tags_.Find(initiator_task_tag);
+}
+
+uint32_t TargetSession::initiator_depth() const {
+  // Answers that it had not seen. Serial numbers (RFC 1982); a peer that
+  // acknowledges what was never sent is taken for one that saw nothing.
+  const uint32_t unseen =
+      std::min(stat_sn_ - exp_stat_sn_, options_.queue_depth);
+  return active_ + unseen;
 }
 
 // --- A command arrives.
@@ -123,6 +132,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   tags_.Insert(pdu.initiator_task_tag, task->slot);
   ++(pdu.immediate ? used_immediate_ : active_);
   ++counters_.commands;
+  exp_stat_sn_ = pdu.exp_stat_sn;
   FillTask(pdu, ahs, task);
   datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
                             task->scsi.data_in_length);
@@ -170,8 +180,10 @@ scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
   }
   counters_.bytes_in += length;
   task->getting = true;
+  ++getting_;
   if (datamover_->GetData(task->slot, offset, {to, length})) {
     task->getting = false;
+    --getting_;
     return scsi::TransferResult::kDone;
   }
   task->get_since = host_->Now();
@@ -303,7 +315,11 @@ void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
 
 void TargetSession::DataCompletionNotify(TaskSlot slot, DataOperation operation,
                                          bool ok) {
-  if (operation == DataOperation::kGet) At(slot).getting = false;
+  if (operation == DataOperation::kGet) {
+    assert(At(slot).getting);
+    At(slot).getting = false;
+    --getting_;
+  }
   // Inside CancelTransfers the device server must not be called back.
   if (cancelling_) return Defer(slot, operation, ok);
   Report(slot, operation, ok);

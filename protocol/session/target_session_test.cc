@@ -135,6 +135,34 @@ TEST_F(TargetSessionTest, KeepsTheWindowOpenByItsDepth) {
   EXPECT_FALSE(harness_->closed());
 }
 
+TEST_F(TargetSessionTest, KnowsHowManyCommandsTheInitiatorHasOutstanding) {
+  options_.session.queue_depth = 8;
+  Start();
+  ScsiCommandPdu first = TestUnitReady();
+  Send(first);
+  uint32_t seen = Answer<ScsiResponsePdu>(Opcode::kScsiResponse).stat_sn + 1;
+  // Two that are answered before the initiator has seen any answer.
+  for (uint32_t depth : {1, 2}) {
+    ScsiCommandPdu next = TestUnitReady();
+    next.exp_stat_sn = seen;
+    Send(next);
+    EXPECT_EQ(harness_->session()->initiator_depth(), depth);
+  }
+  harness_->TakePdus();
+  EXPECT_FALSE(harness_->session()->awaits_data());
+  // And one that waits.
+  ScsiCommandPdu write = Transfer(/*write=*/true, 0, 1);
+  write.exp_stat_sn = seen + 1;
+  Send(write);
+  EXPECT_EQ(harness_->session()->initiator_depth(), 2u);
+  EXPECT_TRUE(harness_->session()->awaits_data());
+  // Who acknowledges what was never sent has no more than the window.
+  ScsiCommandPdu wrong = TestUnitReady();
+  wrong.exp_stat_sn = seen + 100;
+  Send(wrong);
+  EXPECT_EQ(harness_->session()->initiator_depth(), 1 + 8u);
+}
+
 TEST_F(TargetSessionTest, IgnoresOldAndClosesOnMissingCommands) {
   Start();
   ScsiCommandPdu old = TestUnitReady();

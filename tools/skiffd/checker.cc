@@ -73,8 +73,8 @@ bool Checker::SizeValue(const Message& message, int number, uint64_t min,
   return true;
 }
 
-void Checker::Duration(const Message& message, int number,
-                       absl::Duration* out) {
+void Checker::Duration(const Message& message, int number, absl::Duration* out,
+                       absl::Duration max) {
   const FieldDescriptor* field = SetField(message, number);
   if (field == nullptr) return;
   const absl::StatusOr<absl::Duration> value =
@@ -82,6 +82,12 @@ void Checker::Duration(const Message& message, int number,
   if (!value.ok()) {
     Problem(message, number,
             absl::StrCat(field->name(), ": ", value.status().message()));
+    return;
+  }
+  if (*value > max) {
+    Problem(message, number,
+            absl::StrCat(field->name(), " is ", absl::FormatDuration(*value),
+                         "; at most ", absl::FormatDuration(max)));
     return;
   }
   *out = *value;

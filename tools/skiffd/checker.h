@@ -37,7 +37,8 @@ class Checker {
       *out = static_cast<T>(value);
     }
   }
-  void Duration(const Message& message, int number, absl::Duration* out);
+  void Duration(const Message& message, int number, absl::Duration* out,
+                absl::Duration max = absl::InfiniteDuration());
   void Spin(const Message& message, int number, absl::Duration* out);
   // Printable ASCII, as SCSI's identification fields want it.
   void Text(const Message& message, int number, size_t max, std::string* out);

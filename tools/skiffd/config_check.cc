@@ -66,7 +66,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
                   &to->max_connections);
   checker->Number(limits, Limits::kMaxConnectionsInLoginFieldNumber, 1, 1000000,
                   &to->max_connections_in_login);
-  checker->Number(limits, Limits::kQueueDepthFieldNumber, 1, 65535,
+  checker->Number(limits, Limits::kQueueDepthFieldNumber, 1,
+                  protocol::TargetServerLimits::kMaxQueueDepth,
                   &to->queue_depth);
   checker->Size(limits, Limits::kMaxSendQueueFieldNumber, 64 * kKiB, kGiB,
                 &to->max_send_queue_bytes);
@@ -79,6 +80,9 @@ void CheckLimits(const Limits& limits, Checker* checker,
   checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
   checker->Duration(limits, Limits::kDataOutTimeoutFieldNumber,
                     &to->data_out_timeout);
+  checker->Duration(limits, Limits::kCoalesceDelayFieldNumber,
+                    &to->coalesce_delay,
+                    protocol::TargetServerLimits::kMaxCoalesceDelay);
   scsi::WorkerOptions* worker = &out->worker;
   checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);

@@ -247,6 +247,8 @@ std::vector<BadConfig> BadSettings() {
       {"BadDuration", target + "limits { login_timeout: \"15\" }\n",
        "f:2: login_timeout: '15' is not a duration: write a number with its "
        "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
+      {"LongDelay", target + "limits { coalesce_delay: \"11ms\" }\n",
+       "f:2: coalesce_delay is 11ms; at most 10ms"},
       {"SmallPool",
        target + "limits {\n buffer_size: \"2MiB\"\n buffer_pool: \"1MiB\"\n}\n",
        "f:4: buffer_pool must hold one buffer (buffer_size) and a third more, "
@@ -263,8 +265,8 @@ std::vector<BadConfig> BadSettings() {
        "target { name: \"iqn.2026-11.com.example:a\"\n"
        "lun { file { path: \"DIR/disk\"\n queue_depth: 4097 } } }\n",
        "f:3: queue_depth is 4097; it can be 1 to 4096"},
-      {"QueueDepth", target + "limits { queue_depth: 65536 }\n",
-       "f:2: queue_depth is 65536; it can be 1 to 65535"},
+      {"QueueDepth", target + "limits { queue_depth: 8193 }\n",
+       "f:2: queue_depth is 8193; it can be 1 to 8192"},
       {"Backlog", target + "transport { backlog: 0 }\n",
        "f:2: backlog is 0; it can be 1 to 65535"},
       {"BurstTooLarge",
@@ -348,7 +350,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "shutdown_grace: \"2s\"\n"
                "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
                "limits { queue_depth: 32 nop_interval: \"1s\" buffer_pool: "
-               "\"8MiB\" spare_buffers: \"0\" }\n"
+               "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" }\n"
                "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
                "max_recv_data_segment_length: \"8k\" }\n"
@@ -368,6 +370,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.limits.queue_depth, 32u);
   EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
   EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
+  EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
@@ -449,7 +452,7 @@ TEST_F(ConfigTest, FlagsWinOverTheFile) {
                           "before sleeping: write never, always, or a duration "
                           "such as 50us",
                           "--queue-depth: queue_depth is 0; it can be 1 to "
-                          "65535"));
+                          "8192"));
   flags = {};
   flags.config_file = path;
   flags.log_level = "loud";
