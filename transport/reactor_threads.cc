@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <cerrno>
 #include <condition_variable>
@@ -12,25 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/signals_blocked.h"
 
 namespace skiff::transport {
 namespace {
 
 constexpr size_t kMaxThreadName = 15;
-
-// Blocks all signals for the calling thread, and for the threads it makes.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 absl::Status CheckOptions(const ReactorThreadsOptions& options) {
   if (options.count < 1 || options.count > ReactorThreadsOptions::kMaxCount) {

@@ -308,9 +308,15 @@ TEST_P(VerbsFaultTest, ReactorGoneInTheMidstOfAnAccept) {
   home.reset();
   EXPECT_EQ(watched.use_count(), 1) << "the accept goes on without a reactor";
   attempt->reset();
-  const std::string left =
-      OutputOf(absl::StrCat("rdma resource show qp | grep 'link ",
-                            device().name, "/.* pid ", getpid(), " '"));
+  // They are destroyed by a thread of their own, and Soft-iWARP's connect is
+  // given up only when its peer has ended it.
+  const absl::Time destroyed = EpollReactor::MonotonicNow() + scale().patience;
+  std::string left;
+  do {
+    reactor->Poll();
+    left = OutputOf(absl::StrCat("rdma resource show qp | grep 'link ",
+                                 device().name, "/.* pid ", getpid(), " '"));
+  } while (!left.empty() && EpollReactor::MonotonicNow() < destroyed);
   EXPECT_EQ(left, "") << "queue pairs are left";
 }
 

@@ -101,7 +101,8 @@ absl::Status VerbsQueuePair::Initialize() {
     return CallError(
         absl::StrCat("cannot create a queue pair of ", send_queue_, " and ",
                      receive_queue_, " entries with ", domain_->name(),
-                     ", which has ", domain_->facts().device.max_qp),
+                     ", which has ", domain_->facts().device.max_qp, "; ",
+                     domain_->destroying(), " objects are being destroyed"),
         errno);
   }
   number_ = qp_->qp_num;
@@ -116,7 +117,15 @@ absl::Status VerbsQueuePair::Initialize() {
 }
 
 VerbsQueuePair::~VerbsQueuePair() {
-  DestroyQp();
+  // Memory that the device may still write to is its owner's after this, and a
+  // shared receive queue may go next.
+  if (qp_ != nullptr && Drained(true) && shared_receive_ == nullptr &&
+      domain_->destroying() < settings_.max_destroying) {
+    domain_->Remove(number_);
+    domain_->DestroyLater([qp = qp_] { ibv_destroy_qp(qp); });
+  } else {
+    DestroyQp();
+  }
   if (number_ != 0) completion_queue_->Remove(this);
   if (reserved_) completion_queue_->Release(send_queue_ + receive_queue_);
 }
@@ -160,6 +169,10 @@ absl::Status VerbsQueuePair::Modify(rdma_cm_id* id, ibv_qp_state state,
     attr.min_rnr_timer = settings_.min_rnr_timer;
   }
   if ((mask & IBV_QP_TIMEOUT) != 0) attr.timeout = settings_.ack_timeout;
+  // What the connecting side asked for.
+  if ((mask & IBV_QP_RETRY_CNT) != 0) {
+    attr.retry_cnt = std::min(attr.retry_cnt, settings_.retry_count);
+  }
   if (const int error = ibv_modify_qp(qp_, &attr, mask); error != 0) {
     return CallError(
         absl::StrCat("cannot bring up a queue pair of ", domain_->name(),

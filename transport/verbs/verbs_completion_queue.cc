@@ -76,11 +76,15 @@ absl::Status VerbsCompletionQueue::Initialize() {
 VerbsCompletionQueue::~VerbsCompletionQueue() {
   // Nobody can ask for their completions any more.
   orphans_.clear();
-  if (cq_ != nullptr) {
-    if (unacknowledged_ > 0) ibv_ack_cq_events(cq_, unacknowledged_);
-    ibv_destroy_cq(cq_);
+  if (cq_ != nullptr && unacknowledged_ > 0) {
+    ibv_ack_cq_events(cq_, unacknowledged_);
   }
-  if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
+  if (channel_ == nullptr) return;
+  // After its queue pairs.
+  domain_->DestroyLater([cq = cq_, channel = channel_] {
+    if (cq != nullptr) ibv_destroy_cq(cq);
+    ibv_destroy_comp_channel(channel);
+  });
 }
 
 absl::Status VerbsCompletionQueue::Reserve(uint32_t entries) {

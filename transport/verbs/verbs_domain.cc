@@ -115,6 +115,7 @@ absl::Status VerbsDomain::Initialize() {
   auto facts = QueryDevice(context_);
   if (!facts.ok()) return facts.status();
   facts_ = *std::move(facts);
+  background_ = BackgroundThread::Get(absl::StrCat("destroy-", facts_.name));
   capabilities_ = ToCapabilities(facts_);
   pd_ = ibv_alloc_pd(context_);
   if (pd_ == nullptr) {
@@ -142,6 +143,11 @@ VerbsDomain::~VerbsDomain() {
   if (placeholder_ != nullptr) ibv_destroy_cq(placeholder_);
   if (pd_ != nullptr) ibv_dealloc_pd(pd_);
   ibv_close_device(context_);
+}
+
+void VerbsDomain::DestroyLater(absl::AnyInvocable<void()> destroy) {
+  background_->Run([self = shared_from_this(),
+                    destroy = std::move(destroy)]() mutable { destroy(); });
 }
 
 absl::StatusOr<std::unique_ptr<MemoryRegion>> VerbsDomain::Register(

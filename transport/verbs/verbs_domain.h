@@ -10,7 +10,9 @@
 #include <mutex>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "transport/background.h"
 #include "transport/memory.h"
 #include "transport/reactor.h"
 #include "transport/verbs/device_facts.h"
@@ -70,6 +72,14 @@ class VerbsDomain final : public MemoryDomain,
   void Add(uint32_t number, Reactor* reactor, std::weak_ptr<VerbsQueuePair> qp);
   void Remove(uint32_t number);
 
+  // Destroys an object of the device on a thread for that: a driver may wait
+  // for what its peer does, or for tens of seconds (Soft-RoCE, while somebody
+  // still holds the queue pair's packets). In order, so that queue pairs go
+  // before their completion queue; the domain stays until then.
+  void DestroyLater(absl::AnyInvocable<void()> destroy);
+  // How many are not destroyed yet.
+  size_t destroying() const { return background_->pending(); }
+
   // The device is gone: a later Get() looks again.
   void SetRemoved() { removed_ = true; }
   bool removed() const { return removed_; }
@@ -91,6 +101,7 @@ class VerbsDomain final : public MemoryDomain,
   ibv_pd* pd_ = nullptr;
   ibv_cq* placeholder_ = nullptr;  // Soft-iWARP only.
   DeviceFacts facts_;
+  BackgroundThread* background_ = nullptr;
   Capabilities capabilities_;
   std::atomic<bool> removed_{false};
 

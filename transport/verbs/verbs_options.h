@@ -11,9 +11,10 @@ namespace skiff::transport {
 struct VerbsOptions {
   // InfiniBand and RoCE (ibv_modify_qp(3)); iWARP leaves them to TCP. What is
   // not acknowledged within 4.096 us * 2^ack_timeout is sent again, at most
-  // `retry_count` (7 or less) times: two seconds in all.
+  // `retry_count` (7 or less) times: two seconds in all. The peer cannot ask
+  // for more. Not 7: Soft-RoCE takes that for ever (rxe_completer()).
   uint8_t ack_timeout = 16;
-  uint8_t retry_count = 7;
+  uint8_t retry_count = 6;
   // A SEND that meets no RECEIVE is repeated so often (7: for ever) ...
   uint8_t rnr_retry_count = 6;
   // ... after at least this time, a code of ibv_modify_qp(3): 26 is 82 ms.
@@ -30,6 +31,9 @@ struct VerbsOptions {
   // How long a device may take to flush the queues of a connection that ended,
   // before the queue pair is destroyed and what is left counts as flushed.
   absl::Duration drain_timeout = absl::Seconds(1);
+  // Objects of a device that may wait to be destroyed by its thread for that,
+  // before reactors destroy queue pairs themselves.
+  uint32_t max_destroying = 1024;
   // How long after a device's removal librdmacm is made to look for devices
   // that it need not keep open, on reactors that used one.
   absl::Duration forget_removed_for = absl::Seconds(5);
