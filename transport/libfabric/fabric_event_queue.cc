@@ -63,8 +63,12 @@ absl::StatusOr<std::shared_ptr<FabricEventQueue>> FabricEventQueue::For(
   return created;
 }
 
-FabricEventQueue::~FabricEventQueue() {
-  if (watched_) reactor_->UnwatchFd(fd_);
+FabricEventQueue::~FabricEventQueue() { Stop(); }
+
+void FabricEventQueue::Stop() {
+  stopped_ = true;
+  timer_.Cancel();
+  if (std::exchange(watched_, false)) reactor_->UnwatchFd(fd_);
 }
 
 FabricEventQueue::Handler* FabricEventQueue::Find(fid* object) const {
@@ -78,6 +82,7 @@ void FabricEventQueue::Settle() {
   fid* fids[] = {&queue_->fid};
   for (int i = 0; i < kSettleRounds; ++i) {
     if (ReadOne()) continue;
+    if (stopped_) return;
     if (fi_trywait(domain_->fabric(), fids, 1) == 0) return;
   }
   // The rest comes in the next turn, so that a storm of events leaves others
@@ -86,6 +91,7 @@ void FabricEventQueue::Settle() {
 }
 
 bool FabricEventQueue::ReadOne() {
+  if (stopped_) return false;
   alignas(fi_eq_cm_entry)
       uint8_t buffer[sizeof(fi_eq_cm_entry) + kMaxPrivateData];
   uint32_t event = 0;

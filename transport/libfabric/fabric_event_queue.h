@@ -48,6 +48,8 @@ class FabricEventQueue final
   }
   // Before the object is closed. No event reaches its handler any more.
   void Remove(fid* object) { handlers_.erase(object); }
+  // Is not read any more.
+  void Stop();
 
  private:
   FabricEventQueue(Reactor* reactor, std::shared_ptr<FabricDomain> domain)
@@ -68,6 +70,7 @@ class FabricEventQueue final
   Fid<fid_eq> queue_;
   int fd_ = -1;
   bool watched_ = false;
+  bool stopped_ = false;
   std::unordered_map<fid_t, Handler*> handlers_;
   Timer timer_;
 };

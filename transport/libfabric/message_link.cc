@@ -3,15 +3,46 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <sys/socket.h>
+#include <time.h>
 
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
+#include "transport/signals_blocked.h"
 
 namespace skiff::transport {
+namespace {
+
+// The kernel's iWARP connection managers do not let go of a connect before the
+// peer has answered or their own time is up (Soft-iWARP: ten seconds), and the
+// queue pair waits for them. By the end of the grace it is in its error state,
+// and touches no memory any more.
+constexpr absl::Duration kGrace = absl::Milliseconds(50);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
+
+void Pause(absl::Duration time) {
+  const timespec pause = absl::ToTimespec(time);
+  nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+MessageLink::MessageLink(FabricQueuePair* queue_pair,
+                         std::shared_ptr<FabricEventQueue> events, InfoPtr info,
+                         Reactor* reactor)
+    : queue_pair_(queue_pair),
+      events_(std::move(events)),
+      info_(std::move(info)),
+      timer_(reactor, [this] { OnTimer(); }) {}
+
+MessageLink::~MessageLink() {
+  // What the endpoint is bound to goes next.
+  if (closer_.joinable()) closer_.join();
+}
 
 absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
                                                const fi_info& info,
@@ -48,7 +79,7 @@ absl::StatusOr<MessageLink*> MessageLink::Open(FabricQueuePair* queue_pair,
         result, absl::StrCat(domain.name(), ": cannot set an endpoint up"));
   }
   std::unique_ptr<MessageLink> link(
-      new MessageLink(queue_pair, *events, std::move(adjusted)));
+      new MessageLink(queue_pair, *events, std::move(adjusted), reactor));
   MessageLink* out = link.get();
   (*events)->Add(&raw->fid, out);
   queue_pair->SetEndpoint(std::move(endpoint), std::move(link));
@@ -61,6 +92,7 @@ absl::Status MessageLink::Connect(const void* address,
   outcome_ = std::move(outcome);
   const int result = fi_connect(queue_pair_->handle(), address,
                                 private_data.data(), private_data.size());
+  connecting_ = result == 0;
   if (result == 0) return absl::OkStatus();
   return FabricStatus(result, absl::StrCat(Name(), ": fi_connect"));
 }
@@ -77,6 +109,7 @@ absl::Status MessageLink::Accept(absl::Span<const uint8_t> private_data,
 void MessageLink::OnEvent(uint32_t event, InfoPtr /*info*/,
                           absl::Span<const uint8_t> data) {
   Outcome outcome = std::exchange(outcome_, nullptr);
+  connecting_ = false;
   if (event == FI_CONNECTED) {
     established_ = true;
     if (outcome) outcome(std::vector<uint8_t>(data.begin(), data.end()));
@@ -95,6 +128,7 @@ void MessageLink::OnEvent(uint32_t event, InfoPtr /*info*/,
 void MessageLink::OnError(int error, const std::string& text,
                           absl::Span<const uint8_t> data) {
   Outcome outcome = std::exchange(outcome_, nullptr);
+  connecting_ = false;
   absl::Status why = FabricStatus(
       error, text.empty() ? Name() : absl::StrCat(Name(), " (", text, ")"));
   if (!outcome) {
@@ -113,12 +147,43 @@ void MessageLink::OnError(int error, const std::string& text,
 bool MessageLink::OnClosing(bool tell_peer) {
   outcome_ = nullptr;
   events_->Remove(&queue_pair_->handle()->fid);
+  if (connecting_ && IsIwarp(*info_)) return CloseElsewhere();
   // The sockets provider would close a descriptor twice, the second time
   // perhaps another's. Its peer learns the end from the connection closing,
   // too.
   const bool safe = queue_pair_->queue()->domain()->provider() != "sockets";
   if (established_ && tell_peer && safe) fi_shutdown(queue_pair_->handle(), 0);
   return true;
+}
+
+bool MessageLink::CloseElsewhere() {
+  // It would wait for the thread.
+  events_->Stop();
+  Fid<fid_ep> endpoint = queue_pair_->TakeEndpoint();
+  try {
+    const SignalsBlocked blocked;
+    closer_ = std::thread([this, raw = endpoint.get()] {
+      fi_close(&raw->fid);
+      closed_ = true;
+    });
+  } catch (const std::system_error&) {
+    return true;  // Here, then.
+  }
+  [[maybe_unused]] fid_ep* const now_the_threads = endpoint.release();
+  constexpr absl::Duration kStep = absl::Milliseconds(1);
+  for (absl::Duration waited; waited < kGrace && !closed_; waited += kStep) {
+    Pause(kStep);
+  }
+  if (!closed_) timer_.ScheduleAfter(kLookAgain);
+  return closed_;
+}
+
+void MessageLink::OnTimer() {
+  if (closed_) {
+    queue_pair_->Close();
+  } else {
+    timer_.ScheduleAfter(kLookAgain);
+  }
 }
 
 std::string MessageLink::LocalAddress() const {

@@ -1,9 +1,11 @@
 #ifndef SKIFF_TRANSPORT_LIBFABRIC_MESSAGE_LINK_H_
 #define SKIFF_TRANSPORT_LIBFABRIC_MESSAGE_LINK_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -29,6 +31,8 @@ class MessageLink final : public FabricQueuePair::Link,
                                            const fi_info& info,
                                            Reactor* reactor, bool* opened);
 
+  ~MessageLink() override;
+
   // Starts to connect, or accepts. `outcome` runs once, unless the queue pair
   // is broken first.
   absl::Status Connect(const void* address,
@@ -40,16 +44,17 @@ class MessageLink final : public FabricQueuePair::Link,
 
  private:
   MessageLink(FabricQueuePair* queue_pair,
-              std::shared_ptr<FabricEventQueue> events, InfoPtr info)
-      : queue_pair_(queue_pair),
-        events_(std::move(events)),
-        info_(std::move(info)) {}
+              std::shared_ptr<FabricEventQueue> events, InfoPtr info,
+              Reactor* reactor);
 
   void OnEvent(uint32_t event, InfoPtr info,
                absl::Span<const uint8_t> data) override;
   void OnError(int error, const std::string& text,
                absl::Span<const uint8_t> data) override;
   bool OnClosing(bool tell_peer) override;
+  // Closes the endpoint on a thread for that; true if it was quick.
+  bool CloseElsewhere();
+  void OnTimer();
   std::string Name() const { return queue_pair_->queue()->domain()->name(); }
 
   FabricQueuePair* const queue_pair_;
@@ -58,6 +63,11 @@ class MessageLink final : public FabricQueuePair::Link,
   const InfoPtr info_;
   Outcome outcome_;
   bool established_ = false;
+  bool connecting_ = false;
+  // Closes the endpoint, if that may take long.
+  std::thread closer_;
+  std::atomic<bool> closed_{false};
+  Timer timer_;
 };
 
 }  // namespace skiff::transport

@@ -82,8 +82,9 @@ FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
 
 FabricQueuePair::~FabricQueuePair() {
   if (!closed_ && link_ != nullptr) link_->OnClosing(/*tell_peer=*/true);
-  // Before the link's, whose objects it uses.
+  // Before the link's, whose objects it uses; and that before our rings.
   endpoint_.reset();
+  link_.reset();
 }
 
 void FabricQueuePair::Adjust(fi_info* info) const {
@@ -470,11 +471,9 @@ void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
 }
 
 void FabricQueuePair::Close() {
-  if (endpoint_ != nullptr) {
-    closing_ = false;
-    endpoint_.reset();
-    queue_->Drain();
-  }
+  closing_ = false;
+  endpoint_.reset();
+  queue_->Drain();
   FlushRing(&requests_);
   FlushRing(&receives_);
   queue_->ScheduleService(this);

@@ -83,6 +83,8 @@ class FabricQueuePair {
   // Takes the endpoint over, bound and enabled.
   void SetEndpoint(Fid<fid_ep> endpoint, std::unique_ptr<Link> link);
   fid_ep* handle() const { return endpoint_.get(); }
+  // For a link that closes it itself, and calls Close() when that is done.
+  Fid<fid_ep> TakeEndpoint() { return std::move(endpoint_); }
   // As SetEndpoint(), for unconnected endpoints. `served` may be null.
   void SetDatagramEndpoint(const Datagrams& tags, DatagramObjects objects,
                            std::unique_ptr<Link> link) {
