@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/queue_pair.h"
@@ -186,7 +187,11 @@ int FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
 int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   int count = TakeReady(out);
   if (static_cast<size_t>(count) == out.size()) return count;
-  DrainAndServe();
+  // Whoever polls comes again: what there is now is worth more to him than to
+  // know that there is no more, which a provider may need a system call for.
+  ReadSome();
+  Serve();
+  polled_ = true;
   // Who asks is not asleep.
   if (polling_) active_ = reactor_->Now();
   return count + TakeReady(out.subspan(static_cast<size_t>(count)));
@@ -206,32 +211,33 @@ void FabricCompletionQueue::Disarm() {
 }
 
 void FabricCompletionQueue::Drain() {
-  // Closing an endpoint from within reads the queue, too.
-  if (std::exchange(draining_, true)) return;
-  fi_cq_msg_entry entries[kBatch];
-  for (;;) {
-    const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
-    if (count == -FI_EAGAIN || count == 0) break;
-    if (count == -FI_EAVAIL) {
-      DrainError();
-      continue;
-    }
-    if (count < 0) {
-      const absl::Status why = FabricStatus(
-          count,
-          absl::StrCat(domain_->name(), ": the completion queue failed"));
-      for (const auto& queue_pair : queue_pairs_) queue_pair->BreakSoon(why);
-      break;
-    }
-    seen_ += static_cast<uint64_t>(count);
-    for (ssize_t i = 0; i < count; ++i) {
-      auto* slot = reinterpret_cast<OperationSlot*>(entries[i].op_context);
-      if (slot != nullptr) {
-        slot->queue_pair->Completed(slot, entries[i].len);
-      }
-    }
+  while (ReadSome()) {
   }
-  draining_ = false;
+}
+
+bool FabricCompletionQueue::ReadSome() {
+  // Closing an endpoint from within reads the queue, too.
+  if (std::exchange(draining_, true)) return false;
+  const auto done = absl::MakeCleanup([this] { draining_ = false; });
+  fi_cq_msg_entry entries[kBatch];
+  const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+  if (count == -FI_EAGAIN || count == 0) return false;
+  if (count == -FI_EAVAIL) {
+    DrainError();
+    return true;
+  }
+  if (count < 0) {
+    const absl::Status why = FabricStatus(
+        count, absl::StrCat(domain_->name(), ": the completion queue failed"));
+    for (const auto& queue_pair : queue_pairs_) queue_pair->BreakSoon(why);
+    return false;
+  }
+  seen_ += static_cast<uint64_t>(count);
+  for (ssize_t i = 0; i < count; ++i) {
+    auto* slot = reinterpret_cast<OperationSlot*>(entries[i].op_context);
+    if (slot != nullptr) slot->queue_pair->Completed(slot, entries[i].len);
+  }
+  return true;
 }
 
 void FabricCompletionQueue::DrainError() {
@@ -330,6 +336,8 @@ void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
 }
 
 void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
+  // The user looks himself. The descriptor stays readable for when he stops.
+  if (std::exchange(polled_, false) && !armed_) return;
   const uint64_t before = seen_;
   Settle();
   fruitless_ = seen_ == before ? fruitless_ + 1 : 0;

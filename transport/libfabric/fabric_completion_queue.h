@@ -84,6 +84,8 @@ class FabricCompletionQueue final
   void OnTimer();
   void ScheduleTurnEnd() { reactor_->ScheduleTurnEnd(this); }
 
+  // Reads a batch of what the provider has; false if there is nothing.
+  bool ReadSome();
   void DrainAndServe();
   void Serve();
   void DrainError();
@@ -119,6 +121,7 @@ class FabricCompletionQueue final
   bool armed_ = false;
   bool draining_ = false;
   bool polling_ = false;
+  bool polled_ = false;  // By the user, since the descriptor was last ready.
   Lingering* lingering_ = nullptr;  // The reactor's.
   absl::Time active_;               // When there was something to look at last.
   uint32_t reserved_ = 0;
