@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -62,7 +63,8 @@ FabricCompletionQueue::FabricCompletionQueue(
     std::shared_ptr<FabricDomain> domain, Reactor* reactor, uint32_t entries)
     : domain_(std::move(domain)),
       reactor_(reactor),
-      ready_(entries),
+      entries_(entries),
+      ready_(std::bit_ceil(entries)),
       timer_(reactor, [this] { OnTimer(); }),
       burial_(reactor, [this] { quarantine_.clear(); }) {}
 
@@ -75,7 +77,7 @@ absl::Status FabricCompletionQueue::Open() {
                             "raise the limit on open files (ulimit -n)"));
   }
   fi_cq_attr attributes = {};
-  attributes.size = ready_.size();
+  attributes.size = entries_;
   attributes.format = FI_CQ_FORMAT_MSG;
   // ofi_rxm never takes an endpoint out of its completion queue's wait object
   // (rxm_ep_wait_fd_add()), shm has none.
@@ -90,7 +92,7 @@ absl::Status FabricCompletionQueue::Open() {
   if (result != 0) {
     return FabricStatus(
         result, absl::StrCat(domain_->name(), ": a completion queue of ",
-                             ready_.size(), " entries"));
+                             entries_, " entries"));
   }
   queue_.reset(queue);
   if (!sleeps) return absl::OkStatus();
@@ -140,10 +142,10 @@ void FabricCompletionQueue::BuryEndpoints() {
 }
 
 absl::Status FabricCompletionQueue::Reserve(uint32_t entries) {
-  const size_t left = ready_.size() - reserved_;
+  const size_t left = entries_ - reserved_;
   if (entries > left) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        domain_->name(), ": the completion queue has ", ready_.size(),
+        domain_->name(), ": the completion queue has ", entries_,
         " entries, of which ", left, " are left; the endpoint needs ", entries,
         " - create it with more entries, or shorten the endpoint's queues"));
   }
@@ -160,7 +162,7 @@ FabricQueuePair* FabricCompletionQueue::Adopt(
 
 void FabricCompletionQueue::Push(const Completion& completion,
                                  FabricQueuePair* queue_pair) {
-  ready_[ready_put_++ % ready_.size()] = {completion, queue_pair};
+  ready_[ready_put_++ & (ready_.size() - 1)] = {completion, queue_pair};
   if (armed_) WakeUser();
 }
 
@@ -174,7 +176,7 @@ void FabricCompletionQueue::WakeUser() {
 int FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
   size_t count = 0;
   while (count < out.size() && ready_taken_ != ready_put_) {
-    Ready& ready = ready_[ready_taken_++ % ready_.size()];
+    Ready& ready = ready_[ready_taken_++ & (ready_.size() - 1)];
     Completion& completion = out[count++];
     completion = ready.completion;
     completion.endpoint = ready.queue_pair->user();

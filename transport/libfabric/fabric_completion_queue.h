@@ -128,7 +128,8 @@ class FabricCompletionQueue final
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.
 
-  // A ring with room for every reserved entry.
+  const uint32_t entries_;
+  // A ring with room for every entry; its size is a power of two.
   std::vector<Ready> ready_;
   uint64_t ready_taken_ = 0;
   uint64_t ready_put_ = 0;

@@ -3,6 +3,7 @@
 
 #include <rdma/fabric.h>
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -42,11 +43,13 @@ struct OperationSlot {
 // From issued_ on, operations are held.
 class OperationRing {
  public:
-  OperationRing(FabricQueuePair* owner, uint32_t capacity) : slots_(capacity) {
+  // Slots are a power of two, so that none is found by a division.
+  OperationRing(FabricQueuePair* owner, uint32_t capacity)
+      : capacity_(capacity), slots_(std::bit_ceil(capacity)) {
     for (OperationSlot& slot : slots_) slot.queue_pair = owner;
   }
 
-  bool full() const { return taken_ - freed_ >= slots_.size(); }
+  bool full() const { return taken_ - freed_ >= capacity_; }
   // Taken and not yet polled.
   uint32_t used() const { return static_cast<uint32_t>(taken_ - freed_); }
   // Taken and not yet retired.
@@ -54,7 +57,9 @@ class OperationRing {
     return static_cast<uint32_t>(taken_ - retired_);
   }
   bool holding() const { return issued_ != taken_; }
-  uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
+  uint32_t capacity() const { return capacity_; }
+  // More than any IndexOf().
+  uint32_t indices() const { return static_cast<uint32_t>(slots_.size()); }
 
   OperationSlot& Take(OperationId id, OperationKind kind) {
     OperationSlot& slot = slots_[Index(taken_)];
@@ -109,9 +114,10 @@ class OperationRing {
 
  private:
   uint32_t Index(uint64_t count) const {
-    return static_cast<uint32_t>(count % slots_.size());
+    return static_cast<uint32_t>(count & (slots_.size() - 1));
   }
 
+  uint32_t capacity_;
   std::vector<OperationSlot> slots_;
   uint64_t freed_ = 0;
   uint64_t retired_ = 0;

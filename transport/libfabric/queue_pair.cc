@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <typeinfo>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,14 @@ absl::Status CheckLimit(const FabricDomain& domain, absl::string_view what,
 }
 
 constexpr size_t kLeastQueue = 128;
+
+// As dynamic_cast, at the cost of comparing two pointers.
+const FabricRegion* AsFabricRegion(const MemoryRegion* region) {
+  if (region == nullptr || typeid(*region) != typeid(FabricRegion)) {
+    return nullptr;
+  }
+  return static_cast<const FabricRegion*>(region);
+}
 
 bool Covers(const FabricRegion& region, const Sge& sge) {
   const auto begin = reinterpret_cast<uintptr_t>(sge.data);
@@ -116,7 +125,7 @@ bool FabricQueuePair::AddPieces(absl::Span<const Sge> sges, bool local_write,
   for (const Sge& sge : sges) {
     work->length += sge.length;
     if (sge.length == 0) continue;
-    const auto* region = dynamic_cast<const FabricRegion*>(sge.region);
+    const auto* region = AsFabricRegion(sge.region);
     if (region != nullptr &&
         (region->domain() != domain_.get() || !Covers(*region, sge))) {
       return false;
@@ -274,8 +283,8 @@ ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Work& work) {
 
 void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
   if (held_.empty()) {
-    held_.resize(requests_.capacity());
-    held_inline_.resize(requests_.capacity() * capabilities_.max_inline_bytes);
+    held_.resize(requests_.indices());
+    held_inline_.resize(requests_.indices() * capabilities_.max_inline_bytes);
   }
   const uint32_t index = requests_.IndexOf(*slot);
   Work& kept = held_[index];

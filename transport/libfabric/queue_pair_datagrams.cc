@@ -42,7 +42,7 @@ void FabricQueuePair::AddSink(const OperationSlot& slot, Work* work) {
     work->descriptors[work->count++] = nullptr;
     return;
   }
-  if (last_pieces_.empty()) last_pieces_.resize(receives_.capacity());
+  if (last_pieces_.empty()) last_pieces_.resize(receives_.indices());
   auto& last = last_pieces_[index];
   if (last == nullptr) last = std::make_unique<LastPiece>();
   iovec& piece = work->pieces[work->count - 1];
