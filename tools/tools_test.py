@@ -430,15 +430,36 @@ class SkiffdTest(unittest.TestCase):
             self.assertIn(name, names)
         self.check_with_wireshark(ours, daemon.portal, sum(map(len, pdus.values())))
 
+    def test_traces_of_rdma_show_iscsi(self):
+        ours, theirs = self.path / "initiator.pcapng", self.path / "target.pcapng"
+        daemon = self.start("--listen", "libfabric://127.0.0.1:0?provider=tcp", "--target", NAME, "--lun", "ram:64MiB",
+                            "--trace", theirs)
+        portal = re.search(r"portal=libfabric://([^\s?]+)", daemon.ready).group(1)
+        url = f"iser://{portal}/{NAME}/0?transport=libfabric&provider=tcp"
+        written = skiff("write", url, "-q", "--trace", ours, stdin=os.urandom(MIB))
+        self.assertEqual(written.returncode, OK, written.stderr)
+        self.assertEqual(daemon.end(), 0)
+        for capture in (ours, theirs):
+            pdus = [pdu for direction in self.dumped(capture).values() for pdu in direction]
+            for pdu in pdus:
+                self.assertEqual("# reconstructed: " in pdu, pdu.startswith(("SCSI Data-", "R2T")), pdu)
+            # What is not immediate data.
+            moved = sum(int(size) for pdu in pdus for size in re.findall(r"SCSI Data-Out .* Data=(\d+)", pdu))
+            self.assertEqual(moved, MIB - 8192)
+            self.check_with_wireshark(capture, portal, len(pdus))
+
     def check_with_wireshark(self, capture, portal, expected):
         tshark = shutil.which("tshark")
         if tshark is None:
             print("NOT CHECKED: Wireshark's view of a trace; install tshark", file=sys.stderr)
             return
-        seen = subprocess.run([tshark, "-r", capture, "-d", f"tcp.port=={portal.split(':')[1]},iscsi",
-                               "-T", "fields", "-e", "iscsi.opcode"],
+        arguments = [tshark, "-r", capture, "-d", f"tcp.port=={portal.split(':')[1]},iscsi"]
+        seen = subprocess.run([*arguments, "-T", "fields", "-e", "iscsi.opcode"],
                               capture_output=True, text=True, timeout=SECONDS, check=True)
         self.assertEqual(len(re.findall("0x", seen.stdout)), expected, seen.stdout)
+        bad = subprocess.run([*arguments, "-Y", "_ws.malformed"],
+                             capture_output=True, text=True, timeout=SECONDS, check=True)
+        self.assertEqual(bad.stdout, "")
 
     def test_reports_mistakes_with_their_place(self):
         config = self.path / "bad.conf"

@@ -159,8 +159,10 @@ void IserChannel::OnReceived(const Completion& completion) {
     return handler_->OnBadMessage(absl::InvalidArgumentError(absl::StrCat(
         "iSER message of ", bytes.size(), " bytes: ", decoded.problem)));
   }
-  handler_->OnMessage(
-      message, completion.invalidated ? &completion.invalidated_key : nullptr);
+  const RemoteKey* const invalidated =
+      completion.invalidated ? &completion.invalidated_key : nullptr;
+  if (trace_ != nullptr) TraceReceived(bytes, message, invalidated);
+  handler_->OnMessage(message, invalidated);
   if (terminated_ || deaf_) return;
   // Who does not take our answers gets no room for more requests.
   if (congested()) {
@@ -282,7 +284,7 @@ IserChannel::Operation& IserChannel::Enqueue(IserMemory::Buffer buffer,
   return operation;
 }
 
-void IserChannel::Write(TaskSlot task, IserWork work,
+void IserChannel::Write(TaskSlot task, IserWork work, uint32_t offset,
                         absl::Span<const uint8_t> from, IserMemory::Pin pin,
                         RemoteBuffer to) {
   assert(!terminated_ && from.size() <= max_rdma_bytes_);
@@ -291,12 +293,13 @@ void IserChannel::Write(TaskSlot task, IserWork work,
   operation.sges[0] = pin.Part(from.data(), from.size());
   operation.sge_count = 1;
   operation.length = from.size();
+  operation.offset = offset;
   operation.remote = to;
   operation.pin = std::move(pin);
   ordered_.push_back(index);
 }
 
-void IserChannel::Read(TaskSlot task, absl::Span<uint8_t> to,
+void IserChannel::Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
                        IserMemory::Pin pin, RemoteBuffer from) {
   assert(!terminated_ && to.size() <= max_rdma_bytes_);
   const uint32_t index =
@@ -305,6 +308,7 @@ void IserChannel::Read(TaskSlot task, absl::Span<uint8_t> to,
   operation.sges[0] = pin.Part(to.data(), to.size());
   operation.sge_count = 1;
   operation.length = to.size();
+  operation.offset = offset;
   operation.remote = from;
   operation.pin = std::move(pin);
   reads_.push_back(index);
@@ -402,6 +406,7 @@ bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
     if (Post(index) != PostResult::kAccepted) return false;
     queue->pop_front();
     operation.posted = true;
+    if (trace_ != nullptr) TracePosted(operation);
     if (operation.tell_posted != nullptr) *operation.tell_posted = true;
     ++posted_;
     switch (operation.kind) {
@@ -437,6 +442,50 @@ void IserChannel::Flush() {
   endpoint_->Flush();
 }
 
+// --- Traces.
+
+void IserChannel::TraceReceived(absl::Span<const uint8_t> bytes,
+                                const IserMessage& message,
+                                const RemoteKey* invalidated) {
+  handler_->BeforeTraced(message, trace_.get());
+  const uint32_t stag =
+      invalidated != nullptr ? static_cast<uint32_t>(invalidated->value) : 0;
+  const absl::string_view all(reinterpret_cast<const char*>(bytes.data()),
+                              bytes.size());
+  trace_->Message(/*sent=*/false, {&all, 1},
+                  invalidated != nullptr ? &stag : nullptr);
+}
+
+// When the device has it, and before it has completed: its memory is there.
+void IserChannel::TracePosted(const Operation& operation) {
+  std::array<absl::string_view, 1 + kMaxPayloadPieces> pieces;
+  for (size_t i = 0; i < operation.sge_count; ++i) {
+    pieces[i] = {static_cast<const char*>(operation.sges[i].data),
+                 operation.sges[i].length};
+  }
+  const auto offset = static_cast<uint32_t>(operation.offset);
+  if (operation.kind == OperationKind::kSend) {
+    const auto stag = static_cast<uint32_t>(operation.remote.key.value);
+    trace_->Message(/*sent=*/true, {pieces.data(), operation.sge_count},
+                    operation.invalidates ? &stag : nullptr);
+  } else if (operation.kind == OperationKind::kWrite) {
+    trace_->DataIn(/*sent=*/true, handler_->TagOf(operation.task), offset,
+                   pieces[0], "an RDMA Write");
+  } else if (operation.kind == OperationKind::kRead) {
+    trace_->R2t(/*sent=*/true, handler_->TagOf(operation.task), offset,
+                static_cast<uint32_t>(operation.length), "an RDMA Read begins");
+  }
+}
+
+void IserChannel::TraceRead(const Operation& operation) {
+  if (operation.kind != OperationKind::kRead) return;
+  trace_->DataOut(/*sent=*/false, handler_->TagOf(operation.task),
+                  static_cast<uint32_t>(operation.offset),
+                  {static_cast<const char*>(operation.sges[0].data),
+                   operation.sges[0].length},
+                  "an RDMA Read has ended");
+}
+
 // --- Ends.
 
 void IserChannel::OnCompletion(const Completion& completion) {
@@ -454,6 +503,7 @@ void IserChannel::OnCompletion(const Completion& completion) {
   if (!ok && completion.status != CompletionStatus::kFlushed) {
     Break(Describe(&operation, completion));
   }
+  if (trace_ != nullptr && ok) TraceRead(operation);
   End(index, ok);
 }
 

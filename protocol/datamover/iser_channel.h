@@ -16,6 +16,7 @@
 #include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser_datamover.h"
 #include "protocol/datamover/iser_memory.h"
+#include "protocol/datamover/iser_trace.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::protocol {
@@ -75,6 +76,11 @@ class IserChannel {
     virtual void OnDone(TaskSlot task, IserWork work, bool ok) = 0;
     // An operation failed, and with it the connection. At most once.
     virtual void OnBroken(const absl::Status& why) = 0;
+    // Of a connection that is traced: how the initiator calls the task, and
+    // the time to tell what came before this message unseen.
+    virtual uint32_t TagOf(TaskSlot task) const = 0;
+    virtual void BeforeTraced(const IserMessage& /*message*/,
+                              IserTrace* /*trace*/) {}
   };
   // Before the endpoint of a connection that ends is destroyed.
   using EndpointObserver = IserDatamover::EndpointObserver;
@@ -91,6 +97,7 @@ class IserChannel {
   void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint);
   transport::RdmaEndpoint* endpoint() const { return endpoint_.get(); }
   void set_observer(EndpointObserver* observer) { observer_ = observer; }
+  void SetTrace(std::unique_ptr<IserTrace> trace) { trace_ = std::move(trace); }
   // Posts receives until there are so many.
   absl::Status PostReceives(uint32_t count);
 
@@ -98,12 +105,13 @@ class IserChannel {
   // The whole message is the header.
   void SendHello(const IserHello& hello);
   void SendHelloReply(const IserHelloReply& reply);
-  // `pin` keeps the registration of `from` or `to`. At most
-  // options.max_rdma_bytes.
-  void Write(TaskSlot task, IserWork work, absl::Span<const uint8_t> from,
-             IserMemory::Pin pin, transport::RemoteBuffer to);
-  void Read(TaskSlot task, absl::Span<uint8_t> to, IserMemory::Pin pin,
-            transport::RemoteBuffer from);
+  // `offset` is where in the task's data; `pin` keeps the registration of
+  // `from` or `to`. At most options.max_rdma_bytes.
+  void Write(TaskSlot task, IserWork work, uint32_t offset,
+             absl::Span<const uint8_t> from, IserMemory::Pin pin,
+             transport::RemoteBuffer to);
+  void Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
+            IserMemory::Pin pin, transport::RemoteBuffer from);
   // `window` and `region` stay until the operation has ended.
   void Bind(TaskSlot task, transport::MemoryWindow* window,
             const transport::MemoryRegion* region, size_t offset, size_t length,
@@ -158,7 +166,8 @@ class IserChannel {
     const transport::MemoryWindow* read_window = nullptr;
     transport::MemoryWindow* window = nullptr;
     const transport::MemoryRegion* region = nullptr;
-    size_t offset = 0;
+    size_t offset =
+        0;  // In the region; of a write or read, in the task's data.
     transport::Access access = transport::Access::kLocal;
   };
   struct Receive {
@@ -176,6 +185,11 @@ class IserChannel {
   static void FillInKeys(Operation* operation);
   bool PostReceive(uint32_t index);
   void OnReceived(const transport::Completion& completion);
+  void TraceReceived(absl::Span<const uint8_t> bytes,
+                     const IserMessage& message,
+                     const transport::RemoteKey* invalidated);
+  void TracePosted(const Operation& operation);
+  void TraceRead(const Operation& operation);
   void SendBare(const IserHeaderBytes& header);
   Operation& Enqueue(IserMemory::Buffer buffer, size_t size, TaskSlot task);
   absl::Status Describe(const Operation* operation,
@@ -185,6 +199,7 @@ class IserChannel {
   const IserDatamoverOptions options_;
   Handler* const handler_;
   EndpointObserver* observer_ = nullptr;
+  std::unique_ptr<IserTrace> trace_;  // Null unless somebody wants to see.
   std::unique_ptr<transport::RdmaEndpoint> endpoint_;
   transport::RdmaEndpoint* preparing_ = nullptr;  // Until Connected().
   size_t max_rdma_bytes_ = 0;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser_memory.h"
+#include "protocol/datamover/iser_trace.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::protocol {
@@ -71,6 +72,9 @@ class IserDatamover : public Datamover {
   // Told when ConnectionTerminate() is about to destroy the endpoint, and with
   // it the completion queue. May be null.
   virtual void SetEndpointObserver(EndpointObserver* observer) = 0;
+
+  // Tells what the connection carries, from now on.
+  virtual void SetTrace(std::unique_ptr<IserTrace> trace) = 0;
 
   // Posts the receives that login needs. The endpoint is not taken.
   virtual absl::Status Prepare(transport::RdmaEndpoint* endpoint) = 0;

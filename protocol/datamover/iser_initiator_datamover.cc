@@ -119,6 +119,7 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
           : 0;
   const uint32_t unsolicited =
       parameters_.initial_r2t ? immediate : first_burst;
+  task.unsolicited = unsolicited;
 
   ScsiCommandPdu pdu = *command.pdu;
   pdu.final = immediate == unsolicited;
@@ -366,6 +367,46 @@ void IserInitiatorDatamover::OnResponse(
     ++channel_.counters().remote_invalidations;
   }
   client_->ResponseNotify(slot, response, message.data);
+}
+
+// The target's RDMA is not seen here. A command that ended well says which data
+// it has moved; another's are anybody's guess.
+void IserInitiatorDatamover::BeforeTraced(const IserMessage& message,
+                                          IserTrace* trace) {
+  ScsiResponsePdu response;
+  if (!enabled_ || message.opcode != IserOpcode::kControl ||
+      !Decode(message.bhs, &response).ok() ||
+      response.response != ScsiResponsePdu::kCompleted ||
+      response.status != 0) {
+    return;
+  }
+  const TaskSlot slot = Find(response.initiator_task_tag);
+  if (slot == kNoTask) return;
+  constexpr absl::string_view kHow = "RDMA by the target, known by its end";
+  const Task& task = tasks_[slot];
+  const auto text = [](const Data& data, uint32_t begin, uint32_t end) {
+    return absl::string_view(reinterpret_cast<const char*>(data.memory) + begin,
+                             end - begin);
+  };
+  // Of a bidirectional command, it is that of the data-out, and the other field
+  // that of the data-in (RFC 7143 sections 11.4.3 and 11.4.5).
+  const uint32_t short_by = response.underflow ? response.residual_count : 0;
+  const uint32_t read_short_by = task.out.length == 0 ? short_by
+                                 : response.bidi_read_underflow
+                                     ? response.bidi_read_residual_count
+                                     : 0;
+  const uint32_t out = task.out.length - std::min(short_by, task.out.length);
+  const uint32_t in = task.in.length - std::min(read_short_by, task.in.length);
+  if (task.out.memory != nullptr && out > task.unsolicited) {
+    trace->R2t(/*sent=*/false, task.initiator_task_tag, task.unsolicited,
+               out - task.unsolicited, kHow);
+    trace->DataOut(/*sent=*/true, task.initiator_task_tag, task.unsolicited,
+                   text(task.out, task.unsolicited, out), kHow);
+  }
+  if (task.in.memory != nullptr && in > 0) {
+    trace->DataIn(/*sent=*/false, task.initiator_task_tag, 0,
+                  text(task.in, 0, in), kHow);
+  }
 }
 
 // --- The end of tasks and connections.

@@ -25,6 +25,9 @@ class IserInitiatorDatamover final : public IserDatamover,
   void SetEndpointObserver(EndpointObserver* observer) override {
     channel_.set_observer(observer);
   }
+  void SetTrace(std::unique_ptr<IserTrace> trace) override {
+    channel_.SetTrace(std::move(trace));
+  }
   absl::Status Prepare(transport::RdmaEndpoint* endpoint) override;
   void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint) override {
     channel_.Connected(std::move(endpoint));
@@ -95,6 +98,7 @@ class IserInitiatorDatamover final : public IserDatamover,
     bool posted = false;       // The command is on its way.
     bool deallocated = false;  // TaskDone is due once `references` is zero.
     uint32_t references = 0;   // Operations that have not ended.
+    uint32_t unsolicited = 0;  // So much of `out` is sent unasked.
     Data out;
     Data in;
   };
@@ -105,6 +109,10 @@ class IserInitiatorDatamover final : public IserDatamover,
   void OnBadMessage(const absl::Status& why) override;
   void OnDone(TaskSlot slot, IserWork work, bool ok) override;
   void OnBroken(const absl::Status& why) override;
+  uint32_t TagOf(TaskSlot slot) const override {
+    return tasks_[slot].initiator_task_tag;
+  }
+  void BeforeTraced(const IserMessage& message, IserTrace* trace) override;
 
   void OnHelloReply(const IserHelloReply& reply);
   void OnResponse(const IserMessage& message,

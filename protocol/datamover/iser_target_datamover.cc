@@ -384,7 +384,7 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
     }
     ++task.references;
     ++task.reads;
-    channel_.Read(slot, {to, size}, *std::move(pin),
+    channel_.Read(slot, task.placed, {to, size}, *std::move(pin),
                   {base + task.placed, {task.buffers.write_stag}});
     task.placed += size;
   }
@@ -429,7 +429,7 @@ void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
     ++task.references;
     ++task.writes;
     channel_.Write(
-        slot, last && notify ? IserWork::kNotifyPut : IserWork::kPut,
+        slot, last && notify ? IserWork::kNotifyPut : IserWork::kPut, offset,
         from.first(size), *std::move(pin),
         {task.buffers.read_base_offset + offset, {task.buffers.read_stag}});
     offset += static_cast<uint32_t>(size);
@@ -506,6 +506,10 @@ void IserTargetDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
       break;
   }
   Unreference(slot);
+}
+
+uint32_t IserTargetDatamover::TagOf(TaskSlot slot) const {
+  return (*chunks_[slot / kChunk])[slot % kChunk].initiator_task_tag;
 }
 
 void IserTargetDatamover::TellLostPuts(TaskSlot slot) {

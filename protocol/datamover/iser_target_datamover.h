@@ -33,6 +33,9 @@ class IserTargetDatamover final : public IserDatamover,
   void SetEndpointObserver(EndpointObserver* observer) override {
     channel_.set_observer(observer);
   }
+  void SetTrace(std::unique_ptr<IserTrace> trace) override {
+    channel_.SetTrace(std::move(trace));
+  }
   absl::Status Prepare(transport::RdmaEndpoint* endpoint) override;
   void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint) override {
     channel_.Connected(std::move(endpoint));
@@ -105,6 +108,7 @@ class IserTargetDatamover final : public IserDatamover,
   void OnBadMessage(const absl::Status& why) override;
   void OnDone(TaskSlot slot, IserWork work, bool ok) override;
   void OnBroken(const absl::Status& why) override;
+  uint32_t TagOf(TaskSlot slot) const override;
 
   void OnCommand(const IserMessage& message);
   const char* CheckCommand(const IserMessage& message) const;

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "protocol/codec/iser_cm_private_data.h"
+#include "protocol/driver/iser_capture.h"
 #include "protocol/driver/stream_pump.h"
 
 namespace skiff::protocol {
@@ -112,10 +113,12 @@ absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
 }
 
 IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
-                     const IserDatamoverOptions& options)
+                     const IserDatamoverOptions& options,
+                     transport::CaptureSink capture)
     : state_(std::make_shared<State>()) {
   state_->memories = std::move(memories);
   state_->options = options;
+  state_->capture = std::move(capture);
 }
 
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
@@ -155,6 +158,10 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   assert(found != state_->prepared.end());
   Prepared& mine = found->second;
   IserMemory* const memory = *state_->memories->For(endpoint->domain());
+  if (state_->capture != nullptr) {
+    mine.datamover->SetTrace(MakeIserCapture(
+        endpoint->local_address(), endpoint->peer_address(), state_->capture));
+  }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
   return std::make_unique<IserTransport>(state_->memories, memory,

@@ -18,6 +18,7 @@
 #include "protocol/negotiation/parameters.h"
 #include "transport/backend.h"
 #include "transport/reactor.h"
+#include "transport/trace/pcapng.h"
 
 namespace skiff::protocol {
 
@@ -63,8 +64,10 @@ class IserMemories {
 // peer can send, its receives must be posted. Copies share what they have made.
 class IserSetup {
  public:
+  // `capture`, unless it is null, gets what the connection carries.
   IserSetup(std::shared_ptr<IserMemories> memories,
-            const IserDatamoverOptions& options);
+            const IserDatamoverOptions& options,
+            transport::CaptureSink capture = nullptr);
 
   // What connecting or accepting needs, in case that the endpoint is an RDMA
   // endpoint: hooks, private data, queue lengths.
@@ -82,6 +85,7 @@ class IserSetup {
   struct State {
     std::shared_ptr<IserMemories> memories;
     IserDatamoverOptions options;
+    transport::CaptureSink capture;
     // Of several attempts at once, one is taken.
     std::map<transport::RdmaEndpoint*, Prepared> prepared;
 

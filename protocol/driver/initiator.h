@@ -19,6 +19,7 @@
 #include "transport/backend.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
+#include "transport/trace/pcapng.h"
 
 namespace skiff::protocol {
 
@@ -69,6 +70,9 @@ struct InitiatorOptions {
       start_auth;
   // One line for people per event: connected, lost and why, restored, gave up.
   std::function<void(absl::string_view message)> log;
+  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
+  // streams are captured by their backend (MakeTracingBackend).
+  transport::CaptureSink capture;
 };
 
 struct InitiatorStats {

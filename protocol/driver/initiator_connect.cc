@@ -82,7 +82,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
 void InitiatorImpl::Connect(const transport::Address& address) {
   if (address == options_.portal) redirects_ = 0;
   address_ = address;
-  iser_.emplace(iser_memories_, IserOptions());
+  iser_.emplace(iser_memories_, IserOptions(), options_.capture);
   transport::ConnectOptions connect = options_.connect;
   iser_->FillIn(&connect);
   auto attempt =

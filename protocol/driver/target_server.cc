@@ -105,7 +105,8 @@ void State::OnRequest(const transport::Address& portal, bool invalidates,
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
   const IserSetup iser(shard->iser_memories,
-                       IserOptions(said->send_with_invalidate && invalidates));
+                       IserOptions(said->send_with_invalidate && invalidates),
+                       options.capture);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,

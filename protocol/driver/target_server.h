@@ -17,6 +17,7 @@
 #include "transport/backend.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
+#include "transport/trace/pcapng.h"
 
 namespace skiff::protocol {
 
@@ -62,6 +63,9 @@ struct TargetServerOptions {
   transport::ListenOptions listen;
   transport::AcceptOptions accept;
   LogSink log;  // Null: silent.
+  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
+  // streams are captured by their backend (MakeTracingBackend).
+  transport::CaptureSink capture;
 };
 
 // What one session looks like, for operators.

@@ -9,7 +9,8 @@
 namespace skiff::tools {
 
 // Adds every transport that Skiff has, the better one first. `capture`, unless
-// it is null, gets what TCP connections carry.
+// it is null, gets what TCP connections carry; what RDMA connections carry, the
+// options of targets and initiators capture.
 absl::Status AddTransports(transport::Registry* registry,
                            const transport::CaptureSink& capture = nullptr);
 

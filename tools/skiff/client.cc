@@ -53,18 +53,17 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   if (!data.ok()) return data.status();
   client->offer_.data_digest = *data;
 
-  transport::CaptureSink capture;
   if (!options.trace_file.empty()) {
     auto trace = TraceFile::Create(options.trace_file);
     if (!trace.ok()) return UsageError(trace.status().message());
     client->trace_ = *std::move(trace);
-    capture = client->trace_->Sink();
+    client->capture_ = client->trace_->Sink();
   }
   const absl::Status status = AddTransportsAndAuto(
       &client->registry_,
       StderrSink(options.verbose ? protocol::LogLevel::kDebug
                                  : protocol::LogLevel::kWarning),
-      capture);
+      client->capture_);
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions threads;
   threads.count = reactors;
@@ -89,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.command_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
   options.coalesce.max_delay = options_.coalesce;
+  options.capture = capture_;
   if (options_.verbose) {
     options.log = [](absl::string_view message) {
       LogToStderr(protocol::LogLevel::kInfo, message);
@@ -113,10 +113,6 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
 }
 
 absl::Status Client::CheckAddress(const transport::Address& portal) const {
-  if (trace_ != nullptr && portal.scheme != "tcp") {
-    return absl::UnimplementedError(
-        "--trace captures connections over TCP only; write iscsi://");
-  }
   const absl::StatusOr<transport::Backend*> backend =
       registry_.Find(portal.scheme);
   return backend.ok() ? (*backend)->CheckAddress(portal) : backend.status();

@@ -55,6 +55,7 @@ class Client {
 
   CommonOptions options_;
   std::unique_ptr<TraceFile> trace_;  // Outlives all that writes to it.
+  transport::CaptureSink capture_;    // Null without one.
   protocol::Offer offer_;
   transport::Registry registry_;
   std::unique_ptr<transport::ReactorThreads> threads_;

@@ -33,7 +33,8 @@ struct Direction {
   Connection* connection = nullptr;
   bool began = false;
   uint32_t next_sequence = 0;
-  std::string waiting;  // What is no whole PDU yet.
+  std::string waiting;  // What is no whole PDU yet,
+  std::string comment;  // and was said beside it.
   bool broken = false;
 };
 
@@ -83,6 +84,7 @@ class Dump {
     direction.next_sequence += static_cast<uint32_t>(size - known);
     absl::StrAppend(&direction.waiting,
                     segment.bytes.substr(static_cast<size_t>(known)));
+    if (!segment.comment.empty()) direction.comment = segment.comment;
     size_t cut = 0;
     while (const size_t whole =
                Cut(segment, absl::string_view(direction.waiting).substr(cut),
@@ -118,7 +120,12 @@ class Dump {
     if (bytes.size() < length) return 0;
     const absl::string_view data =
         bytes.substr(data_at, frame.data_segment_length);
-    absl::StrAppend(&text_, Prefix(segment), PduText(bhs, data), "\n");
+    absl::StrAppend(&text_, Prefix(segment), PduText(bhs, data));
+    if (!direction->comment.empty()) {
+      absl::StrAppend(&text_, "  # ", direction->comment);
+      direction->comment.clear();
+    }
+    absl::StrAppend(&text_, "\n");
     if (login) OnLogin(bhs, data, connection);
     return length;
   }

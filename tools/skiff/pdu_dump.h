@@ -13,6 +13,8 @@ namespace skiff::tools {
 //
 //   0.000123 127.0.0.1:41234 > 127.0.0.1:3260 Login Request ITT=0x1 ...
 //
+// What the capture says beside a PDU follows it after "  # ".
+//
 // The seconds count from the first packet. Each connection must be there from
 // its login on, which says whether digests are to be passed over. A connection
 // of which both ends are in the capture is there once. A direction whose bytes

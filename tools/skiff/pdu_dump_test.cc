@@ -23,8 +23,9 @@ constexpr char kPortal[] = "10.0.0.1:3260";
 // A capture by the initiator.
 class PduDumpTest : public ::testing::Test {
  protected:
-  void Capture(bool sent, absl::string_view bytes) {
-    absl::StrAppend(&file_, conversation_.Data(sent, when_, bytes));
+  void Capture(bool sent, absl::string_view bytes,
+               absl::string_view comment = "") {
+    absl::StrAppend(&file_, conversation_.Data(sent, when_, bytes, comment));
     when_ += absl::Milliseconds(1);
   }
   void LogIn(absl::string_view keys) {
@@ -64,6 +65,19 @@ TEST_F(PduDumpTest, PrintsALogin) {
             "CSG=1 NSG=3 T TSIH=0 StatSN=0 ExpCmdSN=0 MaxCmdSN=0 success "
             "(0x0000) Data=4\n"
             "    C=3\n");
+}
+
+// A capture of iSER says what was made up.
+TEST_F(PduDumpTest, PrintsCommentsBesideTheirPdu) {
+  LogIn("");
+  const protocol::ScsiDataInPdu data_in;
+  const std::string data(transport::PcapngConversation::kMaxSegment, 'd');
+  Capture(false, protocol::ToWire(data_in, data), "reconstructed");
+  const protocol::NopInPdu ping;
+  Capture(false, protocol::ToWire(ping, ""));
+  const std::string text = Dumped();
+  EXPECT_THAT(text, HasSubstr("Data=32768  # reconstructed\n"));
+  EXPECT_THAT(text, HasSubstr("MaxCmdSN=0\n"));
 }
 
 TEST_F(PduDumpTest, PutsSplitPdusTogetherAndPassesOverDigests) {

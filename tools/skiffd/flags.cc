@@ -71,8 +71,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
       ->type_name("LEVEL");
 
   app.add_option("--trace", flags->trace_file,
-                 "Capture what connections over TCP carry, for Wireshark and "
-                 "skiff dump")
+                 "Capture what connections carry, for Wireshark and skiff dump")
       ->type_name("FILE");
 
   try {

@@ -154,12 +154,7 @@ int Main(int argc, char** argv) {
   }
   log = StderrSink(config.log_level);
   config.server.log = log;
-  for (const PortalConfig& portal : config.portals) {
-    if (capture == nullptr || portal.address.scheme == "tcp") continue;
-    log(protocol::LogLevel::kWarning,
-        absl::StrCat(portal.where,
-                     ": --trace captures only what goes over TCP"));
-  }
+  config.server.capture = capture;
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(config, registry);
   if (!daemon.ok()) {

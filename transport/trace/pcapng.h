@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,11 @@
 // Pure functions: they make bytes.
 
 namespace skiff::transport {
+
+// Takes whole blocks of a capture, of any connection, to go after
+// PcapngHeader(). Called on the threads of reactors, and so perhaps on several
+// at once.
+using CaptureSink = std::function<void(absl::string_view blocks)>;
 
 // What a file begins with: a Section Header Block and an Interface Description
 // Block (raw IP packets, time stamps in nanoseconds).
