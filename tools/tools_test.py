@@ -327,6 +327,12 @@ class ToolsTest(unittest.TestCase):
     def test_ping_and_reset(self):
         report = self.run_json("ping", self.daemon.url(), "-c", "3", "--interval", "1ms")
         self.assertEqual((report["sent"], report["received"], len(report["round_trips_us"])), (3, 3, 3))
+        session = report["session"]
+        self.assertEqual((session["target"], session["transport"], session["data_model"], session["device"]),
+                         (NAME, "tcp", "iSCSI", ""))
+        self.assertEqual(session["keys"]["ErrorRecoveryLevel"], "0")
+        self.assertEqual((session["reconnects"], session["retries"], session["fallbacks"]), (0, 0, []))
+        self.assertGreaterEqual(session["counters"]["pdus_out"], 4)
         self.run_ok("reset", self.daemon.url(0))
         self.run_ok("capacity", self.daemon.url(0))
         self.check_failure(USAGE, "names no logical unit", "reset", self.daemon.url())
@@ -340,6 +346,8 @@ class ToolsTest(unittest.TestCase):
         result = self.run_ok("ls", f"auto://{self.daemon.portal}")
         self.assertIn(NAME, result.stdout.decode())
         self.assertRegex(result.stderr.decode(), "TCP instead of RDMA: ")
+        session = json.loads(self.run_ok("ls", f"auto://{self.daemon.portal}", "--json").stdout)["targets"][0]["session"]
+        self.assertRegex(session["fallbacks"][0], "TCP instead of RDMA: ")
         self.check_failure(NO_SESSION, "RDMA", "ls", f"iser://{self.daemon.portal}")
         self.check_failure(USAGE, "option .*nonsense", "ls", f"iser://{self.daemon.portal}?nonsense=1")
         self.check_failure(USAGE, "is no RDMA transport", "ls", f"iser://{self.daemon.portal}?transport=tcp")
@@ -365,6 +373,7 @@ class ToolsTest(unittest.TestCase):
                                "--initiator-name", name], stdout=subprocess.DEVNULL) as ping:
             self.daemon.wait_for_log(rf"TSIH \d+: {name} from 127\.0\.0\.1:\d+ to {NAME} at ",
                                      lambda: self.daemon.process.send_signal(signal.SIGUSR1))
+            self.daemon.wait_for_log(r"  \d+ PDUs in, \d+ out; \d+ bytes in, \d+ out; 0 payload bytes copied")
             self.daemon.wait_for_log(r"  HeaderDigest=None .*MaxRecvDataSegmentLength=\d+/\d+ .*ErrorRecoveryLevel=0")
             ping.terminate()
 
@@ -438,6 +447,11 @@ class SkiffdTest(unittest.TestCase):
         url = f"iser://{portal}/{NAME}/0?transport=libfabric&provider=tcp"
         written = skiff("write", url, "-q", "--trace", ours, stdin=os.urandom(MIB))
         self.assertEqual(written.returncode, OK, written.stderr)
+        measured = skiff("perf", url, "--rw=read", "--bs=64k", "--size=1MiB", "--json")
+        session = json.loads(measured.stdout)["sessions"][0]
+        self.assertEqual((session["data_model"], session["counters"]["payload_bytes_copied"]), ("iSER", 0))
+        self.assertGreater(session["counters"]["bytes_in"], MIB)
+        self.assertNotEqual(session["device"], "")
         self.assertEqual(daemon.end(), 0)
         for capture in (ours, theirs):
             pdus = [pdu for direction in self.dumped(capture).values() for pdu in direction]

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/datamover/connection_counters.h"
 #include "protocol/negotiation/parameters.h"
 
 // The Datamover Interface of RFC 5047: sessions say *what* moves, a datamover
@@ -174,6 +175,9 @@ class Datamover {
   // More than the configured limit waits to be sent: the session should not
   // start new work, and the driver stops receiving until it drains.
   virtual bool congested() const = 0;
+
+  // What the connection has done so far.
+  virtual ConnectionCounters counters() const = 0;
 };
 
 }  // namespace skiff::protocol

@@ -147,8 +147,8 @@ void IserChannel::OnReceived(const Completion& completion) {
     return;
   }
   if (deaf_ || broken_) return;
-  ++counters_.messages_received;
-  counters_.bytes_received += completion.bytes;
+  ++counters_.pdus_in;
+  counters_.bytes_in += completion.bytes;
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(receives_[index].buffer.data()),
       std::min<size_t>(completion.bytes, receives_[index].buffer.size()));
@@ -412,16 +412,19 @@ bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
     switch (operation.kind) {
       case OperationKind::kSend:
         --queued_messages_;
-        ++counters_.messages_sent;
-        counters_.bytes_sent += operation.length;
+        ++counters_.pdus_out;
+        counters_.bytes_out += operation.length;
+        if (operation.invalidates) ++counters_.invalidations_sent;
         break;
       case OperationKind::kRead:
         ++counters_.rdma_reads;
         counters_.rdma_read_bytes += operation.length;
+        counters_.bytes_in += operation.length;
         break;
       case OperationKind::kWrite:
         ++counters_.rdma_writes;
         counters_.rdma_write_bytes += operation.length;
+        counters_.bytes_out += operation.length;
         break;
       default:
         break;

@@ -141,8 +141,8 @@ class IserChannel {
   size_t max_rdma_bytes() const { return max_rdma_bytes_; }
   const IserDatamoverOptions& options() const { return options_; }
   IserMemory* memory() const { return memory_; }
-  IserCounters& counters() { return counters_; }
-  const IserCounters& counters() const { return counters_; }
+  ConnectionCounters& counters() { return counters_; }
+  const ConnectionCounters& counters() const { return counters_; }
 
  private:
   struct Operation {
@@ -217,7 +217,7 @@ class IserChannel {
   std::vector<Receive> receives_;
   // Handled, but not posted again while too much waits to be sent.
   std::vector<uint32_t> held_receives_;
-  IserCounters counters_;
+  ConnectionCounters counters_;
 };
 
 }  // namespace skiff::protocol

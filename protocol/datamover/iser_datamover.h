@@ -31,21 +31,6 @@ struct IserDatamoverOptions {
   size_t max_copied_immediate_bytes = 8192;
 };
 
-// What one connection has done. Payload is what SCSI moves.
-struct IserCounters {
-  uint64_t messages_sent = 0;
-  uint64_t messages_received = 0;
-  uint64_t bytes_sent = 0;      // Of messages, and
-  uint64_t bytes_received = 0;  // of payload by RDMA; of either role.
-  uint64_t rdma_reads = 0;
-  uint64_t rdma_writes = 0;
-  uint64_t rdma_read_bytes = 0;
-  uint64_t rdma_write_bytes = 0;
-  uint64_t copied_bytes = 0;          // Payload copied, not moved by RDMA.
-  uint64_t remote_invalidations = 0;  // Keys that the peer invalidated for us.
-  uint64_t local_invalidations = 0;
-};
-
 // The iSER data model over an RdmaEndpoint: control PDUs are Sends with the
 // iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). The driver
 // moves completions:
@@ -92,8 +77,6 @@ class IserDatamover : public Datamover {
   virtual bool has_output() const = 0;
   // something that was posted (receives apart) has not completed.
   virtual bool in_flight() const = 0;
-
-  virtual const IserCounters& counters() const = 0;
 };
 
 // `memory` outlives the datamover.

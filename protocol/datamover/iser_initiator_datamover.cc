@@ -213,6 +213,7 @@ bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
     // One key names one piece of memory.
     data->copy = std::make_unique<uint8_t[]>(data->length);
     data->memory = data->copy.get();
+    ++channel_.counters().gathered_buffers;
     if (access == Access::kRemoteRead) {
       ForEachPiece(data->iov, 0, data->length,
                    [data](const uint8_t* from, size_t at, size_t n) {
@@ -228,6 +229,7 @@ bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
   auto pin = memory->Get(data->memory, data->length, access, own);
   if (pin.ok()) {
     data->pin = *std::move(pin);
+    if (data->pin.exclusive()) ++channel_.counters().registrations;
     if (!windows_ || (data->pin.exclusive() && !must_bind)) return true;
     absl::Status bound = Bind(slot, data, access);
     if (bound.ok()) return true;
@@ -366,28 +368,21 @@ void IserInitiatorDatamover::OnResponse(
     theirs->bound = false;
     ++channel_.counters().remote_invalidations;
   }
+  const Moved moved = MovedBy(task, response);
+  channel_.counters().bytes_in += moved.in;
+  channel_.counters().bytes_out += moved.out;
   client_->ResponseNotify(slot, response, message.data);
 }
 
 // The target's RDMA is not seen here. A command that ended well says which data
 // it has moved; another's are anybody's guess.
-void IserInitiatorDatamover::BeforeTraced(const IserMessage& message,
-                                          IserTrace* trace) {
-  ScsiResponsePdu response;
-  if (!enabled_ || message.opcode != IserOpcode::kControl ||
-      !Decode(message.bhs, &response).ok() ||
-      response.response != ScsiResponsePdu::kCompleted ||
+IserInitiatorDatamover::Moved IserInitiatorDatamover::MovedBy(
+    const Task& task, const ScsiResponsePdu& response) const {
+  Moved moved;
+  if (response.response != ScsiResponsePdu::kCompleted ||
       response.status != 0) {
-    return;
+    return moved;
   }
-  const TaskSlot slot = Find(response.initiator_task_tag);
-  if (slot == kNoTask) return;
-  constexpr absl::string_view kHow = "RDMA by the target, known by its end";
-  const Task& task = tasks_[slot];
-  const auto text = [](const Data& data, uint32_t begin, uint32_t end) {
-    return absl::string_view(reinterpret_cast<const char*>(data.memory) + begin,
-                             end - begin);
-  };
   // Of a bidirectional command, it is that of the data-out, and the other field
   // that of the data-in (RFC 7143 sections 11.4.3 and 11.4.5).
   const uint32_t short_by = response.underflow ? response.residual_count : 0;
@@ -395,17 +390,38 @@ void IserInitiatorDatamover::BeforeTraced(const IserMessage& message,
                                  : response.bidi_read_underflow
                                      ? response.bidi_read_residual_count
                                      : 0;
-  const uint32_t out = task.out.length - std::min(short_by, task.out.length);
-  const uint32_t in = task.in.length - std::min(read_short_by, task.in.length);
-  if (task.out.memory != nullptr && out > task.unsolicited) {
-    trace->R2t(/*sent=*/false, task.initiator_task_tag, task.unsolicited,
-               out - task.unsolicited, kHow);
-    trace->DataOut(/*sent=*/true, task.initiator_task_tag, task.unsolicited,
-                   text(task.out, task.unsolicited, out), kHow);
+  const uint32_t out_end =
+      task.out.length - std::min(short_by, task.out.length);
+  if (out_end > task.unsolicited) moved.out = out_end - task.unsolicited;
+  moved.in = task.in.length - std::min(read_short_by, task.in.length);
+  return moved;
+}
+
+void IserInitiatorDatamover::BeforeTraced(const IserMessage& message,
+                                          IserTrace* trace) {
+  ScsiResponsePdu response;
+  if (!enabled_ || message.opcode != IserOpcode::kControl ||
+      !Decode(message.bhs, &response).ok()) {
+    return;
   }
-  if (task.in.memory != nullptr && in > 0) {
+  const TaskSlot slot = Find(response.initiator_task_tag);
+  if (slot == kNoTask) return;
+  constexpr absl::string_view kHow = "RDMA by the target, known by its end";
+  const Task& task = tasks_[slot];
+  const Moved moved = MovedBy(task, response);
+  const auto text = [](const Data& data, uint32_t offset, uint32_t length) {
+    return absl::string_view(
+        reinterpret_cast<const char*>(data.memory) + offset, length);
+  };
+  if (task.out.memory != nullptr && moved.out > 0) {
+    trace->R2t(/*sent=*/false, task.initiator_task_tag, task.unsolicited,
+               moved.out, kHow);
+    trace->DataOut(/*sent=*/true, task.initiator_task_tag, task.unsolicited,
+                   text(task.out, task.unsolicited, moved.out), kHow);
+  }
+  if (task.in.memory != nullptr && moved.in > 0) {
     trace->DataIn(/*sent=*/false, task.initiator_task_tag, 0,
-                  text(task.in, 0, in), kHow);
+                  text(task.in, 0, moved.in), kHow);
   }
 }
 

@@ -42,7 +42,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   void StopReceiving() override { channel_.StopReceiving(); }
   bool has_output() const override { return channel_.has_output(); }
   bool in_flight() const override { return channel_.in_flight(); }
-  const IserCounters& counters() const override { return channel_.counters(); }
+  ConnectionCounters counters() const override { return channel_.counters(); }
 
   // Datamover:
   void AllocateConnectionResources(DatamoverClient* client,
@@ -103,6 +103,12 @@ class IserInitiatorDatamover final : public IserDatamover,
     Data in;
   };
 
+  // What the target's RDMA moved.
+  struct Moved {
+    uint32_t out = 0;
+    uint32_t in = 0;
+  };
+
   // IserChannel::Handler:
   void OnMessage(const IserMessage& message,
                  const transport::RemoteKey* invalidated) override;
@@ -117,6 +123,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   void OnHelloReply(const IserHelloReply& reply);
   void OnResponse(const IserMessage& message,
                   const transport::RemoteKey* invalidated);
+  Moved MovedBy(const Task& task, const ScsiResponsePdu& response) const;
   TaskSlot Find(uint32_t tag) const;
   void Refuse(const uint8_t* bhs, const char* why);
   void Fail(const char* why);

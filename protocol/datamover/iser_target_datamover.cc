@@ -334,6 +334,7 @@ void IserTargetDatamover::PlaceStaged(Task* task) {
   if (task->placed >= end) return;
   std::memcpy(task->to + (task->placed - task->get_begin),
               task->staging.get() + task->placed, end - task->placed);
+  channel_.counters().copied_bytes += end - task->placed;
   task->placed = end;
   if (task->placed == task->received && !task->unsolicited_open) {
     task->staging.reset();
@@ -382,6 +383,7 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
                 "the memory for its data cannot be registered");
       return false;
     }
+    if (pin->exclusive()) ++channel_.counters().registrations;
     ++task.references;
     ++task.reads;
     channel_.Read(slot, task.placed, {to, size}, *std::move(pin),
@@ -426,6 +428,7 @@ void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
       return channel_.Break(pin.status());
     }
     const bool last = size == from.size();
+    if (pin->exclusive()) ++channel_.counters().registrations;
     ++task.references;
     ++task.writes;
     channel_.Write(

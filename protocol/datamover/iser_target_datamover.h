@@ -50,7 +50,7 @@ class IserTargetDatamover final : public IserDatamover,
   void StopReceiving() override { channel_.StopReceiving(); }
   bool has_output() const override { return channel_.has_output(); }
   bool in_flight() const override { return channel_.in_flight(); }
-  const IserCounters& counters() const override { return channel_.counters(); }
+  ConnectionCounters counters() const override { return channel_.counters(); }
 
   // Datamover:
   void AllocateConnectionResources(DatamoverClient* client,

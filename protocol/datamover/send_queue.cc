@@ -84,6 +84,7 @@ void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
   if (data_digest_ && !data.empty()) {
     item.owned = blocks_->Take(data.size());
     std::memcpy(item.owned.get(), data.data(), data.size());
+    copied_bytes_ += data.size();
     item.data = item.owned.get();
     FillTail(&item, item.data_size,
              ExtendDigest(kDigestInit, item.data, item.data_size));
@@ -153,6 +154,7 @@ void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
     --count_;
     const BlockPool::Block block = blocks_->Take(length);
     Gather(iov, iov_count, offset, length, block.get());
+    copied_bytes_ += 2 * uint64_t{length};
     return AppendCopy(bhs, ahs, {block.get(), length}, task, notice);
   }
   Item* item = &At(count_ - 1);
@@ -214,10 +216,12 @@ void SendQueue::BytesSent(size_t n) {
   // Notices wait until the queue agrees with the stream again: a listener may
   // cancel what these very bytes were part of. An item that was cancelled has
   // size zero and goes with the one before it.
+  bytes_sent_ += n;
   while (count_ > 0) {
     const size_t left = At(0).size() - head_sent_;
     if (n < left) break;
     n -= left;
+    if (!At(0).continuation && left > 0) ++pdus_sent_;
     const Due due = PopFront();
     if (due.notice != Notice::kNone) due_.push_back(due);
   }
@@ -243,6 +247,7 @@ void SendQueue::TakeOver(Item* item) {
   if (item->owned != nullptr || item->data_size == 0) return;
   item->owned = blocks_->Take(item->data_size);
   std::memcpy(item->owned.get(), item->data, item->data_size);
+  copied_bytes_ += item->data_size;
   item->data = item->owned.get();
 }
 

@@ -75,6 +75,10 @@ class SendQueue {
   void Clear();
 
   bool empty() const { return count_ == 0; }
+  // PDUs and bytes that have left, and payload that was copied.
+  uint64_t pdus_sent() const { return pdus_sent_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t copied_bytes() const { return copied_bytes_; }
   size_t bytes() const { return bytes_; }
 
  private:
@@ -124,6 +128,9 @@ class SendQueue {
   size_t count_ = 0;
   size_t head_sent_ = 0;  // Bytes of the front item that have left.
   size_t bytes_ = 0;
+  uint64_t pdus_sent_ = 0;
+  uint64_t bytes_sent_ = 0;
+  uint64_t copied_bytes_ = 0;
   std::vector<Due> due_;  // Empty but inside BytesSent.
   std::array<iovec, kMaxSpans> spans_;
 };

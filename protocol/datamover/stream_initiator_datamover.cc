@@ -260,6 +260,7 @@ void StreamInitiatorDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
           const Task& task = tasks_[incoming_.task];
           Scatter(data.data(), data.size(), task.in.iov,
                   incoming_.pdu.buffer_offset - task.in.begin);
+          copied_bytes_ += data.size();
         }
         return FinishDataIn(static_cast<uint32_t>(data.size()));
       case Opcode::kScsiResponse:
@@ -506,6 +507,17 @@ void StreamInitiatorDatamover::CancelTransfers(TaskSlot) {
 std::unique_ptr<StreamDatamover> MakeInitiatorStreamDatamover(
     StreamBuffers* buffers, const StreamDatamoverOptions& options) {
   return std::make_unique<StreamInitiatorDatamover>(buffers, options);
+}
+
+ConnectionCounters StreamInitiatorDatamover::counters() const {
+  ConnectionCounters counters;
+  counters.pdus_in = receiver_.received_pdus();
+  counters.pdus_out = send_queue_.pdus_sent();
+  counters.bytes_in = receiver_.received_bytes();
+  counters.bytes_out = send_queue_.bytes_sent();
+  counters.copied_bytes =
+      copied_bytes_ + receiver_.copied_bytes() + send_queue_.copied_bytes();
+  return counters;
 }
 
 }  // namespace skiff::protocol

@@ -41,6 +41,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   void SendCommand(const OutgoingCommand& command) override;
   void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
+  ConnectionCounters counters() const override;
   bool congested() const override {
     return send_queue_.bytes() > options_.max_send_queue_bytes;
   }
@@ -163,6 +164,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   DatamoverClient* client_ = nullptr;
   StreamReceiver receiver_;
   SendQueue send_queue_;
+  uint64_t copied_bytes_ = 0;  // Here, besides those two.
   Parameters parameters_;
   bool enabled_ = false;
   bool terminated_ = false;

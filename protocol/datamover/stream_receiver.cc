@@ -10,6 +10,16 @@
 
 namespace skiff::protocol {
 
+namespace {
+
+bool CarriesPayload(const BhsFrame& frame) {
+  const auto opcode = static_cast<Opcode>(frame.opcode);
+  return opcode == Opcode::kScsiCommand || opcode == Opcode::kScsiDataOut ||
+         opcode == Opcode::kScsiDataIn;
+}
+
+}  // namespace
+
 absl::Span<const iovec> StreamReceiver::Spans() {
   if (state_ == State::kStopped) return {};
   assert(kept_ == nullptr);
@@ -127,6 +137,7 @@ const uint8_t* StreamReceiver::ConsumeHeader(const uint8_t* p,
                       " were declared"));
     return nullptr;
   }
+  ++received_pdus_;
   pdu_data_digest_ = data_digest_;
   expect_large_ = length >= kLargeSegment;
   const size_t tail = TailSize(length);
@@ -209,6 +220,7 @@ const uint8_t* StreamReceiver::ConsumeData(const uint8_t* p,
       take = std::min(take, at_iov_->iov_len - at_offset_);
       std::memcpy(static_cast<uint8_t*>(at_iov_->iov_base) + at_offset_, p,
                   take);
+      if (CarriesPayload(pdu_.frame)) copied_bytes_ += take;
       Advance(take);
     }
     p += take;

@@ -88,6 +88,10 @@ class StreamReceiver {
 
   bool mid_pdu() const { return carry_size_ > 0 || state_ == State::kData; }
   uint64_t received_bytes() const { return received_bytes_; }
+  // PDUs whose header has come, and payload that came with other bytes and was
+  // copied to its place.
+  uint64_t received_pdus() const { return received_pdus_; }
+  uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
   enum class State : uint8_t { kHeader, kData, kStopped };
@@ -123,6 +127,8 @@ class StreamReceiver {
   uint32_t max_data_segment_length_ = 8192;
   bool expect_large_ = false;
   uint64_t received_bytes_ = 0;
+  uint64_t received_pdus_ = 0;
+  uint64_t copied_bytes_ = 0;
 
   // Bytes of an incomplete header, kept between receives.
   size_t carry_size_ = 0;

@@ -136,8 +136,10 @@ void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
               kProtocolServiceCrcError.ascq, "data digest error");
     return;
   }
-  if (!data.empty())
+  if (!data.empty()) {
     std::memcpy(PlaceOf(&At(in.task), &in), data.data(), data.size());
+    copied_bytes_ += data.size();
+  }
   Landed(in);
 }
 
@@ -158,6 +160,7 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
     Task& task = At(in.task);
     if (task.received != 0) return;  // GetData took them while the call ran.
     std::memcpy(PlaceOf(&task, &in), data.data(), data.size());
+    copied_bytes_ += data.size();
     Landed(in);
     return;
   }
@@ -385,6 +388,7 @@ void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
   if (task.placed >= end) return;
   std::memcpy(task.to + (task.placed - task.get_begin),
               task.staging.get() + task.placed, end - task.placed);
+  copied_bytes_ += end - task.placed;
   task.placed = end;
   // The rest of the last PDU may still be on its way into it.
   const bool filling = incoming_.task == slot;
@@ -408,6 +412,7 @@ bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
     in.task = slot;
     in.length = immediate_length_;
     std::memcpy(PlaceOf(&task, &in), immediate_data_, immediate_length_);
+    copied_bytes_ += immediate_length_;
     task.received = immediate_length_;
     if (in.direct) task.placed = task.received;
   }
@@ -604,6 +609,17 @@ void StreamTargetDatamover::ConnectionTerminate() {
 std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
     StreamBuffers* buffers, const StreamDatamoverOptions& options) {
   return std::make_unique<StreamTargetDatamover>(buffers, options);
+}
+
+ConnectionCounters StreamTargetDatamover::counters() const {
+  ConnectionCounters counters;
+  counters.pdus_in = receiver_.received_pdus();
+  counters.pdus_out = send_queue_.pdus_sent();
+  counters.bytes_in = receiver_.received_bytes();
+  counters.bytes_out = send_queue_.bytes_sent();
+  counters.copied_bytes =
+      copied_bytes_ + receiver_.copied_bytes() + send_queue_.copied_bytes();
+  return counters;
 }
 
 }  // namespace skiff::protocol

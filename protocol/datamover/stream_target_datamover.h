@@ -48,6 +48,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   void CancelTransfers(TaskSlot slot) override;
   void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
+  ConnectionCounters counters() const override;
   bool congested() const override {
     return send_queue_.bytes() > options_.max_send_queue_bytes;
   }
@@ -174,6 +175,7 @@ class StreamTargetDatamover final : public StreamDatamover,
 
   StreamReceiver receiver_;
   SendQueue send_queue_;
+  uint64_t copied_bytes_ = 0;  // Here, besides those two.
 
   // While ControlNotify of a SCSI Command runs: its immediate data.
   TaskSlot accepted_ = kNoTask;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "absl/strings/str_cat.h"
 #include "protocol/codec/iser_cm_private_data.h"
 #include "protocol/driver/iser_capture.h"
 #include "protocol/driver/stream_pump.h"
@@ -37,7 +38,12 @@ class StreamTransport final : public ConnectionTransport {
   }
   std::string local_address() const override { return local_; }
   std::string peer_address() const override { return peer_; }
-  const char* data_model() const override { return "iSCSI"; }
+  ConnectionInfo Info() const override {
+    ConnectionInfo info;
+    info.data_model = "iSCSI";
+    info.counters = datamover_->counters();
+    return info;
+  }
 
  private:
   const std::string local_;
@@ -50,13 +56,14 @@ class IserTransport final : public ConnectionTransport {
  public:
   IserTransport(std::shared_ptr<IserMemories> memories, IserMemory* memory,
                 std::unique_ptr<IserDatamover> datamover,
-                std::shared_ptr<RdmaLink> link)
+                std::shared_ptr<RdmaLink> link, ConnectionInfo fixed)
       : local_(datamover->endpoint()->local_address()),
         peer_(datamover->endpoint()->peer_address()),
         memories_(std::move(memories)),
         memory_(memory),
         datamover_(std::move(datamover)),
-        link_(std::move(link)) {}
+        link_(std::move(link)),
+        fixed_(std::move(fixed)) {}
 
   Datamover* datamover() override { return datamover_.get(); }
   std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
@@ -76,7 +83,11 @@ class IserTransport final : public ConnectionTransport {
   }
   std::string local_address() const override { return local_; }
   std::string peer_address() const override { return peer_; }
-  const char* data_model() const override { return "iSER"; }
+  ConnectionInfo Info() const override {
+    ConnectionInfo info = fixed_;
+    info.counters = datamover_->counters();
+    return info;
+  }
 
  private:
   const std::string local_;
@@ -85,6 +96,7 @@ class IserTransport final : public ConnectionTransport {
   IserMemory* const memory_;
   const std::unique_ptr<IserDatamover> datamover_;
   const std::shared_ptr<RdmaLink> link_;
+  const ConnectionInfo fixed_;  // Without counters.
 };
 
 }  // namespace
@@ -114,10 +126,12 @@ absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
 
 IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
                      const IserDatamoverOptions& options,
+                     std::string no_invalidation,
                      transport::CaptureSink capture)
     : state_(std::make_shared<State>()) {
   state_->memories = std::move(memories);
   state_->options = options;
+  state_->no_invalidation = std::move(no_invalidation);
   state_->capture = std::move(capture);
 }
 
@@ -162,10 +176,25 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
     mine.datamover->SetTrace(MakeIserCapture(
         endpoint->local_address(), endpoint->peer_address(), state_->capture));
   }
+  ConnectionInfo info;
+  info.data_model = "iSER";
+  info.device = endpoint->domain()->name();
+  info.remote_invalidation = state_->options.remote_invalidation;
+  if (!info.remote_invalidation) {
+    info.fallbacks.push_back(absl::StrCat("keys are not invalidated remotely: ",
+                                          state_->no_invalidation));
+  }
+  if (state_->memories->role() == IserMemories::Role::kInitiator &&
+      !endpoint->domain()->capabilities().memory_windows) {
+    info.fallbacks.push_back(
+        "memory is registered for each command: the device has no memory "
+        "windows");
+  }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
   return std::make_unique<IserTransport>(state_->memories, memory,
-                                         std::move(mine.datamover), mine.link);
+                                         std::move(mine.datamover), mine.link,
+                                         std::move(info));
 }
 
 }  // namespace skiff::protocol

@@ -13,6 +13,7 @@
 #include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser_datamover.h"
 #include "protocol/datamover/stream_datamover.h"
+#include "protocol/driver/connection_info.h"
 #include "protocol/driver/connection_pump.h"
 #include "protocol/driver/rdma_pump.h"
 #include "protocol/negotiation/parameters.h"
@@ -41,7 +42,7 @@ class ConnectionTransport {
 
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
-  virtual const char* data_model() const = 0;  // "iSCSI" or "iSER".
+  virtual ConnectionInfo Info() const = 0;
 };
 
 // One IserMemory for each device that a reactor's connections use.
@@ -64,9 +65,10 @@ class IserMemories {
 // peer can send, its receives must be posted. Copies share what they have made.
 class IserSetup {
  public:
+  // `no_invalidation` says why options.remote_invalidation is false, if it is;
   // `capture`, unless it is null, gets what the connection carries.
   IserSetup(std::shared_ptr<IserMemories> memories,
-            const IserDatamoverOptions& options,
+            const IserDatamoverOptions& options, std::string no_invalidation,
             transport::CaptureSink capture = nullptr);
 
   // What connecting or accepting needs, in case that the endpoint is an RDMA
@@ -85,6 +87,7 @@ class IserSetup {
   struct State {
     std::shared_ptr<IserMemories> memories;
     IserDatamoverOptions options;
+    std::string no_invalidation;
     transport::CaptureSink capture;
     // Of several attempts at once, one is taken.
     std::map<transport::RdmaEndpoint*, Prepared> prepared;

@@ -268,13 +268,17 @@ void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
 }
 
 const InitiatorStats& InitiatorImpl::stats() const {
-  stats_.bytes_in = past_bytes_in_;
-  stats_.bytes_out = past_bytes_out_;
-  if (pump_ != nullptr) {
-    stats_.bytes_in += pump_->bytes_received();
-    stats_.bytes_out += pump_->bytes_sent();
-  }
+  const ConnectionCounters counters = connection().counters;
+  stats_.bytes_in = counters.bytes_in;
+  stats_.bytes_out = counters.bytes_out;
   return stats_;
+}
+
+ConnectionInfo InitiatorImpl::connection() const {
+  ConnectionInfo info = connection_info_;
+  info.counters = past_;
+  if (transport_ != nullptr) info.counters.Add(transport_->Info().counters);
+  return info;
 }
 
 // --- The engine.

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "protocol/driver/answer_coalescer.h"
+#include "protocol/driver/connection_info.h"
 #include "protocol/negotiation/auth.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
@@ -124,6 +125,9 @@ class Initiator : public scsi::CommandPort {
   virtual const LoginIdentity& identity() const = 0;
   virtual std::string transport_name() const = 0;  // "tcp"
   virtual std::string data_model() const = 0;      // "iSCSI"
+  // Of the current connection, or of the last one; its counters are of all
+  // connections of the session together.
+  virtual ConnectionInfo connection() const = 0;
   virtual std::string peer_address() const = 0;
   virtual const InitiatorStats& stats() const = 0;
 };

@@ -82,7 +82,8 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
 void InitiatorImpl::Connect(const transport::Address& address) {
   if (address == options_.portal) redirects_ = 0;
   address_ = address;
-  iser_.emplace(iser_memories_, IserOptions(), options_.capture);
+  iser_.emplace(iser_memories_, IserOptions(),
+                "the transport has no memory windows", options_.capture);
   transport::ConnectOptions connect = options_.connect;
   iser_->FillIn(&connect);
   auto attempt =
@@ -105,7 +106,7 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
   transport_ = TransportOf(*std::move(endpoint));
   peer_address_ = transport_->peer_address();
-  data_model_ = transport_->data_model();
+  connection_info_ = transport_->Info();
   session_ = std::make_unique<InitiatorSession>(
       SessionOptions(), transport_->datamover(), &completions_);
   pump_ = transport_->MakePump(reactor_, static_cast<PumpClient*>(this));
@@ -248,8 +249,7 @@ void InitiatorImpl::TearDown() {
   stalled_since_ = absl::InfiniteFuture();
   coalesce_timer_.Cancel();
   if (session_ == nullptr) return;
-  past_bytes_in_ += pump_->bytes_received();
-  past_bytes_out_ += pump_->bytes_sent();
+  past_.Add(transport_->Info().counters);
   CommandList retry;
   session_->TakeUnfinished(&retry);
   if (!dead_) stats_.retries += retry.size();

@@ -60,7 +60,10 @@ class InitiatorImpl final : public Initiator,
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
   std::string transport_name() const override { return options_.portal.scheme; }
-  std::string data_model() const override { return data_model_; }
+  std::string data_model() const override {
+    return connection_info_.data_model;
+  }
+  ConnectionInfo connection() const override;
   std::string peer_address() const override { return peer_address_; }
   const InitiatorStats& stats() const override;
 
@@ -151,10 +154,9 @@ class InitiatorImpl final : public Initiator,
   Parameters parameters_;
   LoginIdentity identity_;
   std::string peer_address_;
-  std::string data_model_;
+  ConnectionInfo connection_info_;  // Of the last connection, when it began.
   mutable InitiatorStats stats_;
-  uint64_t past_bytes_in_ = 0;  // Of connections that ended.
-  uint64_t past_bytes_out_ = 0;
+  ConnectionCounters past_;  // Of connections that ended.
 };
 
 }  // namespace skiff::protocol

@@ -107,7 +107,7 @@ void RdmaPump::OnTurnEnd() {
 
 bool RdmaPump::Complete() {
   std::array<Completion, 32> completions;
-  const uint64_t received = datamover_->counters().messages_received;
+  const uint64_t received = datamover_->counters().pdus_in;
   int handled = 0;
   more_ = true;
   while (handled < options_.completions_per_turn) {
@@ -121,7 +121,7 @@ bool RdmaPump::Complete() {
   }
   if (handled > 0) last_send_progress_ = reactor_->Now();
   // What the peer's device acknowledges by itself is no sign of life.
-  if (datamover_->counters().messages_received != received) {
+  if (datamover_->counters().pdus_in != received) {
     last_receive_ = reactor_->Now();
   }
   return handled > 0;
@@ -169,13 +169,11 @@ void RdmaPump::ReportClosed() {
 }
 
 uint64_t RdmaPump::bytes_received() const {
-  const IserCounters& counters = datamover_->counters();
-  return counters.bytes_received + counters.rdma_read_bytes;
+  return datamover_->counters().bytes_in;
 }
 
 uint64_t RdmaPump::bytes_sent() const {
-  const IserCounters& counters = datamover_->counters();
-  return counters.bytes_sent + counters.rdma_write_bytes;
+  return datamover_->counters().bytes_out;
 }
 
 }  // namespace skiff::protocol

@@ -101,6 +101,7 @@ class FakeDatamover final : public StreamDatamover {
   bool has_output() const override { return !queue.empty(); }
   bool mid_pdu() const override { return mid; }
   bool congested() const override { return queue.size() > 100; }
+  ConnectionCounters counters() const override { return {}; }
 
   void AllocateConnectionResources(DatamoverClient*, uint32_t) override {}
   void EnableDatamover(const Parameters&) override {}

@@ -277,7 +277,7 @@ SessionInfo TargetConnection::Info() const {
   info.portal = portal_.ToString();
   info.peer = peer_;
   info.transport = portal_.scheme;
-  info.data_model = transport_->data_model();
+  info.connection = transport_->Info();
   info.tsih = session_->tsih();
   info.isid = session_->isid();
   info.parameters = session_->parameters();

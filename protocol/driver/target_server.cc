@@ -104,9 +104,12 @@ void State::OnRequest(const transport::Address& portal, bool invalidates,
   ++in_login;
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
-  const IserSetup iser(shard->iser_memories,
-                       IserOptions(said->send_with_invalidate && invalidates),
-                       options.capture);
+  const IserSetup iser(
+      shard->iser_memories,
+      IserOptions(said->send_with_invalidate && invalidates),
+      invalidates ? "the initiator does not want it"
+                  : "the transport of this portal has no Send with Invalidate",
+      options.capture);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/driver/connection_info.h"
 #include "protocol/negotiation/parameters.h"
 #include "scsi/target/target.h"
 #include "transport/backend.h"
@@ -75,13 +76,13 @@ struct SessionInfo {
   std::string target_name;  // Empty: discovery.
   std::string portal;       // Ours.
   std::string peer;
-  std::string transport;   // "tcp"
-  std::string data_model;  // "iSCSI"
+  std::string transport;  // "tcp"
+  ConnectionInfo connection;
   uint16_t tsih = 0;
   Isid isid = {};
   Parameters parameters;
   uint64_t commands = 0;
-  uint64_t bytes_in = 0;
+  uint64_t bytes_in = 0;  // Payload.
   uint64_t bytes_out = 0;
 };
 

@@ -40,6 +40,7 @@ class ScriptedDatamover final : public Datamover {
   void DeallocateTaskResources(TaskSlot task) override;
   void ConnectionTerminate() override { terminated = true; }
   bool congested() const override { return is_congested; }
+  ConnectionCounters counters() const override { return {}; }
 
   void AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
                      uint32_t) override {}

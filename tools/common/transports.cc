@@ -25,11 +25,14 @@ absl::Status AddTransports(transport::Registry* registry,
 
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
-                                  const transport::CaptureSink& capture) {
+                                  const transport::CaptureSink& capture,
+                                  transport::ChoiceObserver observer) {
   absl::Status status = AddTransports(registry, capture);
   if (!status.ok()) return status;
   return registry->Add(transport::MakeAutoBackend(
-      registry, [log = std::move(log)](const transport::ChoiceReport& report) {
+      registry, [log = std::move(log), observer = std::move(observer)](
+                    const transport::ChoiceReport& report) {
+        if (observer) observer(report);
         if (report.fell_back()) {
           log(protocol::LogLevel::kWarning,
               absl::StrCat(report.address,

@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "protocol/driver/target_server.h"
+#include "transport/auto/choice_report.h"
 #include "transport/registry.h"
 #include "transport/trace/tracing_backend.h"
 
@@ -16,11 +17,12 @@ absl::Status AddTransports(transport::Registry* registry,
 
 // Adds `auto`, too, which chooses between them. Each choice goes to the log: as
 // a warning where RDMA was preferred and is not had, for people who want
-// details otherwise. `log` is called on the threads of reactors. The registry
-// stays where it is.
+// details otherwise. `log` is called on the threads of reactors, as is
+// `observer`, unless it is null. The registry stays where it is.
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
-                                  const transport::CaptureSink& capture);
+                                  const transport::CaptureSink& capture,
+                                  transport::ChoiceObserver observer = nullptr);
 
 }  // namespace skiff::tools
 

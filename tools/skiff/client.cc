@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "protocol/negotiation/negotiated_keys.h"
 #include "scsi/initiator/scsi_error.h"
 #include "tools/common/completion.h"
 #include "tools/common/stderr_log.h"
@@ -63,7 +64,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
       &client->registry_,
       StderrSink(options.verbose ? protocol::LogLevel::kDebug
                                  : protocol::LogLevel::kWarning),
-      client->capture_);
+      client->capture_,
+      [self = client.get()](const transport::ChoiceReport& report) {
+        self->NoteChoice(report);
+      });
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions threads;
   threads.count = reactors;
@@ -95,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
     };
   }
 
-  auto session = std::make_unique<Session>(threads_.get(), reactor);
+  auto session = std::make_unique<Session>(this, portal, reactor);
   const absl::Status status = session->Await([&](Session::Done done) {
     // Kept by both: only one of them is called.
     auto shared = std::make_shared<Session::Done>(std::move(done));
@@ -171,6 +175,24 @@ absl::Status Client::Explain(const absl::Status& failure,
                       ExitCode::kNoSession);
 }
 
+void Client::NoteChoice(const transport::ChoiceReport& report) {
+  const std::lock_guard<std::mutex> lock(choices_mutex_);
+  why_no_rdma_[report.address] = report.fell_back() ? report.WhyNoRdma() : "";
+}
+
+std::string Client::WhyNoRdma(const transport::Address& portal) const {
+  const std::lock_guard<std::mutex> lock(choices_mutex_);
+  const auto found = why_no_rdma_.find(portal.ToString());
+  return found != why_no_rdma_.end() ? found->second : "";
+}
+
+Session::Session(const Client* client, const transport::Address& portal,
+                 int reactor)
+    : client_(client),
+      portal_(portal),
+      threads_(client->threads_.get()),
+      reactor_(reactor) {}
+
 Session::~Session() {
   if (initiator_ == nullptr) return;
   // A target that does not answer is left after Logout's own timeout.
@@ -211,6 +233,50 @@ absl::Status Session::Run(scsi::Command* command) {
       return status;
     }
   }
+}
+
+SessionReport Session::Report() {
+  SessionReport report;
+  protocol::ConnectionCounters c;
+  RunOnReactor([&] {
+    const protocol::Initiator& initiator = *initiator_;
+    const protocol::ConnectionInfo connection = initiator.connection();
+    report.target = initiator.identity().target_name;
+    report.peer = initiator.peer_address();
+    report.transport = initiator.transport_name();
+    report.data_model = connection.data_model;
+    report.device = connection.device;
+    report.remote_invalidation = connection.remote_invalidation;
+    report.fallbacks = connection.fallbacks;
+    for (const auto& key : protocol::NegotiatedKeys(initiator.parameters())) {
+      report.keys.emplace_back(key.first, key.second);
+    }
+    const protocol::InitiatorStats& stats = initiator.stats();
+    report.commands = stats.commands;
+    report.retries = stats.retries;
+    report.reconnects = stats.reconnects;
+    c = connection.counters;
+  });
+  const std::string why_no_rdma = client_->WhyNoRdma(portal_);
+  if (!why_no_rdma.empty()) {
+    report.fallbacks.push_back(
+        absl::StrCat("TCP instead of RDMA: ", why_no_rdma));
+  }
+  report.counters = {{"pdus_in", c.pdus_in},
+                     {"pdus_out", c.pdus_out},
+                     {"bytes_in", c.bytes_in},
+                     {"bytes_out", c.bytes_out},
+                     {"payload_bytes_copied", c.copied_bytes}};
+  if (report.device.empty()) return report;
+  for (const auto& counter :
+       {std::pair("sends", c.pdus_out), std::pair("receives", c.pdus_in),
+        std::pair("remote_invalidations", c.remote_invalidations),
+        std::pair("local_invalidations", c.local_invalidations),
+        std::pair("registrations", c.registrations),
+        std::pair("gathered_buffers", c.gathered_buffers)}) {
+    report.counters.push_back(counter);
+  }
+  return report;
 }
 
 std::string Session::Describe() {

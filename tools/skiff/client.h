@@ -2,7 +2,9 @@
 #define SKIFF_TOOLS_SKIFF_CLIENT_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,9 @@
 #include "scsi/initiator/command.h"
 #include "tools/common/trace_file.h"
 #include "tools/skiff/options.h"
+#include "tools/skiff/report.h"
 #include "transport/address.h"
+#include "transport/auto/choice_report.h"
 #include "transport/reactor_threads.h"
 #include "transport/registry.h"
 
@@ -45,7 +49,12 @@ class Client {
 
  private:
   Client() = default;
+  friend class Session;
   absl::Status CheckAddress(const transport::Address& portal) const;
+  void NoteChoice(const transport::ChoiceReport& report);
+  // Why the last connection to a portal is not over RDMA although that was
+  // preferred; empty if it is.
+  std::string WhyNoRdma(const transport::Address& portal) const;
   absl::StatusOr<std::unique_ptr<Session>> Login(
       const transport::Address& portal, const std::string& target, int reactor);
   // Adds advice to why a login failed.
@@ -57,6 +66,8 @@ class Client {
   std::unique_ptr<TraceFile> trace_;  // Outlives all that writes to it.
   transport::CaptureSink capture_;    // Null without one.
   protocol::Offer offer_;
+  mutable std::mutex choices_mutex_;  // Reactors note what they chose.
+  std::map<std::string, std::string> why_no_rdma_;  // By address.
   transport::Registry registry_;
   std::unique_ptr<transport::ReactorThreads> threads_;
 };
@@ -65,8 +76,7 @@ class Client {
 // the thread of the Client.
 class Session {
  public:
-  Session(transport::ReactorThreads* threads, int reactor)
-      : threads_(threads), reactor_(reactor) {}
+  Session(const Client* client, const transport::Address& portal, int reactor);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();  // Logs out. No command may be pending.
@@ -88,10 +98,14 @@ class Session {
 
   // What the session runs on, for people: "iSCSI over tcp".
   std::string Describe();
+  // All of it, as it is now.
+  SessionReport Report();
 
  private:
   friend class Client;
 
+  const Client* const client_;
+  const transport::Address portal_;
   transport::ReactorThreads* const threads_;
   const int reactor_;
   std::unique_ptr<protocol::Initiator> initiator_;

@@ -28,6 +28,25 @@ Json LatencyJson(const LatencyReport& report) {
             {"percentiles", percentiles}}}};
 }
 
+Json SessionJson(const SessionReport& report) {
+  Json keys = Json::object();
+  for (const auto& [name, value] : report.keys) keys[name] = value;
+  Json counters = Json::object();
+  for (const auto& [name, value] : report.counters) counters[name] = value;
+  return {{"target", report.target},
+          {"peer", report.peer},
+          {"transport", report.transport},
+          {"data_model", report.data_model},
+          {"device", report.device},
+          {"remote_invalidation", report.remote_invalidation},
+          {"fallbacks", report.fallbacks},
+          {"keys", keys},
+          {"commands", report.commands},
+          {"retries", report.retries},
+          {"reconnects", report.reconnects},
+          {"counters", counters}};
+}
+
 }  // namespace
 
 std::string ToJson(const DiscoveryReport& report) {
@@ -57,6 +76,9 @@ std::string ToJson(const ListReport& report) {
     }
     Json json = {{"name", target.name}, {"luns", luns}};
     if (!target.problem.empty()) json["problem"] = target.problem;
+    if (target.session.has_value()) {
+      json["session"] = SessionJson(*target.session);
+    }
     targets.push_back(json);
   }
   return Dump({{"targets", targets}});
@@ -103,14 +125,22 @@ std::string ToJson(const PerfReport& report) {
       {"total", report.cpu_user_us + report.cpu_system_us}};
   json["verify"] = report.verify;
   if (report.verify) json["verified_blocks"] = report.verified_blocks;
+  json["sessions"] = Json::array();
+  for (const SessionReport& session : report.sessions) {
+    json["sessions"].push_back(SessionJson(session));
+  }
   return Dump(json);
 }
 
 std::string ToJson(const PingReport& report) {
-  return Dump({{"peer", report.peer},
+  Json json = {{"peer", report.peer},
                {"sent", report.sent},
                {"received", report.round_trips_us.size()},
-               {"round_trips_us", report.round_trips_us}});
+               {"round_trips_us", report.round_trips_us}};
+  if (report.session.has_value()) {
+    json["session"] = SessionJson(*report.session);
+  }
+  return Dump(json);
 }
 
 std::string ToJson(const ErrorReport& report) {

@@ -187,6 +187,9 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
       1, static_cast<double>(report.read.ios + report.write.ios));
   report.cpu_user_us = (after.user_us - before.user_us) / ios;
   report.cpu_system_us = (after.system_us - before.system_us) / ios;
+  for (const auto& session : sessions_) {
+    report.sessions.push_back(session->Report());
+  }
   if (!verify || !workload->writes()) return report;
 
   status = RunPass(PerfJob::Pass::kReadBack);

@@ -114,6 +114,7 @@ absl::StatusOr<ListReport> List(const CommonOptions& common,
       auto luns = ReportLuns(session->get());
       if (!luns.ok()) return luns.status();
       target.luns = *std::move(luns);
+      target.session = (*session)->Report();
     }
     report.targets.push_back(std::move(target));
   }

@@ -32,11 +32,31 @@ struct LunReport {
   std::string problem;  // When there is no more to tell.
 };
 
+// A session with a target, and what its connections have done so far.
+struct SessionReport {
+  std::string target;
+  std::string peer;
+  std::string transport;
+  std::string data_model;
+  std::string device;  // Of RDMA; empty without.
+  bool remote_invalidation = false;
+  std::vector<std::string>
+      fallbacks;  // What is slower than it could be, and why.
+  std::vector<std::pair<std::string, std::string>> keys;  // As negotiated.
+  uint64_t commands = 0;
+  uint64_t retries = 0;
+  uint64_t reconnects = 0;
+  // In the order in which they are told.
+  std::vector<std::pair<std::string, uint64_t>> counters;
+};
+
 struct ListReport {
   struct Target {
     std::string name;
     std::string problem;  // Why there are no LUNs.
     std::vector<LunReport> luns;
+    // None if nobody could log in.
+    std::optional<SessionReport> session = std::nullopt;
   };
   std::vector<Target> targets;
 };
@@ -93,12 +113,14 @@ struct PerfReport {
   double cpu_system_us = 0;
   bool verify = false;
   uint64_t verified_blocks = 0;
+  std::vector<SessionReport> sessions;  // One for each job.
 };
 
 struct PingReport {
   std::string peer;
   uint32_t sent = 0;
   std::vector<double> round_trips_us;
+  std::optional<SessionReport> session;
 };
 
 // What went wrong, when that is all there is.

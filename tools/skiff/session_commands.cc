@@ -37,6 +37,7 @@ absl::StatusOr<PingReport> Ping(const CommonOptions& common,
     report.round_trips_us.push_back(
         absl::ToDoubleMicroseconds(absl::Now() - sent));
   }
+  report.session = session->Report();
   return report;
 }
 

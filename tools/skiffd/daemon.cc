@@ -34,6 +34,26 @@ absl::StatusOr<std::unique_ptr<scsi::Backend>> OpenMedium(
       std::get<scsi::FileBackendOptions>(config.medium));
 }
 
+// What a session's connection runs on, and its counters.
+void AddConnection(const protocol::ConnectionInfo& connection,
+                   std::vector<std::string>* lines) {
+  const protocol::ConnectionCounters& c = connection.counters;
+  lines->push_back(absl::StrFormat(
+      "  %d PDUs in, %d out; %d bytes in, %d out; %d payload bytes copied",
+      c.pdus_in, c.pdus_out, c.bytes_in, c.bytes_out, c.copied_bytes));
+  for (const std::string& fallback : connection.fallbacks) {
+    lines->push_back(absl::StrCat("  ", fallback));
+  }
+  if (connection.device.empty()) return;
+  lines->push_back(absl::StrFormat(
+      "  device %s, remote invalidation %s: %d RDMA Reads of %d bytes, "
+      "%d RDMA Writes of %d bytes, %d Sends, %d receives, %d keys "
+      "invalidated, %d registrations",
+      connection.device, connection.remote_invalidation ? "yes" : "no",
+      c.rdma_reads, c.rdma_read_bytes, c.rdma_writes, c.rdma_write_bytes,
+      c.pdus_out, c.pdus_in, c.invalidations_sent, c.registrations));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
@@ -130,13 +150,14 @@ std::vector<std::string> SessionTable(
         "%s in",
         s.tsih, s.initiator_name, s.peer,
         s.target_name.empty() ? "discovery" : s.target_name, s.portal,
-        s.data_model, s.transport, s.commands, FormatSize(s.bytes_out),
-        FormatSize(s.bytes_in)));
+        s.connection.data_model, s.transport, s.commands,
+        FormatSize(s.bytes_out), FormatSize(s.bytes_in)));
     const std::string dialect = protocol::IserDialect(s.parameters.iser);
     if (!dialect.empty()) lines.push_back(absl::StrCat("  iSER: ", dialect));
     lines.push_back(
         absl::StrCat("  ", absl::StrJoin(protocol::NegotiatedKeys(s.parameters),
                                          " ", absl::PairFormatter("="))));
+    AddConnection(s.connection, &lines);
   }
   return lines;
 }

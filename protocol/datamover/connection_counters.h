@@ -1,0 +1,58 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_CONNECTION_COUNTERS_H_
+#define SKIFF_PROTOCOL_DATAMOVER_CONNECTION_COUNTERS_H_
+
+#include <cstdint>
+
+namespace skiff::protocol {
+
+// What one connection has done, in both data models. Plain numbers of its
+// reactor. Payload is what SCSI moves.
+struct ConnectionCounters {
+  // Over RDMA: messages, Hello and HelloReply included; that is Sends and
+  // receives.
+  uint64_t pdus_in = 0;
+  uint64_t pdus_out = 0;
+  // With headers, and with payload that was moved by RDMA. An initiator, who
+  // does not see that, learns of it from commands that ended well.
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  // Payload that this program copied from memory to memory, each time that it
+  // did. What waits while a connection is paused does not count.
+  uint64_t copied_bytes = 0;
+
+  // iSER only. RDMA of ours:
+  uint64_t rdma_reads = 0;
+  uint64_t rdma_writes = 0;
+  uint64_t rdma_read_bytes = 0;
+  uint64_t rdma_write_bytes = 0;
+  // Keys of ours that the peer's responses took out of use, or we did; keys of
+  // the peer that our responses did.
+  uint64_t remote_invalidations = 0;
+  uint64_t local_invalidations = 0;
+  uint64_t invalidations_sent = 0;
+  // Registrations for a single command, and buffers in several pieces that had
+  // to be copied into one.
+  uint64_t registrations = 0;
+  uint64_t gathered_buffers = 0;
+
+  void Add(const ConnectionCounters& other) {
+    pdus_in += other.pdus_in;
+    pdus_out += other.pdus_out;
+    bytes_in += other.bytes_in;
+    bytes_out += other.bytes_out;
+    copied_bytes += other.copied_bytes;
+    rdma_reads += other.rdma_reads;
+    rdma_writes += other.rdma_writes;
+    rdma_read_bytes += other.rdma_read_bytes;
+    rdma_write_bytes += other.rdma_write_bytes;
+    remote_invalidations += other.remote_invalidations;
+    local_invalidations += other.local_invalidations;
+    invalidations_sent += other.invalidations_sent;
+    registrations += other.registrations;
+    gathered_buffers += other.gathered_buffers;
+  }
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_CONNECTION_COUNTERS_H_
