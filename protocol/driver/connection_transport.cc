@@ -108,6 +108,14 @@ std::unique_ptr<ConnectionTransport> MakeStreamTransport(
                                            std::move(datamover));
 }
 
+uint32_t UnexpectedReceives(const IserOffer& offer) {
+  constexpr uint32_t kWithoutLimit = 32;
+  constexpr uint32_t kMost = 1024;
+  return offer.rfc7145_keys && offer.max_outstanding_unexpected_pdus != 0
+             ? std::min(offer.max_outstanding_unexpected_pdus, kMost)
+             : kWithoutLimit;
+}
+
 absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
   std::unique_ptr<IserMemory>& memory = memories_[domain];
   if (memory == nullptr) {

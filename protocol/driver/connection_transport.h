@@ -45,6 +45,10 @@ class ConnectionTransport {
   virtual ConnectionInfo Info() const = 0;
 };
 
+// Receives for the unexpected PDUs that an offer lets the peer send (RFC 7145
+// section 6.7), within reason: a peer that has no limit does not send many.
+uint32_t UnexpectedReceives(const IserOffer& offer);
+
 // One IserMemory for each device that a reactor's connections use.
 class IserMemories {
  public:

@@ -119,9 +119,10 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
 
 IserDatamoverOptions InitiatorImpl::IserOptions() const {
   // Answers to requests other than commands, and what comes unasked.
-  constexpr uint32_t kOtherAnswers = 32;
+  constexpr uint32_t kOtherAnswers = 8;
   IserDatamoverOptions iser;
-  iser.receives = options_.max_commands + kOtherAnswers;
+  iser.receives = options_.max_commands + kOtherAnswers +
+                  UnexpectedReceives(options_.offer.iser);
   iser.remote_invalidation = remote_invalidation_;
   return iser;
 }

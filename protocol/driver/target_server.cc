@@ -124,8 +124,10 @@ IserDatamoverOptions State::IserOptions(bool remote_invalidation) const {
   const TargetSessionOptions session;
   constexpr uint32_t kOtherRequests = 16;
   IserDatamoverOptions iser;
-  iser.receives = options.limits.queue_depth + session.max_immediate_tasks +
-                  session.max_task_management + kOtherRequests;
+  iser.receives =
+      options.limits.queue_depth + kOtherRequests +
+      std::max(session.max_immediate_tasks + session.max_task_management,
+               UnexpectedReceives(options.offer.iser));
   iser.remote_invalidation = remote_invalidation;
   return iser;
 }

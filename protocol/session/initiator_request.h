@@ -24,6 +24,7 @@ struct InitiatorRequest {
   Kind kind = Kind::kPing;
   StatusCallback done;    // May be null.
   bool own_idea = false;  // Nobody asked for it.
+  bool unsent = false;    // Waits until the target has room for it.
   absl::Time deadline = absl::InfiniteFuture();
   // Task management.
   TaskManagementFunction function = TaskManagementFunction::kAbortTask;
@@ -33,8 +34,9 @@ struct InitiatorRequest {
   uint32_t ref_cmd_sn = 0;
   // Text.
   TextCallback text_done;
-  std::string text;
+  std::string text;  // The keys until they are sent, then the answer.
   uint32_t exchanges = 0;
+  uint32_t target_transfer_tag = kReservedTag;  // Of the next request.
   // Logout.
   LogoutRequestPdu::Reason reason = LogoutRequestPdu::kCloseSession;
   uint16_t cid = 0;

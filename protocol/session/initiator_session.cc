@@ -109,6 +109,9 @@ void InitiatorSession::OnLoginResponse(const ControlPdu& pdu) {
   }
   state_ = State::kFullFeature;
   login_deadline_ = absl::InfiniteFuture();
+  const IserParameters& iser = login_.parameters().iser;
+  immediate_requests_.SetLimit(iser.target_max_outstanding_unexpected_pdus);
+  unexpected_.SetLimit(iser.initiator_max_outstanding_unexpected_pdus);
   datamover_->EnableDatamover(login_.parameters());
 }
 
@@ -148,7 +151,10 @@ bool InitiatorSession::AcceptStatSnOfTask(uint32_t stat_sn) {
 }
 
 bool InitiatorSession::AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
-  if (window_.Update(exp_cmd_sn, max_cmd_sn)) return true;
+  if (window_.Update(exp_cmd_sn, max_cmd_sn)) {
+    immediate_requests_.Retire(window_.exp_cmd_sn());
+    return true;
+  }
   ProtocolError(absl::StrCat("ExpCmdSN ", exp_cmd_sn,
                              " for commands that were never sent (CmdSN is ",
                              window_.cmd_sn(), ")"));
@@ -233,6 +239,7 @@ absl::Time InitiatorSession::Advance(absl::Time now, absl::Time last_receive) {
       Logout(LogoutRequestPdu::kCloseSession, options_.login.cid, nullptr);
     }
     SendPingAnswers();
+    SendUnsent();
     StartRequests();
     return NextDeadline(last_receive);
   }

@@ -22,6 +22,7 @@
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_request.h"
 #include "protocol/session/initiator_task_table.h"
+#include "protocol/session/unexpected_pdus.h"
 #include "scsi/initiator/command.h"
 
 namespace skiff::protocol {
@@ -55,7 +56,9 @@ struct InitiatorSessionOptions {
 //
 // Task management is sent for immediate delivery, one request at a time: a
 // target need not hold more (section 4.2.2.1). The same holds for pings and
-// Text Requests.
+// Text Requests. When an iSER target has no room for more immediate requests
+// (RFC 7145 section 8.1.1.3), they go in order with the commands instead, or
+// wait.
 class InitiatorSession final : public DatamoverClient {
  public:
   enum class State : uint8_t {
@@ -87,7 +90,7 @@ class InitiatorSession final : public DatamoverClient {
 
   // Window, slots and the send queue have room for a command.
   bool CanIssue() const {
-    return state_ == State::kFullFeature && !hold_issue_ &&
+    return state_ == State::kFullFeature && !hold_issue_ && !unsent_ &&
            !logout_requested_ && window_.open() && !tasks_.full() &&
            !datamover_->congested();
   }
@@ -194,10 +197,11 @@ class InitiatorSession final : public DatamoverClient {
   bool AckIsOwed() const;
   void StartRequests();
   void SendRequest(Lane* lane);
-  void SendPing();
-  void SendTextRequest(uint32_t target_transfer_tag, Lun lun,
-                       absl::string_view keys);
-  void SendLogout();
+  void TrySend(Lane* lane);
+  void SendUnsent();
+  void SendPing(bool immediate, uint32_t cmd_sn);
+  void SendTextRequest(bool immediate, uint32_t cmd_sn);
+  void SendLogout(bool immediate, uint32_t cmd_sn);
   void Finish(Lane* lane, const absl::Status& status);
   void FailRequests(const absl::Status& status);
   void RequestTimedOut(Lane* lane);
@@ -211,7 +215,7 @@ class InitiatorSession final : public DatamoverClient {
   void StartReset(InitiatorTask* task);
   InitiatorTask* OldestWith(InitiatorTask::Abort abort);
   void AbortRefused(uint32_t referenced_tag);
-  void SendTaskManagement();
+  void SendTaskManagement(bool immediate, uint32_t cmd_sn);
   void TaskManagementTimedOut();
   void OnTaskManagementResponse(const ControlPdu& pdu);
 
@@ -223,6 +227,9 @@ class InitiatorSession final : public DatamoverClient {
   void AnswerPing(const NopInPdu& ping);
   void SendNopOut(uint32_t target_transfer_tag, Lun lun);
   void SendPingAnswers();
+  bool AdmitUnexpected(const char* pdu);
+  bool UnexpectedAckIsOwed();
+  bool IsOutstanding(const BhsFrame& request) const;
 
   const InitiatorSessionOptions options_;
   Datamover* const datamover_;
@@ -254,6 +261,9 @@ class InitiatorSession final : public DatamoverClient {
   Lane task_management_;
   Lane general_;  // Pings and texts.
   Lane logout_;
+  bool unsent_ = false;  // A request of some lane waits to be sent.
+  UnexpectedPdus immediate_requests_;  // Of ours,
+  UnexpectedPdus unexpected_;          // and of the target's, pings apart.
   bool ack_wanted_ = false;            // Of the response of a command.
   std::deque<NopInPdu> ping_answers_;  // Waiting for room in the send queue.
   // The target asked for a logout: by when.

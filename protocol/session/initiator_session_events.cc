@@ -22,8 +22,12 @@ void InitiatorSession::OnNopIn(const ControlPdu& pdu) {
   if (!Decoded(Decode(pdu.bhs, &ping), "NOP-In")) return;
   if (ping.initiator_task_tag == kReservedTag) {
     // Carries the next StatSN, but does not use it up (section 11.19.2).
-    if (!AcceptWindow(ping.exp_cmd_sn, ping.max_cmd_sn)) return;
-    if (ping.target_transfer_tag != kReservedTag) AnswerPing(ping);
+    if (!AcceptWindow(ping.exp_cmd_sn, ping.max_cmd_sn) ||
+        !AdmitUnexpected("a NOP-In")) {
+      return;
+    }
+    if (ping.target_transfer_tag != kReservedTag) return AnswerPing(ping);
+    unexpected_.Add(exp_stat_sn_);
     return;
   }
   if (!AcceptStatSn(ping.stat_sn, "NOP-In") ||
@@ -68,6 +72,46 @@ void InitiatorSession::SendPingAnswers() {
   }
 }
 
+// Whether the target may send one more PDU that is no answer (RFC 7145 section
+// 8.1.2). What was acknowledged is not outstanding any more, and neither is a
+// ping that was answered.
+bool InitiatorSession::AdmitUnexpected(const char* pdu) {
+  unexpected_.Retire(acknowledged_stat_sn_);
+  if (unexpected_.HasRoom(static_cast<uint32_t>(ping_answers_.size()))) {
+    return true;
+  }
+  ProtocolError(absl::StrCat(pdu, " beyond the ", unexpected_.limit(),
+                             " unexpected PDUs that may be outstanding "
+                             "(MaxOutstandingUnexpectedPDUs)"));
+  return false;
+}
+
+// Whether the target owes an answer to this request, of which a Reject is one.
+bool InitiatorSession::IsOutstanding(const BhsFrame& request) const {
+  const uint32_t tag = request.initiator_task_tag;
+  switch (static_cast<Opcode>(request.opcode)) {
+    case Opcode::kScsiCommand:
+      return tasks_.Find(tag) != kNoTask;
+    case Opcode::kNopOut:
+    case Opcode::kTextRequest:
+      return general_.Owns(tag);
+    case Opcode::kTaskManagementRequest:
+      return task_management_.Owns(tag);
+    case Opcode::kLogoutRequest:
+      return logout_.Owns(tag);
+    default:
+      return false;
+  }
+}
+
+// An idle session acknowledges nothing, and a target that has something to say
+// must not run out of room because of that. Two pings are needed for NOP-Ins,
+// which have the number of the answer to come.
+bool InitiatorSession::UnexpectedAckIsOwed() {
+  unexpected_.Retire(acknowledged_stat_sn_);
+  return unexpected_.Crowded();
+}
+
 void InitiatorSession::OnReject(const ControlPdu& pdu) {
   RejectPdu reject;
   if (!Decoded(Decode(pdu.bhs, &reject), "Reject")) return;
@@ -81,10 +125,13 @@ void InitiatorSession::OnReject(const ControlPdu& pdu) {
   if (state_ == State::kLogin) {
     return Lose(Loss::kTarget, absl::FailedPreconditionError(what));
   }
-  if (!AcceptStatSn(reject.stat_sn, "Reject") ||
+  const bool answers = IsOutstanding(rejected);
+  if ((!answers && !AdmitUnexpected("a Reject")) ||
+      !AcceptStatSn(reject.stat_sn, "Reject") ||
       !AcceptWindow(reject.exp_cmd_sn, reject.max_cmd_sn)) {
     return;
   }
+  if (!answers) unexpected_.Add(reject.stat_sn);
   Log(what);
   switch (static_cast<Opcode>(rejected.opcode)) {
     case Opcode::kScsiCommand:
@@ -132,10 +179,12 @@ void InitiatorSession::RejectCommand(TaskSlot slot, uint8_t reason) {
 void InitiatorSession::OnAsyncMessage(const ControlPdu& pdu) {
   AsyncMessagePdu message;
   if (!Decoded(Decode(pdu.bhs, &message), "Async Message") ||
+      !AdmitUnexpected("an Async Message") ||
       !AcceptStatSn(message.stat_sn, "Async Message") ||
       !AcceptWindow(message.exp_cmd_sn, message.max_cmd_sn)) {
     return;
   }
+  unexpected_.Add(message.stat_sn);
   switch (message.async_event) {
     case AsyncMessagePdu::kScsiAsyncEvent:
       return OnScsiEvent(message.lun, pdu.data);

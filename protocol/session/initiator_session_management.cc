@@ -146,15 +146,16 @@ void InitiatorSession::StartReset(InitiatorTask* task) {
   --resets_wanted_;
 }
 
-void InitiatorSession::SendTaskManagement() {
+void InitiatorSession::SendTaskManagement(bool immediate, uint32_t cmd_sn) {
   Request& request = *task_management_.current;
   TaskManagementRequestPdu pdu;
-  pdu.immediate = true;
+  pdu.immediate = immediate;
   pdu.function = static_cast<uint8_t>(request.function);
   pdu.lun = request.lun;
   pdu.initiator_task_tag = task_management_.tag();
-  // The immediate request's CmdSN marks its place in the stream of commands.
-  pdu.cmd_sn = request.cmd_sn = window_.cmd_sn();
+  // Also an immediate request's CmdSN marks its place in the stream of
+  // commands.
+  pdu.cmd_sn = request.cmd_sn = cmd_sn;
   pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
   pdu.referenced_task_tag = request.referenced_tag;
   pdu.ref_cmd_sn = request.ref_cmd_sn;

@@ -87,7 +87,7 @@ bool InitiatorSession::AckIsOwed() const {
 void InitiatorSession::StartRequests() {
   if (state_ != State::kFullFeature) return;
   if (!general_.current.has_value() && general_.waiting.empty() &&
-      AckIsOwed()) {
+      (AckIsOwed() || UnexpectedAckIsOwed())) {
     Enqueue(&general_, Request());
   }
   if (!general_.current.has_value() && !general_.waiting.empty()) {
@@ -102,36 +102,56 @@ void InitiatorSession::SendRequest(Lane* lane) {
   Request& request = *lane->current;
   lane->NextTag();
   absl::Duration timeout = options_.task_management_timeout;
-  switch (request.kind) {
-    case Request::Kind::kPing:
-      if (options_.nop_timeout > absl::ZeroDuration()) {
-        timeout = options_.nop_timeout;
-      }
-      SendPing();
-      break;
-    case Request::Kind::kText: {
-      const std::string keys = std::move(request.text);
-      request.text.clear();
-      SendTextRequest(kReservedTag, 0, keys);
-      break;
-    }
-    case Request::Kind::kTaskManagement:
-      SendTaskManagement();
-      break;
-    case Request::Kind::kLogout:
-      timeout = options_.logout_timeout;
-      SendLogout();
-      break;
+  if (request.kind == Request::Kind::kLogout) timeout = options_.logout_timeout;
+  if (request.kind == Request::Kind::kPing &&
+      options_.nop_timeout > absl::ZeroDuration()) {
+    timeout = options_.nop_timeout;
   }
   request.deadline =
       timeout > absl::ZeroDuration() ? now_ + timeout : absl::InfiniteFuture();
+  TrySend(lane);
 }
 
-void InitiatorSession::SendPing() {
+// Requests go for immediate delivery, as long as the target has room for that
+// (RFC 7145 section 8.1.1.3). A place is kept for those that end tasks or the
+// session. One that goes in order, with a CmdSN of its own, needs none, and its
+// answer retires those before it. It is so that pings of an idle session can go
+// on.
+void InitiatorSession::TrySend(Lane* lane) {
+  Request& request = *lane->current;
+  const bool urgent = request.kind == Request::Kind::kTaskManagement ||
+                      request.kind == Request::Kind::kLogout;
+  const bool immediate = immediate_requests_.HasRoom(urgent ? 0 : 1);
+  request.unsent = !immediate && !window_.open();
+  unsent_ |= request.unsent;
+  if (request.unsent) return;
+  const uint32_t cmd_sn = immediate ? window_.cmd_sn() : window_.Take();
+  if (immediate) immediate_requests_.Add(cmd_sn);
+  switch (request.kind) {
+    case Request::Kind::kPing:
+      return SendPing(immediate, cmd_sn);
+    case Request::Kind::kText:
+      return SendTextRequest(immediate, cmd_sn);
+    case Request::Kind::kTaskManagement:
+      return SendTaskManagement(immediate, cmd_sn);
+    case Request::Kind::kLogout:
+      return SendLogout(immediate, cmd_sn);
+  }
+}
+
+void InitiatorSession::SendUnsent() {
+  if (!unsent_) return;
+  unsent_ = false;
+  for (Lane* lane : {&logout_, &task_management_, &general_}) {
+    if (lane->current.has_value() && lane->current->unsent) TrySend(lane);
+  }
+}
+
+void InitiatorSession::SendPing(bool immediate, uint32_t cmd_sn) {
   NopOutPdu pdu;
-  pdu.immediate = true;
+  pdu.immediate = immediate;
   pdu.initiator_task_tag = general_.tag();
-  pdu.cmd_sn = window_.cmd_sn();
+  pdu.cmd_sn = cmd_sn;
   pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
   ack_wanted_ = false;
   Bhs bhs;
@@ -139,28 +159,31 @@ void InitiatorSession::SendPing() {
   datamover_->SendControl(bhs.data(), {});
 }
 
-void InitiatorSession::SendTextRequest(uint32_t target_transfer_tag, Lun lun,
-                                       absl::string_view keys) {
+// The keys, or what asks for more of the answer.
+void InitiatorSession::SendTextRequest(bool immediate, uint32_t cmd_sn) {
+  Request& request = *general_.current;
   TextRequestPdu pdu;
-  pdu.immediate = true;
-  pdu.lun = lun;
+  pdu.immediate = immediate;
+  pdu.lun = request.lun;
   pdu.initiator_task_tag = general_.tag();
-  pdu.target_transfer_tag = target_transfer_tag;
-  pdu.cmd_sn = window_.cmd_sn();
+  pdu.target_transfer_tag = request.target_transfer_tag;
+  pdu.cmd_sn = cmd_sn;
   pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
+  std::string keys;
+  if (request.target_transfer_tag == kReservedTag) keys.swap(request.text);
   Bhs bhs;
   Encode(pdu, bhs.data());
   datamover_->SendControl(
       bhs.data(), {reinterpret_cast<const uint8_t*>(keys.data()), keys.size()});
 }
 
-void InitiatorSession::SendLogout() {
+void InitiatorSession::SendLogout(bool immediate, uint32_t cmd_sn) {
   LogoutRequestPdu pdu;
-  pdu.immediate = true;
+  pdu.immediate = immediate;
   pdu.reason = logout_.current->reason;
   pdu.initiator_task_tag = logout_.tag();
   pdu.cid = logout_.current->cid;
-  pdu.cmd_sn = window_.cmd_sn();
+  pdu.cmd_sn = cmd_sn;
   pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
   Bhs bhs;
   Encode(pdu, bhs.data());
@@ -254,7 +277,9 @@ void InitiatorSession::OnTextResponse(const ControlPdu& pdu) {
     return ProtocolError(absl::StrCat("a text answer in more than ",
                                       options_.max_text_exchanges, " PDUs"));
   }
-  SendTextRequest(response.target_transfer_tag, response.lun, "");
+  request.target_transfer_tag = response.target_transfer_tag;
+  request.lun = response.lun;
+  TrySend(&general_);
   if (request.deadline != absl::InfiniteFuture()) {
     request.deadline = now_ + options_.task_management_timeout;
   }

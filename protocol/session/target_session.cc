@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/endian.h"
 #include "protocol/session/serial.h"
 #include "protocol/session/target_session_send.h"
 
@@ -48,7 +49,45 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
   }
 }
 
+// RFC 7145 section 8.1. False when the initiator has more requests for
+// immediate delivery outstanding than we declared to have room for.
+bool TargetSession::CountUnexpected(const ControlPdu& pdu) {
+  constexpr size_t kTransferTagOffset = 20;
+  constexpr size_t kExpStatSnOffset = 28;
+  unasked_.Retire(Load32(pdu.bhs + kExpStatSnOffset));
+  const auto opcode = static_cast<Opcode>(pdu.frame.opcode);
+  const bool answers_ping =
+      opcode == Opcode::kNopOut &&
+      Load32(pdu.bhs + kTransferTagOffset) != kReservedTag;
+  if (!pdu.frame.immediate || answers_ping) return true;
+  // Immediate PDUs carry the next CmdSN; it is the one that we expect.
+  immediate_requests_.Retire(told_exp_cmd_sn_);
+  if (!immediate_requests_.HasRoom()) {
+    Close(absl::InvalidArgumentError(
+              absl::StrCat("an immediate ", OpcodeName(pdu.frame.opcode),
+                           " beyond the ", immediate_requests_.limit(),
+                           " unexpected PDUs that may be outstanding "
+                           "(MaxOutstandingUnexpectedPDUs)")),
+          /*after_sending=*/true);
+    return false;
+  }
+  immediate_requests_.Add(exp_cmd_sn_);
+  return true;
+}
+
+// What is not asked for must not be sent when the initiator has no room for it,
+// whatever it is (RFC 7145 section 8.1.2). The last place is a ping's.
+bool TargetSession::MaySendUnasked(absl::string_view what) {
+  if (unasked_.HasRoom(1)) return true;
+  host_->Log(true, absl::StrCat(what, " is not sent: the initiator has not ",
+                                "acknowledged ", unasked_.outstanding(),
+                                " PDUs, of at most ", unasked_.limit(),
+                                " (MaxOutstandingUnexpectedPDUs)"));
+  return false;
+}
+
 void TargetSession::Dispatch(const ControlPdu& pdu) {
+  if (!CountUnexpected(pdu)) return;
   switch (static_cast<Opcode>(pdu.frame.opcode)) {
     case Opcode::kScsiCommand:
       return HandleScsiCommand(pdu);
@@ -186,6 +225,9 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   if (!done) return;
   parameters_ = login_->parameters();
   phase_ = Phase::kFullFeature;
+  const IserParameters& iser = parameters_.iser;
+  immediate_requests_.SetLimit(iser.target_max_outstanding_unexpected_pdus);
+  unasked_.SetLimit(iser.initiator_max_outstanding_unexpected_pdus);
   datamover_->EnableDatamover(parameters_);
 }
 
@@ -271,20 +313,29 @@ absl::Time TargetSession::CheckSilence(absl::Time now,
   }
   const absl::Time due = last_receive + options_.nop_interval;
   if (now < due) return due;
+  ping_sent_ = now;
+  // Without room, what was sent already waits for the same sign of life.
+  if (unasked_.HasRoom()) SendPing();
+  return now + options_.nop_timeout;
+}
+
+void TargetSession::SendPing() {
   NopInPdu ping;
   ping.target_transfer_tag = ++ping_tag_ & 0x7fffffffu;
-  ping_sent_ = now;
+  ping_stat_sn_ = stat_sn_;
+  ping_unanswered_ = true;
+  unasked_.Add(stat_sn_);
   // An unsolicited NOP-In does not consume a StatSN (section 11.19.2).
   Send(ping, {}, /*consume_stat_sn=*/false);
-  return now + options_.nop_timeout;
 }
 
 void TargetSession::RequestLogout(uint16_t seconds) {
   if (phase_ != Phase::kFullFeature) return;
+  if (!MaySendUnasked("a request to log out")) return;
   AsyncMessagePdu message;
   message.async_event = AsyncMessagePdu::kLogoutRequested;
   message.parameter3 = seconds;
-  Send(message, {});
+  SendUnasked(message, {});
 }
 
 void TargetSession::Close(const absl::Status& why, bool after_sending) {

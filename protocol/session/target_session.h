@@ -20,6 +20,7 @@
 #include "protocol/negotiation/send_targets.h"
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/tag_table.h"
+#include "protocol/session/unexpected_pdus.h"
 #include "scsi/target/target.h"
 
 namespace skiff::protocol {
@@ -173,10 +174,15 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   bool OpenNexus(TargetLogin::Reply* reply);
   absl::Time CheckSilence(absl::Time now, absl::Time last_receive);
   absl::Time CheckDataOut(absl::Time now);
+  void SendPing();
   void SendLoginReply(TargetLogin::Reply reply);
   void Close(const absl::Status& why, bool after_sending);
   Order CheckOrder(bool immediate, uint32_t cmd_sn);
   void Dispatch(const ControlPdu& pdu);
+  bool CountUnexpected(const ControlPdu& pdu);
+  bool MaySendUnasked(absl::string_view what);
+  template <typename Pdu>
+  void SendUnasked(const Pdu& pdu, absl::Span<const uint8_t> data);
   template <typename Pdu>
   bool DecodeInOrder(const ControlPdu& in, Pdu* pdu);
   template <typename Pdu>
@@ -236,6 +242,14 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // Numbering (RFC 7143 section 4.2.2).
   uint32_t exp_cmd_sn_ = 0;
   uint32_t stat_sn_ = 1;
+  uint32_t told_exp_cmd_sn_ = 0;  // What the initiator knows of ExpCmdSN.
+
+  // RFC 7145 section 8.1: of the initiator's PDUs, and of ours. The last ping
+  // has a number and a place among ours until it is answered.
+  UnexpectedPdus immediate_requests_;
+  UnexpectedPdus unasked_;
+  uint32_t ping_stat_sn_ = 0;
+  bool ping_unanswered_ = false;
 
   // Tasks. Grown by chunks, so that an idle session stays small.
   uint32_t max_tasks_;

@@ -28,6 +28,23 @@ uint8_t ResponseFor(scsi::TaskManagementResult result) {
   return TaskManagementResponsePdu::kNotSupported;
 }
 
+// A Reject of such a request takes the place of the answer to it (RFC 7145
+// section 8.1.1.1).
+bool WantsAnswer(const uint8_t* bhs) {
+  const BhsFrame frame = DecodeFrame(bhs);
+  switch (static_cast<Opcode>(frame.opcode)) {
+    case Opcode::kScsiCommand:
+    case Opcode::kTaskManagementRequest:
+    case Opcode::kTextRequest:
+    case Opcode::kLogoutRequest:
+      return true;
+    case Opcode::kNopOut:
+      return frame.initiator_task_tag != kReservedTag;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 // --- NOP-Out (section 11.18).
@@ -39,6 +56,11 @@ void TargetSession::HandleNopOut(const ControlPdu& in) {
     // No answer wanted: the answer to our ping, or one more sign of life. It
     // carries the CmdSN of the next command without consuming it, and must be
     // immediate.
+    if (ping_unanswered_ &&
+        nop.target_transfer_tag == (ping_tag_ & 0x7fffffffu)) {
+      ping_unanswered_ = false;
+      unasked_.RetireOne(ping_stat_sn_);
+    }
     if (!nop.immediate) {
       SendReject(RejectPdu::kProtocolError, in.bhs,
                  "NOP-Out without tag is not immediate");
@@ -269,7 +291,8 @@ void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
                                 "): ", why));
   RejectPdu reject;
   reject.reason = reason;
-  Send(reject, {bhs, kBhsSize});
+  if (WantsAnswer(bhs)) return Send(reject, {bhs, kBhsSize});
+  if (MaySendUnasked("the Reject")) SendUnasked(reject, {bhs, kBhsSize});
 }
 
 void TargetSession::RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,

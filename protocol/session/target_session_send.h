@@ -13,6 +13,7 @@ template <typename Pdu>
 void TargetSession::Stamp(Pdu* pdu, bool consume_stat_sn) {
   pdu->stat_sn = consume_stat_sn ? stat_sn_++ : stat_sn_;
   CurrentWindow(&pdu->exp_cmd_sn, &pdu->max_cmd_sn);
+  told_exp_cmd_sn_ = pdu->exp_cmd_sn;
 }
 
 template <typename Pdu>
@@ -23,6 +24,17 @@ void TargetSession::Send(Pdu pdu, absl::Span<const uint8_t> data,
   Encode(pdu, bhs);
   datamover_->SendControl(bhs, data);
   host_->Wake();
+}
+
+// What answers nothing, after MaySendUnasked().
+template <typename Pdu>
+void TargetSession::SendUnasked(const Pdu& pdu,
+                                absl::Span<const uint8_t> data) {
+  unasked_.Add(stat_sn_);
+  Send(pdu, data);
+  // The answer brings an acknowledgement before there is no room any more
+  // (RFC 7145 section 8.1.2, second implementation note).
+  if (!unasked_.HasRoom(1) && unasked_.HasRoom()) SendPing();
 }
 
 // Decodes; a PDU with a bad field is answered with Reject.

@@ -1,0 +1,148 @@
+#ifndef SKIFF_PROTOCOL_DRIVER_ISER_RAW_TARGET_TEST_UTIL_H_
+#define SKIFF_PROTOCOL_DRIVER_ISER_RAW_TARGET_TEST_UTIL_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/driver/iser_raw_peer.h"
+#include "protocol/negotiation/login_test_util.h"
+#include "protocol/negotiation/target_login.h"
+
+namespace skiff::protocol {
+
+// An initiator whose target is the test, message by message. The parameter says
+// whether over iWARP or InfiniBand.
+class RawTargetTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr size_t kGuard = 4096;
+
+  RawTargetTest()
+      : stack_(1, 1,
+               GetParam() ? testing::SimRdmaOptions::Iwarp()
+                          : testing::SimRdmaOptions::InfiniBand()),
+        peer_(&stack_.world),
+        reactor_(stack_.world.AddReactor("hostile")),
+        memory_(kGuard + 8192 + kGuard, '\x5a') {
+    auto listener =
+        (*stack_.registry.Find("sim"))
+            ->Listen(
+                reactor_,
+                transport::Address::Parse("sim://hostile:3260?kind=rdma")
+                    .value(),
+                {},
+                [this](std::unique_ptr<transport::ConnectionRequest> request) {
+                  if (accepted_++ > 0) return;
+                  peer_.Accept(reactor_, request.get());
+                });
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
+  }
+
+  // An initiator in full feature phase with one command at the target, which
+  // answers nothing by itself.
+  void LogIn() {
+    InitiatorOptions options = stack_.Options();
+    options.portal =
+        transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
+    options.replacement_timeout = absl::ZeroDuration();
+    stack_.Connect(options);
+    policy_.offer.iser.enabled = true;
+    policy_.offer.initial_r2t = true;
+    policy_.offer.header_digest = policy_.offer.data_digest = {Digest::kNone};
+    TargetLogin login(&policy_, TargetLogin::Limits());
+    while (login.state() != TargetLogin::State::kFullFeature) {
+      stack_.RunUntil([this] { return peer_.endpoint() != nullptr; });
+      const std::optional<std::string> message = peer_.Next();
+      ASSERT_TRUE(message.has_value());
+      IserMessage parsed;
+      ASSERT_TRUE(DecodeIserMessage(Bytes(*message), &parsed).ok());
+      LoginRequestPdu request;
+      ASSERT_TRUE(Decode(parsed.bhs, &request).ok());
+      TargetLogin::Reply reply = login.OnRequest(request, parsed.data);
+      reply.pdu.initiator_task_tag = request.initiator_task_tag;
+      reply.pdu.stat_sn = stat_sn_++;
+      reply.pdu.exp_cmd_sn = request.cmd_sn;
+      reply.pdu.max_cmd_sn = request.cmd_sn + 10;
+      peer_.Send(ToIser(reply.pdu, reply.data));
+      stack_.world.RunFor(absl::Milliseconds(1));
+      ASSERT_NE(login.state(), TargetLogin::State::kFailed) << login.failure();
+    }
+    ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
+    ASSERT_TRUE(stack_.ready()->ok()) << *stack_.ready();
+  }
+  static absl::Span<const uint8_t> Bytes(const std::string& message) {
+    return {reinterpret_cast<const uint8_t*>(message.data()), message.size()};
+  }
+
+  // A read of 8 KiB into the middle of `memory_`, as the target sees it.
+  void Submit() {
+    iov_ = {memory_.data() + kGuard, 8192};
+    SetCdb(scsi::cdb::Read(0, 16), &command_);
+    command_.data_in = &iov_;
+    command_.data_in_count = 1;
+    command_.data_in_length = 8192;
+    command_.context = this;
+    command_.done = [](scsi::Command* done) {
+      static_cast<RawTargetTest*>(done->context)->finished_ = true;
+    };
+    finished_ = false;
+    stack_.initiator->Submit(&command_);
+    const std::optional<std::string> message = peer_.Next();
+    ASSERT_TRUE(message.has_value());
+    ASSERT_TRUE(DecodeIserMessage(Bytes(*message), &seen_).ok());
+    ASSERT_TRUE(seen_.control.read_stag_valid);
+    EXPECT_FALSE(seen_.control.write_stag_valid);
+    header_ = seen_.control;
+    ASSERT_TRUE(Decode(seen_.bhs, &pdu_).ok());
+  }
+  ScsiResponsePdu Good() {
+    ScsiResponsePdu response;
+    response.initiator_task_tag = pdu_.initiator_task_tag;
+    response.stat_sn = stat_sn_++;
+    response.exp_cmd_sn = pdu_.cmd_sn + 1;
+    response.max_cmd_sn = pdu_.cmd_sn + 10;
+    return response;
+  }
+  transport::RemoteBuffer Remote(uint64_t offset = 0) const {
+    return {header_.read_base_offset + offset, {header_.read_stag}};
+  }
+
+  void ExpectLost(const std::string& why) {
+    EXPECT_TRUE(stack_.RunUntil(
+        [this] { return !stack_.initiator->connected(); }, absl::Seconds(10)));
+    const std::string log = absl::StrJoin(stack_.log, "\n");
+    EXPECT_THAT(log, ::testing::HasSubstr(why));
+    EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
+    ExpectGuards();
+  }
+  void ExpectGuards() {
+    const std::string guard(kGuard, '\x5a');
+    EXPECT_EQ(memory_.substr(0, kGuard), guard);
+    EXPECT_EQ(memory_.substr(kGuard + 8192), guard);
+  }
+
+  SimStack stack_;
+  RawIserPeer peer_;
+  transport::Reactor* const reactor_;
+  std::unique_ptr<transport::Listener> listener_;
+  int accepted_ = 0;
+  FakePolicy policy_;
+  uint32_t stat_sn_ = 1;
+  std::string memory_;
+  iovec iov_ = {};
+  scsi::Command command_;
+  bool finished_ = false;
+  IserMessage seen_;
+  IserControlHeader header_;
+  ScsiCommandPdu pdu_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DRIVER_ISER_RAW_TARGET_TEST_UTIL_H_
