@@ -183,6 +183,46 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, UnexpectedAtInitiatorTest, ::testing::Bool(),
                            return info.param ? "Iwarp" : "InfiniBand";
                          });
 
+// What asks for the rest of a text answer goes as the request did.
+TEST_P(UnexpectedAtInitiatorTest, TextsGoInOrder) {
+  policy_.offer.iser.max_outstanding_unexpected_pdus = 2;
+  LogIn();
+  Ping();
+  const auto ping = NextWithin(absl::Seconds(1));
+  ASSERT_TRUE(ping.has_value());
+  Answer(AsPing(*ping), 10);
+  bool found = false;
+  stack_.initiator->SendTargets(
+      "", [&found](absl::StatusOr<std::vector<DiscoveredTarget>> targets) {
+        ASSERT_TRUE(targets.ok()) << targets.status();
+        ASSERT_EQ(targets->size(), 1u);
+        EXPECT_EQ((*targets)[0].name, "iqn.2001-04.com.example:other");
+        found = true;
+      });
+  const std::string answer("TargetName=iqn.2001-04.com.example:other\0", 41);
+  for (const bool last : {false, true}) {
+    const auto message = NextWithin(absl::Seconds(1));
+    ASSERT_TRUE(message.has_value());
+    TextRequestPdu request;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*message), &request).ok());
+    // Once the ping is retired, there is room again.
+    EXPECT_EQ(request.immediate, last);
+    EXPECT_EQ(request.target_transfer_tag, last ? 77u : kReservedTag);
+    EXPECT_EQ(message->size() > kIserControlSize, !last);
+    TextResponsePdu response;
+    response.final = last;
+    response.continue_ = !last;
+    response.initiator_task_tag = request.initiator_task_tag;
+    response.target_transfer_tag = last ? kReservedTag : 77u;
+    response.stat_sn = stat_sn_++;
+    response.exp_cmd_sn = request.cmd_sn + (request.immediate ? 0 : 1);
+    response.max_cmd_sn = response.exp_cmd_sn + 9;
+    peer_.Send(
+        ToIser(response, last ? answer.substr(20) : answer.substr(0, 20)));
+  }
+  EXPECT_TRUE(stack_.RunUntil([&found] { return found; }));
+}
+
 // One place is kept for task management: of two, pings use one.
 TEST_P(UnexpectedAtInitiatorTest, PingsTakeTurnsWithCmdSn) {
   policy_.offer.iser.max_outstanding_unexpected_pdus = 2;

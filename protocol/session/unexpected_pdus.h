@@ -1,8 +1,9 @@
 #ifndef SKIFF_PROTOCOL_SESSION_UNEXPECTED_PDUS_H_
 #define SKIFF_PROTOCOL_SESSION_UNEXPECTED_PDUS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "protocol/session/serial.h"
 
@@ -43,10 +44,13 @@ class UnexpectedPdus {
   }
   // Those with a number before `next` are not outstanding any more.
   void Retire(uint32_t next) {
-    while (!groups_.empty() && SerialLess(groups_.front().number, next)) {
-      outstanding_ -= groups_.front().count;
-      groups_.pop_front();
+    size_t retired = 0;
+    for (; retired < groups_.size(); ++retired) {
+      if (!SerialLess(groups_[retired].number, next)) break;
+      outstanding_ -= groups_[retired].count;
     }
+    groups_.erase(groups_.begin(),
+                  groups_.begin() + static_cast<std::ptrdiff_t>(retired));
   }
   // One with this number is not, if any still is.
   void RetireOne(uint32_t number) {
@@ -66,7 +70,7 @@ class UnexpectedPdus {
 
   uint32_t limit_ = 0;
   uint32_t outstanding_ = 0;
-  std::deque<Group> groups_;
+  std::vector<Group> groups_;  // Few: most PDUs are retired one by one.
 };
 
 }  // namespace skiff::protocol

@@ -93,6 +93,9 @@ std::string ToJson(const FactsReport& report) {
                  fact.value);
     }
   }
+  if (report.session.has_value()) {
+    json["session"] = SessionJson(*report.session);
+  }
   return Dump(json);
 }
 

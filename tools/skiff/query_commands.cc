@@ -140,6 +140,7 @@ absl::StatusOr<FactsReport> Inquire(const CommonOptions& common,
     const auto inquiry = FetchInquiry(session, wire);
     if (!inquiry.ok()) return inquiry.status();
     report.sections.push_back(InquirySection(*inquiry));
+    report.session = session->Report();
     return report;
   }
   std::vector<uint8_t> wanted = *pages;
@@ -157,6 +158,7 @@ absl::StatusOr<FactsReport> Inquire(const CommonOptions& common,
     if (!section.ok()) return section.status();
     report.sections.push_back(*std::move(section));
   }
+  report.session = session->Report();
   return report;
 }
 
@@ -170,6 +172,7 @@ absl::StatusOr<FactsReport> Capacity(const CommonOptions& common,
   if (!lun.ok()) return lun.status();
   FactsReport report;
   report.sections.push_back(CapacitySection((*lun)->info()));
+  report.session = connected->session->Report();
   return report;
 }
 

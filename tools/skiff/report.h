@@ -77,6 +77,7 @@ struct FactsReport {
     std::vector<Fact> facts;
   };
   std::vector<Section> sections;
+  std::optional<SessionReport> session;  // For programs.
 };
 
 struct CopyReport {
