@@ -93,7 +93,12 @@ void InitiatorSession::OnLoginResponse(const ControlPdu& pdu) {
     any_response_ = true;
     exp_stat_sn_ = response.stat_sn + 1;
     early_stat_sns_.reset();
-    if (!AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) return;
+    // Over iSER, tgt takes the login itself for a command (iser_login_exec()),
+    // and goes on with the right number. No command was sent that this could
+    // acknowledge.
+    uint32_t exp_cmd_sn = response.exp_cmd_sn;
+    if (exp_cmd_sn == window_.cmd_sn() + 1) exp_cmd_sn = window_.cmd_sn();
+    if (!AcceptWindow(exp_cmd_sn, response.max_cmd_sn)) return;
   }
   InitiatorLogin::Request next;
   switch (login_.OnResponse(response, pdu.data, &next)) {

@@ -293,6 +293,30 @@ TEST_F(InitiatorSessionTest, AcknowledgingTheFutureEndsTheSession) {
   ExpectLost(Loss::kProtocol, "never sent");
 }
 
+TEST_F(InitiatorSessionTest, ALoginMayBeTakenForACommand) {
+  max_cmd_sn_ = options_.initial_cmd_sn;
+  exp_cmd_sn_ = max_cmd_sn_ + 1;
+  Start();
+  AnswerLogin();
+  ASSERT_EQ(session_->state(), State::kFullFeature) << session_->failure();
+  const auto sent = Issue(MakeRead(512));
+  EXPECT_EQ(sent.pdu.cmd_sn, options_.initial_cmd_sn);
+  EXPECT_FALSE(session_->CanIssue());
+  max_cmd_sn_ += 2;
+  Respond(sent);
+  EXPECT_EQ(Completed().size(), 1u);
+  EXPECT_TRUE(session_->CanIssue());
+}
+
+TEST_F(InitiatorSessionTest, ALoginAcknowledgesNoFurtherCommands) {
+  exp_cmd_sn_ = options_.initial_cmd_sn + 2;
+  max_cmd_sn_ = exp_cmd_sn_;
+  Start();
+  AnswerLogin();
+  EXPECT_EQ(session_->state(), State::kLoginFailed);
+  EXPECT_EQ(session_->loss(), Loss::kProtocol);
+}
+
 TEST_F(InitiatorSessionTest, ASecondResponseEndsTheSession) {
   LogIn();
   mover_.hold_task_done = true;
