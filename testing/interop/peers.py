@@ -108,6 +108,7 @@ class Tgtd(Target):
     """Debian's tgt with one logical unit on a file. Stopped and started again, it keeps its port and its file."""
 
     lun = 1
+    lld = "iscsi"
 
     def __init__(self, backing_file, directory, bstype="rdwr", core=None, parameters=None):
         self.backing_file = pathlib.Path(backing_file)
@@ -121,16 +122,22 @@ class Tgtd(Target):
 
     def start(self):
         log = open(self.directory / "tgtd.log", "ab")
-        self.process = spawn([find_program("tgtd"), "-f", "-C", 1, "--iscsi", f"portal={self.portal}"], core=self.core,
+        self.process = spawn([find_program("tgtd"), "-f", "-C", 1, *self._portal_options()], core=self.core,
                              stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment)
         log.close()
-        wait_for_port(self.port, self.process, "tgtd")
+        self._wait_until_it_listens()
         self._admin("--op", "new", "--mode", "target", "-T", self.name)
         self._admin("--op", "new", "--mode", "logicalunit", "--lun", "1", "-b", self.backing_file,
                     "--bstype", self.bstype)
         for key, value in self.parameters.items():
             self.set(key, value)
         self._admin("--op", "bind", "--mode", "target", "-I", "ALL")
+
+    def _portal_options(self):
+        return ["--iscsi", f"portal={self.portal}"]
+
+    def _wait_until_it_listens(self):
+        wait_for_port(self.port, self.process, "tgtd")
 
     def kill(self):
         """Ends it as a crash would."""
@@ -146,7 +153,7 @@ class Tgtd(Target):
         self._admin("--op", "update", "--mode", "target", "--name", key, "--value", value)
 
     def _admin(self, *arguments):
-        command = [find_program("tgtadm"), "-C", "1", "--lld", "iscsi", "--tid", "1", *map(str, arguments)]
+        command = [find_program("tgtadm"), "-C", "1", "--lld", self.lld, "--tid", "1", *map(str, arguments)]
         result = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=START_SECONDS)
         if result.returncode != 0:
             raise PeerError(f"{' '.join(command)}: {result.stderr.strip()}")
@@ -156,6 +163,8 @@ class Tgtd(Target):
 class Skiffd(Target):
     """Skiff's target with the logical units that `luns` says, in the words of its --lun flag."""
 
+    scheme = "tcp"
+
     def __init__(self, program, luns, directory, core=None, flags=()):
         self.program = program
         self.luns = luns
@@ -164,19 +173,22 @@ class Skiffd(Target):
         self.flags = flags
 
     def start(self):
-        command = [self.program, "--listen", f"tcp://127.0.0.1:{self.port}", "--target", self.name]
-        for lun in self.luns:
-            command += ["--lun", lun]
         log = open(self.directory / "skiffd.log", "ab")
-        self.process = spawn(command + list(self.flags), core=self.core, stdout=subprocess.PIPE, stderr=log,
+        self.process = spawn([self.program, *self._description(), *self.flags], core=self.core, stdout=subprocess.PIPE, stderr=log,
                              stdin=subprocess.DEVNULL, text=True)
         log.close()
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
         line = self.process.stdout.readline() if ready else ""
-        port = re.search(r"tcp://127\.0\.0\.1:(\d+)", line)
+        port = re.search(rf"{self.scheme}://{re.escape(self.host)}:(\d+)", line)
         if port is None:
             raise PeerError(f"skiffd is not ready after {START_SECONDS} s; it printed {line!r}")
         self.port = int(port[1])
+
+    def _description(self):
+        description = ["--listen", f"{self.scheme}://{self.portal}", "--target", self.name]
+        for lun in self.luns:
+            description += ["--lun", lun]
+        return description
 
 
 def cpu_seconds(pid):

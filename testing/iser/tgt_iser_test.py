@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Debian's tgt with Skiff's initiator over iSER, in a guest.
+
+Usage: tgt_iser_test.py SKIFF TRANSPORT    where TRANSPORT is roce or iwarp
+"""
+
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / directory) for directory in ("interop", "linux", "vm")]
+sys.dont_write_bytecode = True
+import peers  # pylint: disable=wrong-import-position
+from cases import Cases  # pylint: disable=wrong-import-position
+from initiator import Initiator  # pylint: disable=wrong-import-position
+from kernel import expect, run, wait_for  # pylint: disable=wrong-import-position
+from processes import listens_rdma  # pylint: disable=wrong-import-position
+
+INITIATOR_NAME = "iqn.2026-11.org.example.skiff:initiator"
+LUN_BYTES = 64 << 20
+# Block size, depth, and how much of the disk is used: no more than is written in a few seconds there.
+LOADS = (("512", 1, "256k"), ("4k", 32, "4m"), ("64k", 16, "16m"), ("512k", 8, "32m"), ("1m", 4, "32m"))
+UNDER_LOAD_SECONDS = 150
+
+
+class IserTgtd(peers.Tgtd):
+    """tgtd with a portal for iSER, at the address of the guest's device."""
+
+    lld = "iser"
+    host = os.environ.get("SKIFF_VM_ADDRESS", "")
+
+    def __init__(self, backing_file, directory):
+        super().__init__(backing_file, directory, parameters={"MaxRecvDataSegmentLength": 8192})
+        # The one for TCP cannot be done without. For siw it must not have the port of iSER's, which is the standard's:
+        # the option for another one fails by a value that errno had before (iser_param_parser()).
+        self._tcp_port = self.port
+        self.port = 3260
+
+    def _portal_options(self):
+        # The buffers bound the length of a command; 128 MiB of them are the fewest.
+        return ["--iscsi", f"portal=127.0.0.1:{self._tcp_port}", "--iser", "pool_sz_mb=128,buf_sz_kb=1024"]
+
+    def _wait_until_it_listens(self):
+        wait_for("tgtd listens for iSER", lambda: listens_rdma(self.process))
+
+    def start(self):
+        super().start()
+        # Over TCP, an address that may log in is enough; over iSER, the name has to be one that may, too
+        # (iser_login_start()).
+        self._admin("--op", "bind", "--mode", "target", "-Q", INITIATOR_NAME)
+
+    def log(self):
+        return (self.directory / "tgtd.log").read_text(encoding="utf-8", errors="replace")
+
+
+class TgtTest:
+    """The cases."""
+
+    def __init__(self, target, initiator):
+        self._target = target
+        self._initiator = initiator
+
+    def facts(self):
+        self._initiator.vendor("disk", "IET")
+        self._initiator.size("disk", LUN_BYTES)
+        # LUN 0 is no disk.
+        self._initiator.list_disks(2)
+
+    def verified(self, block_size, depth, size):
+        self._initiator.perf("disk", f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=1s")
+
+    def resets_under_load(self, resets, *options):
+        def disturb():
+            wait_for("a session", self._target.connections)
+            for _ in range(resets):
+                time.sleep(0.7)
+                self._initiator.reset("disk")
+        self._initiator.perf_during("disk", disturb, "--bs=16k", "--iodepth=16", "--size=4m", "--runtime=4s",
+                                    *options, seconds=UNDER_LOAD_SECONDS)
+
+    def restarts_under_load(self, kills, *options):
+        """tgtd killed: every command is done in the end, every block is what was written last."""
+        def disturb():
+            wait_for("a session", self._target.connections)
+            for _ in range(kills):
+                time.sleep(1.5)
+                self._target.kill()
+                time.sleep(0.3)
+                self._target.start()
+        output = self._initiator.perf_during("disk", disturb, "--bs=4k", "--iodepth=16", "--size=4m", *options,
+                                             seconds=UNDER_LOAD_SECONDS)
+        restored = len(re.findall(r"\bconnected\b|\brestored\b", output))
+        expect(f"{restored} connections: the first and {kills} more: {output}", restored > kills)
+
+    def no_session_is_left(self):
+        wait_for("no session", lambda: not self._target.connections())
+
+
+def main():
+    program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
+    collected = Cases(f"tgt_iser_{transport}")
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        image = pathlib.Path(directory) / "lun"
+        with open(image, "wb") as file:
+            file.truncate(LUN_BYTES)
+        with IserTgtd(image, directory) as target:
+            initiator = Initiator(program, f"iser://{target.portal}", target.name, {"disk": target.lun},
+                                  "?transport=verbs", options=(f"--initiator-name={INITIATOR_NAME}",))
+            test = TgtTest(target, initiator)
+            collected.run("discovery", initiator.discover)
+            collected.run("facts", test.facts)
+            collected.run("copies", initiator.copies, "disk")
+            for block_size, depth, size in LOADS:
+                collected.run(f"verified I/O: {block_size}, depth {depth}", test.verified, block_size, depth, size)
+            if transport == "roce":
+                # rxe takes 50 s to destroy a queue pair of which another one still holds messages: that is the session's,
+                # when tgtd is killed, and now and then when a reset ends the connection.
+                patience = ("--reconnect-timeout=120s", "--command-timeout=0")
+                collected.run("a reset under load", test.resets_under_load, 1, *patience)
+                collected.run("a restart under load", test.restarts_under_load, 1, "--runtime=5s", *patience)
+                collected.run("no session is left", test.no_session_is_left)
+            else:
+                collected.run("resets under load", test.resets_under_load, 3)
+                collected.run("restarts under load", test.restarts_under_load, 2, "--runtime=8s")
+                collected.skipped("no session is left", "tgt frees a connection with TIMEWAIT_EXIT, unknown to iWARP")
+            status = collected.finish()
+            if status != 0:
+                print(f"-- tgtd\n{target.log()[-6000:]}\n-- the kernel\n{run('dmesg')[-6000:]}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Skiff's initiator, by its command line, on a target in a guest."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from kernel import Failure, expect, run
+
+MIB = 1 << 20
+SECONDS = 60
+
+
+class Initiator:
+    """`skiff` with the disks of one target, which have names and are `luns` there."""
+
+    def __init__(self, program, portal, target, luns, suffix="", model="iSER", options=()):
+        self._program = program
+        self._portal = portal  # Scheme and address.
+        self._target = target
+        self._luns = luns
+        self._suffix = suffix  # Of every URL.
+        self._model = model
+        self._options = options  # Of every command.
+
+    def _url(self, disk):
+        return f"{self._portal}/{self._target}/{self._luns[disk]}{self._suffix}"
+
+    def skiff(self, *arguments):
+        return run(self._program, *arguments, *self._options)
+
+    def discover(self):
+        found = self.skiff("discover", f"{self._portal}{self._suffix}")
+        address = self._portal.split("://")[1]
+        expect(f"{self._target} is at {address}: {found}", self._target in found and address in found)
+
+    def vendor(self, disk, vendor):
+        expect("INQUIRY", vendor in self.skiff("inquiry", self._url(disk)))
+
+    def size(self, disk, size):
+        found = json.loads(self.skiff("capacity", self._url(disk), "--json"))
+        expect(f"the size of {disk}: {found}", found["capacity"]["size"] == size)
+
+    def list_disks(self, count):
+        found = self.skiff("ls", f"{self._portal}{self._suffix}")
+        expect(f"{count} logical units are listed: {found}", found.count(self._target) == count)
+
+    def copies(self, disk):
+        """There and back; what comes back is what went."""
+        data = os.urandom(12 * MIB)
+        with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+            source, back = (pathlib.Path(directory) / name for name in ("source", "back"))
+            source.write_bytes(data)
+            self.skiff("copy", source, self._url(disk), "--verify", "--quiet")
+            self.skiff("copy", self._url(disk), back, "--length", len(data), "--quiet")
+            expect("what was written is read", back.read_bytes() == data)
+
+    def reset(self, disk):
+        self.skiff("reset", self._url(disk))
+
+    def _perf_command(self, disk, *options):
+        return [self._program, "perf", self._url(disk), "--rw=randrw", "--verify", "--verbose", "--json",
+                *self._options, *options]
+
+    def _check_report(self, text):
+        report, _ = json.JSONDecoder().raw_decode(text[re.search(r"^\{", text, re.MULTILINE).start():])
+        expect(f"it ran over {self._model}: {text}", report["data_model"] == self._model)
+        expect(f"blocks were read, written and checked: {text}",
+               report["read"]["ios"] and report["write"]["ios"] and report["verified_blocks"])
+
+    def perf(self, disk, *options):
+        """Reads and writes, each checked."""
+        self._check_report(run(*self._perf_command(disk, *options)))
+
+    def perf_during(self, disk, disturb, *options, seconds=SECONDS):
+        """The same while `disturb` does its worst: every command is done in the end. What skiff said."""
+        with subprocess.Popen(self._perf_command(disk, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                disturb()
+                output, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                raise Failure("skiff perf hangs") from None
+            finally:
+                process.kill()
+        expect(f"skiff perf ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
+        self._check_report(output)
+        return output
