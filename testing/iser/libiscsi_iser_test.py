@@ -76,8 +76,8 @@ class Task(ctypes.Structure):
 
     _fields_ = [
         ("status", ctypes.c_int), ("cdb_size", ctypes.c_int), ("xfer_dir", ctypes.c_int), ("expxferlen", ctypes.c_int),
-        ("cdb", ctypes.c_ubyte * 16), ("residual_status", ctypes.c_int), ("residual", ctypes.c_size_t), ("sense", Sense),
-        ("datain_size", ctypes.c_int), ("datain", ctypes.POINTER(ctypes.c_ubyte)),
+        ("cdb", ctypes.c_ubyte * 16), ("residual_status", ctypes.c_int), ("residual", ctypes.c_size_t),
+        ("sense", Sense), ("datain_size", ctypes.c_int), ("datain", ctypes.POINTER(ctypes.c_ubyte)),
     ]
 
 
@@ -179,7 +179,8 @@ class LibiscsiTest:
 
     def goes_on(self):
         expect(f"skiffd runs: {self._target.process.poll()}", self._target.process.poll() is None)
-        expect(f"no connection was closed for what it sent: {self._target.log()}", " closing: " not in self._target.log())
+        log = self._target.log()
+        expect(f"no connection was closed for what it sent: {log}", " closing: " not in log)
 
 
 def run_all(target, collected):

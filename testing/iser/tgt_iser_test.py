@@ -6,7 +6,6 @@ Usage: tgt_iser_test.py SKIFF TRANSPORT    where TRANSPORT is roce or iwarp
 
 import os
 import pathlib
-import re
 import sys
 import tempfile
 import time
@@ -82,19 +81,18 @@ class TgtTest:
         self._initiator.perf_during("disk", disturb, "--bs=16k", "--iodepth=16", "--size=4m", "--runtime=4s",
                                     *options, seconds=UNDER_LOAD_SECONDS)
 
-    def restarts_under_load(self, kills, *options):
+    def restart_under_load(self, *options):
         """tgtd killed: every command is done in the end, every block is what was written last."""
         def disturb():
             wait_for("a session", self._target.connections)
-            for _ in range(kills):
-                time.sleep(1.5)
-                self._target.kill()
-                time.sleep(0.3)
-                self._target.start()
-        output = self._initiator.perf_during("disk", disturb, "--bs=4k", "--iodepth=16", "--size=4m", *options,
-                                             seconds=UNDER_LOAD_SECONDS)
-        restored = len(re.findall(r"\bconnected\b|\brestored\b", output))
-        expect(f"{restored} connections: the first and {kills} more: {output}", restored > kills)
+            time.sleep(1.5)
+            self._target.kill()
+            time.sleep(0.3)
+            self._target.start()
+        output = self._initiator.perf_during("disk", disturb, "--bs=4k", "--iodepth=16", "--size=4m", "--runtime=5s",
+                                             *options, seconds=UNDER_LOAD_SECONDS)
+        expect(f"the session was lost and restored: {output}",
+               "session lost" in output and "session restored" in output)
 
     def no_session_is_left(self):
         wait_for("no session", lambda: not self._target.connections())
@@ -116,16 +114,14 @@ def main():
             collected.run("copies", initiator.copies, "disk")
             for block_size, depth, size in LOADS:
                 collected.run(f"verified I/O: {block_size}, depth {depth}", test.verified, block_size, depth, size)
+            # rxe takes 50 s to destroy a queue pair of which another one still holds messages. That can be the
+            # session's when tgtd is killed, and when a reset ends the connection, as it does now and then.
+            patience = ("--reconnect-timeout=120s", "--command-timeout=0") if transport == "roce" else ()
+            collected.run("resets under load", test.resets_under_load, 1 if transport == "roce" else 3, *patience)
+            collected.run("a restart under load", test.restart_under_load, *patience)
             if transport == "roce":
-                # rxe takes 50 s to destroy a queue pair of which another one still holds messages: that is the session's,
-                # when tgtd is killed, and now and then when a reset ends the connection.
-                patience = ("--reconnect-timeout=120s", "--command-timeout=0")
-                collected.run("a reset under load", test.resets_under_load, 1, *patience)
-                collected.run("a restart under load", test.restarts_under_load, 1, "--runtime=5s", *patience)
                 collected.run("no session is left", test.no_session_is_left)
             else:
-                collected.run("resets under load", test.resets_under_load, 3)
-                collected.run("restarts under load", test.restarts_under_load, 2, "--runtime=8s")
                 collected.skipped("no session is left", "tgt frees a connection with TIMEWAIT_EXIT, unknown to iWARP")
             status = collected.finish()
             if status != 0:

@@ -31,6 +31,8 @@ TRANSPORTS = {
 RAM_BYTES = 128 << 20
 FILE_BYTES = 64 << 20
 DISKS = {"ram": 0, "file": 1}
+# Block size, depth, and how much of the disk is used.
+LOADS = (("512", 1, "1m"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
 
 
 class TargetTest:
@@ -46,8 +48,8 @@ class TargetTest:
         self._initiator.size("file", FILE_BYTES)
         self._initiator.list_disks(2)
 
-    def verified(self, disk, size, depth):
-        self._initiator.perf(disk, f"--bs={size}", f"--iodepth={depth}", "--size=8m", "--runtime=2s")
+    def verified(self, disk, block_size, depth, size):
+        self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=2s")
 
     def data_keys(self, immediate, initial_r2t):
         self._target.set("ImmediateData", immediate)
@@ -88,8 +90,8 @@ def main():
         collected.run("facts", test.facts)
         for disk in DISKS:
             collected.run(f"copies: {disk}", initiator.copies, disk)
-        for disk, (size, depth) in itertools.product(DISKS, (("512", 1), ("4k", 32), ("128k", 8), ("4m", 2))):
-            collected.run(f"verified I/O: {disk}, {size}, depth {depth}", test.verified, disk, size, depth)
+        for disk, load in itertools.product(DISKS, LOADS):
+            collected.run(f"verified I/O: {disk}, {load[0]}, depth {load[1]}", test.verified, disk, *load)
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
         collected.run("resets under load", test.resets_under_load)
