@@ -464,9 +464,7 @@ class SkiffdTest(unittest.TestCase):
 
     def check_with_wireshark(self, capture, portal, expected):
         tshark = shutil.which("tshark")
-        if tshark is None:
-            print("NOT CHECKED: Wireshark's view of a trace; install tshark", file=sys.stderr)
-            return
+        self.assertIsNotNone(tshark, "tshark is not installed: tools/install-deps test")
         arguments = [tshark, "-r", capture, "-d", f"tcp.port=={portal.split(':')[1]},iscsi"]
         seen = subprocess.run([*arguments, "-T", "fields", "-e", "iscsi.opcode"],
                               capture_output=True, text=True, timeout=SECONDS, check=True)
