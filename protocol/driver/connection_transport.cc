@@ -110,9 +110,8 @@ std::unique_ptr<ConnectionTransport> MakeStreamTransport(
 
 uint32_t UnexpectedReceives(const IserOffer& offer) {
   constexpr uint32_t kWithoutLimit = 32;
-  constexpr uint32_t kMost = 1024;
   return offer.rfc7145_keys && offer.max_outstanding_unexpected_pdus != 0
-             ? std::min(offer.max_outstanding_unexpected_pdus, kMost)
+             ? offer.max_outstanding_unexpected_pdus
              : kWithoutLimit;
 }
 

@@ -317,6 +317,8 @@ void InitiatorImpl::Drive() {
   Coalesce(now);
   const absl::Time next = session_->Advance(now, pump_->last_receive());
   if (!session_->ended()) {
+    // Requests that waited were sent, and commands held back for them.
+    if (!queue_.empty() && session_->CanIssue()) Wake();
     const absl::Time stall = CheckStall(now);
     if (!session_->ended()) {
       if (pump_->has_output()) pump_->Kick();

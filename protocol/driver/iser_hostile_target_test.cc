@@ -15,9 +15,6 @@
 namespace skiff::protocol {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::SimRdmaOptions;
-
 class HostileTargetTest : public RawTargetTest {};
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, HostileTargetTest, ::testing::Bool(),

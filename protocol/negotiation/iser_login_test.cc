@@ -317,6 +317,7 @@ TEST(IserLoginTest, TheLinuxTarget) {
   const IserParameters& iser = initiator.parameters().iser;
   EXPECT_FALSE(iser.rfc7145);
   EXPECT_FALSE(iser.hello_required);
+  EXPECT_EQ(iser.initiator_max_outstanding_unexpected_pdus, 0u);
   EXPECT_EQ(iser.write_base(), IserWriteBase::kSolicitedData);
   EXPECT_EQ(initiator.parameters().initiator_max_recv_data_segment_length,
             8192u);
@@ -351,6 +352,15 @@ TEST(IserLoginTest, ATargetMayNotDeclareWhatIsTheInitiators) {
   EXPECT_EQ(
       InitiatorGets(&initiator, "RDMAExtensions=Yes|iSERHelloRequired=Yes|"),
       InitiatorLogin::State::kFailed);
+}
+
+TEST(IserLoginTest, NoMoreUnexpectedPdusThanReceives) {
+  Offer offer;
+  offer.iser.max_outstanding_unexpected_pdus = 1024;
+  EXPECT_TRUE(Validate(offer).ok());
+  offer.iser.max_outstanding_unexpected_pdus = 1025;
+  EXPECT_THAT(std::string(Validate(offer).message()),
+              HasSubstr("MaxOutstandingUnexpectedPDUs=1025"));
 }
 
 TEST(IserLoginTest, OffersAreValidated) {

@@ -435,6 +435,13 @@ absl::Status Validate(const Offer& offer) {
     absl::Status status = ValidateKey(key, offer);
     if (!status.ok()) return status;
   }
+  if (offer.iser.max_outstanding_unexpected_pdus >
+      IserOffer::kMaxUnexpectedPdus) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MaxOutstandingUnexpectedPDUs=",
+        offer.iser.max_outstanding_unexpected_pdus,
+        " exceeds the limit of receives, ", IserOffer::kMaxUnexpectedPdus));
+  }
   Parameters parameters;
   parameters.initial_r2t = offer.initial_r2t;
   parameters.immediate_data = offer.immediate_data;

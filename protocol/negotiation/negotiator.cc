@@ -238,6 +238,11 @@ absl::Status Negotiator::OnKey(const KeySpec& key, absl::string_view value,
 void Negotiator::OnNotUnderstood(const KeySpec& key) {
   const Parameters defaults;
   if (key.flag) key.flag.In(parameters_) = key.flag.In(defaults);
+  if (key.rfc7145 && key.number_of_initiator) {
+    NumberOf(key, options_.role) = options_.role == Role::kTarget
+                                       ? key.number_of_target.In(defaults)
+                                       : key.number_of_initiator.In(defaults);
+  }
   rfc7145_not_understood_ = rfc7145_not_understood_ || key.rfc7145;
 }
 

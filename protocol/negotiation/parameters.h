@@ -93,8 +93,10 @@ struct IserOffer {
   // initiator that sent one, because open-iscsi gives up a login over a key
   // that it doesn't know.
   bool rfc7145_keys = true;
-  uint32_t max_outstanding_unexpected_pdus = 32;  // 0 or at least 2.
-  uint32_t max_ahs_length = 256;                  // 0 or at least 2.
+  static constexpr uint32_t kMaxUnexpectedPdus = 1024;
+  // 0, 2 or more. Receives are posted for as many.
+  uint32_t max_outstanding_unexpected_pdus = 32;
+  uint32_t max_ahs_length = 256;  // 0 or at least 2.
   // The initiator's to say. Yes means the same to every peer.
   bool tagged_buffer_for_solicited_data_only = true;
   bool hello_required = false;

@@ -51,7 +51,7 @@ struct InitiatorRequestLane {
   uint32_t tag() const { return MakeTag(slot, generation); }
   uint32_t NextTag() { return MakeTag(slot, ++generation); }
   bool Owns(uint32_t tag) const {
-    return current.has_value() && tag == this->tag();
+    return current.has_value() && !current->unsent && tag == this->tag();
   }
   // The tag of a request that was given up not long ago.
   bool Retired(uint32_t tag) const {

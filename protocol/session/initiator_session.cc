@@ -115,7 +115,7 @@ void InitiatorSession::OnLoginResponse(const ControlPdu& pdu) {
   state_ = State::kFullFeature;
   login_deadline_ = absl::InfiniteFuture();
   const IserParameters& iser = login_.parameters().iser;
-  immediate_requests_.SetLimit(iser.target_max_outstanding_unexpected_pdus);
+  immediate_requests_.SetSendLimit(iser.target_max_outstanding_unexpected_pdus);
   unexpected_.SetLimit(iser.initiator_max_outstanding_unexpected_pdus);
   datamover_->EnableDatamover(login_.parameters());
 }

@@ -197,6 +197,7 @@ class InitiatorSession final : public DatamoverClient {
   bool AckIsOwed() const;
   void StartRequests();
   void SendRequest(Lane* lane);
+  absl::Time DeadlineOf(const Request& request) const;
   void TrySend(Lane* lane);
   void SendUnsent();
   void SendPing(bool immediate, uint32_t cmd_sn);

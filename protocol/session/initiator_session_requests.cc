@@ -99,17 +99,20 @@ void InitiatorSession::StartRequests() {
 }
 
 void InitiatorSession::SendRequest(Lane* lane) {
-  Request& request = *lane->current;
   lane->NextTag();
+  lane->current->deadline = DeadlineOf(*lane->current);
+  TrySend(lane);
+}
+
+absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
   absl::Duration timeout = options_.task_management_timeout;
   if (request.kind == Request::Kind::kLogout) timeout = options_.logout_timeout;
   if (request.kind == Request::Kind::kPing &&
       options_.nop_timeout > absl::ZeroDuration()) {
     timeout = options_.nop_timeout;
   }
-  request.deadline =
-      timeout > absl::ZeroDuration() ? now_ + timeout : absl::InfiniteFuture();
-  TrySend(lane);
+  return timeout > absl::ZeroDuration() ? now_ + timeout
+                                        : absl::InfiniteFuture();
 }
 
 // Requests go for immediate delivery, as long as the target has room for that
@@ -122,8 +125,15 @@ void InitiatorSession::TrySend(Lane* lane) {
   const bool urgent = request.kind == Request::Kind::kTaskManagement ||
                       request.kind == Request::Kind::kLogout;
   const bool immediate = immediate_requests_.HasRoom(urgent ? 0 : 1);
+  const bool waited = request.unsent;
   request.unsent = !immediate && !window_.open();
   unsent_ |= request.unsent;
+  if (!urgent && request.unsent) {
+    // The target is not silent because it was not asked.
+    request.deadline = absl::InfiniteFuture();
+  } else if (!urgent && waited) {
+    request.deadline = DeadlineOf(request);
+  }
   if (request.unsent) return;
   const uint32_t cmd_sn = immediate ? window_.cmd_sn() : window_.Take();
   if (immediate) immediate_requests_.Add(cmd_sn);
@@ -143,7 +153,10 @@ void InitiatorSession::SendUnsent() {
   if (!unsent_) return;
   unsent_ = false;
   for (Lane* lane : {&logout_, &task_management_, &general_}) {
-    if (lane->current.has_value() && lane->current->unsent) TrySend(lane);
+    if (!lane->current.has_value() || !lane->current->unsent) continue;
+    // Nothing new follows a logout (section 11.14).
+    if (state_ == State::kLoggingOut && lane != &logout_) continue;
+    TrySend(lane);
   }
 }
 

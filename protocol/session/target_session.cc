@@ -227,7 +227,7 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   phase_ = Phase::kFullFeature;
   const IserParameters& iser = parameters_.iser;
   immediate_requests_.SetLimit(iser.target_max_outstanding_unexpected_pdus);
-  unasked_.SetLimit(iser.initiator_max_outstanding_unexpected_pdus);
+  unasked_.SetSendLimit(iser.initiator_max_outstanding_unexpected_pdus);
   datamover_->EnableDatamover(parameters_);
 }
 

@@ -1,10 +1,12 @@
 #ifndef SKIFF_PROTOCOL_SESSION_UNEXPECTED_PDUS_H_
 #define SKIFF_PROTOCOL_SESSION_UNEXPECTED_PDUS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "protocol/negotiation/parameters.h"
 #include "protocol/session/serial.h"
 
 namespace skiff::protocol {
@@ -21,6 +23,11 @@ class UnexpectedPdus {
  public:
   // 0, the default: as many as one likes, and nothing is counted.
   void SetLimit(uint32_t limit) { limit_ = limit; }
+  // Of the peer, for who sends: may be less than it allows, so that what it
+  // never acknowledges stays bounded.
+  void SetSendLimit(uint32_t declared) {
+    limit_ = std::min(declared, IserOffer::kMaxUnexpectedPdus);
+  }
   uint32_t limit() const { return limit_; }
   uint32_t outstanding() const { return outstanding_; }
 

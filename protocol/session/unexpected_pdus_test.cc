@@ -13,6 +13,16 @@ TEST(UnexpectedPdusTest, WithoutALimitNothingIsCounted) {
   EXPECT_FALSE(pdus.Crowded());
 }
 
+TEST(UnexpectedPdusTest, WhoSendsIsBoundedWhateverThePeerAllows) {
+  UnexpectedPdus pdus;
+  pdus.SetSendLimit(0xffffffff);
+  EXPECT_EQ(pdus.limit(), 1024u);
+  pdus.SetSendLimit(5);
+  EXPECT_EQ(pdus.limit(), 5u);
+  pdus.SetSendLimit(0);
+  EXPECT_EQ(pdus.limit(), 0u);
+}
+
 TEST(UnexpectedPdusTest, ALaterNumberRetires) {
   UnexpectedPdus pdus;
   pdus.SetLimit(4);

@@ -19,9 +19,9 @@ namespace {
 
 // The kernel's iWARP connection managers do not let go of a connect before the
 // peer has answered or their own time is up (Soft-iWARP: ten seconds), and the
-// queue pair waits for them. By the end of the grace it is in its error state,
-// and touches no memory any more.
-constexpr absl::Duration kGrace = absl::Milliseconds(50);
+// queue pair waits for them. First of all it goes to its error state, in which
+// it touches no memory any more: by the end of the grace that is done.
+constexpr absl::Duration kGrace = absl::Milliseconds(10);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
 void Pause(absl::Duration time) {
@@ -163,6 +163,7 @@ bool MessageLink::CloseElsewhere() {
   try {
     const SignalsBlocked blocked;
     closer_ = std::thread([this, raw = endpoint.get()] {
+      closing_ = true;
       fi_close(&raw->fid);
       closed_ = true;
     });
@@ -171,6 +172,7 @@ bool MessageLink::CloseElsewhere() {
   }
   [[maybe_unused]] fid_ep* const now_the_threads = endpoint.release();
   constexpr absl::Duration kStep = absl::Milliseconds(1);
+  while (!closing_) Pause(kStep);
   for (absl::Duration waited; waited < kGrace && !closed_; waited += kStep) {
     Pause(kStep);
   }

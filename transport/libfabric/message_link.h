@@ -66,6 +66,7 @@ class MessageLink final : public FabricQueuePair::Link,
   bool connecting_ = false;
   // Closes the endpoint, if that may take long.
   std::thread closer_;
+  std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};
   Timer timer_;
 };

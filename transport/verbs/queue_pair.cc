@@ -77,6 +77,12 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<VerbsDomain> domain,
       drain_(completion_queue_->reactor(), [this] { Abandon(); }) {}
 
 absl::Status VerbsQueuePair::Initialize() {
+  // The device's thread is far behind: what waits there has descriptors.
+  if (domain_->destroying() >= settings_.max_destroying) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        domain_->name(), " has ", domain_->destroying(),
+        " objects of earlier connections to destroy yet: try again later"));
+  }
   absl::Status status =
       completion_queue_->Reserve(send_queue_ + receive_queue_);
   if (!status.ok()) return status;
@@ -119,8 +125,7 @@ absl::Status VerbsQueuePair::Initialize() {
 VerbsQueuePair::~VerbsQueuePair() {
   // Memory that the device may still write to is its owner's after this, and a
   // shared receive queue may go next.
-  if (qp_ != nullptr && Drained(true) && shared_receive_ == nullptr &&
-      domain_->destroying() < settings_.max_destroying) {
+  if (qp_ != nullptr && Drained(true) && shared_receive_ == nullptr) {
     domain_->Remove(number_);
     domain_->DestroyLater([qp = qp_] { ibv_destroy_qp(qp); });
   } else {

@@ -31,8 +31,8 @@ struct VerbsOptions {
   // How long a device may take to flush the queues of a connection that ended,
   // before the queue pair is destroyed and what is left counts as flushed.
   absl::Duration drain_timeout = absl::Seconds(1);
-  // Objects of a device that may wait to be destroyed by its thread for that,
-  // before reactors destroy queue pairs themselves.
+  // Objects of a device that may wait to be destroyed by its thread for that.
+  // With more, there are no new connections.
   uint32_t max_destroying = 1024;
   // How long after a device's removal librdmacm is made to look for devices
   // that it need not keep open, on reactors that used one.
