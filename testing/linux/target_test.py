@@ -68,7 +68,8 @@ class TargetTest:
     def disabled_under_load(self):
         """Its sessions end, and it is there again: every command is done in the end."""
         def disturb():
-            time.sleep(1.5)
+            wait_for("a session", self._target.sessions)
+            time.sleep(1)
             self._target.enable(False)
             time.sleep(0.5)
             self._target.enable(True)

@@ -123,22 +123,35 @@ absl::Status VerbsQueuePair::Initialize() {
 }
 
 VerbsQueuePair::~VerbsQueuePair() {
-  // Memory that the device may still write to is its owner's after this, and a
-  // shared receive queue may go next.
-  if (qp_ != nullptr && Drained(true) && shared_receive_ == nullptr) {
-    domain_->Remove(number_);
-    domain_->DestroyLater([qp = qp_] { ibv_destroy_qp(qp); });
-  } else {
-    DestroyQp();
-  }
+  DestroyQp();
   if (number_ != 0) completion_queue_->Remove(this);
   if (reserved_) completion_queue_->Release(send_queue_ + receive_queue_);
 }
 
+// Destroying takes long where something else refers to the queue pair, such as
+// a window that this very thread would free next.
 void VerbsQueuePair::DestroyQp() {
   if (qp_ == nullptr) return;
   domain_->Remove(number_);
-  ibv_destroy_qp(std::exchange(qp_, nullptr));
+  const bool fenced = Fence();
+  ibv_qp* const qp = std::exchange(qp_, nullptr);
+  if (fenced) {
+    domain_->DestroyLater([qp] { ibv_destroy_qp(qp); });
+  } else {
+    ibv_destroy_qp(qp);
+  }
+}
+
+// Returns true if the device is done with what was posted: with its memory,
+// which is its owner's from here on, and with its completions. The state Reset
+// does that to a queue pair that was not drained, or whose receives are shared
+// (InfiniBand specification, section 10.3.1); iWARP's have none.
+bool VerbsQueuePair::Fence() {
+  if (Drained(true) && shared_receive_ == nullptr) return true;
+  if (domain_->facts().iwarp) return false;
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RESET;
+  return ibv_modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
 }
 
 void VerbsQueuePair::SetEndpoint(RdmaEndpoint* endpoint,

@@ -112,6 +112,7 @@ class VerbsQueuePair final
   void Fail(absl::Status why);
   void FillFrom(const WorkSlot& slot, Completion* out) const;
   void DestroyQp();
+  bool Fence();
 
   const std::shared_ptr<VerbsDomain> domain_;
   VerbsCompletionQueue* const completion_queue_;

@@ -58,7 +58,10 @@ VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
   const auto queue = completion_queue_.lock();
   // What the device completed refers to our slots.
   if (queue != nullptr) queue->Sweep();
-  if (srq_ != nullptr) ibv_destroy_srq(srq_);
+  // After its queue pairs, which do not use it any more.
+  if (srq_ != nullptr) {
+    domain_->DestroyLater([srq = srq_] { ibv_destroy_srq(srq); });
+  }
   if (queue == nullptr) return;
   queue->Sweep();
   for (const SharedReceiveSlot& slot : slots_) {
