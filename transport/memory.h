@@ -12,6 +12,7 @@
 namespace skiff::transport {
 
 class CompletionQueue;
+class MemoryDomain;
 class Reactor;
 class SharedReceiveQueue;
 
@@ -41,6 +42,8 @@ inline constexpr bool Has(Access set, Access bit) {
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
+  // Who registered it: by this, a backend knows its own.
+  const MemoryDomain* domain() const { return domain_; }
   virtual void* data() const = 0;
   virtual size_t size() const = 0;
   virtual Access access() const = 0;
@@ -48,6 +51,12 @@ class MemoryRegion {
   // The address by which the peer names the first byte (a virtual address, or 0
   // on fabrics that count from the region's start).
   virtual uint64_t remote_base() const = 0;
+
+ protected:
+  explicit MemoryRegion(const MemoryDomain* domain) : domain_(domain) {}
+
+ private:
+  const MemoryDomain* const domain_;
 };
 
 // A key without memory until RdmaEndpoint::PostBind gives it a part of a

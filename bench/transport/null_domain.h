@@ -16,14 +16,14 @@ class NullDomain final : public MemoryDomain {
   std::string name() const override { return "null"; }
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
       void* data, size_t size, Access access) override {
-    return std::make_unique<Region>(data, size, access);
+    return std::make_unique<Region>(this, data, size, access);
   }
 
  private:
   class Region final : public MemoryRegion {
    public:
-    Region(void* data, size_t size, Access access)
-        : data_(data), size_(size), access_(access) {}
+    Region(const MemoryDomain* domain, void* data, size_t size, Access access)
+        : MemoryRegion(domain), data_(data), size_(size), access_(access) {}
     void* data() const override { return data_; }
     size_t size() const override { return size_; }
     Access access() const override { return access_; }

@@ -10,6 +10,7 @@
 // (their stream) without a pause and give their reactor a turn now and then.
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -38,6 +40,9 @@ ABSL_FLAG(uint32_t, depth, 128, "operations at once, for rate");
 ABSL_FLAG(uint32_t, inline_bytes, 0, "what the post itself may copy");
 ABSL_FLAG(uint32_t, read_depth, 16, "READs at once");
 ABSL_FLAG(double, runtime, 2, "seconds to measure");
+ABSL_FLAG(uint64_t, operations, 0,
+          "operations to do at least, and no longer, for programs that count "
+          "instructions: prints how many it were");
 
 namespace skiff::bench {
 namespace {
@@ -110,8 +115,9 @@ class Meter {
  public:
   Meter(EpollReactor* reactor, End* end) : reactor_(reactor), end_(end) {}
 
-  // Until so many are done, at least.
-  void RunTo(uint64_t operations, Result* result) {
+  // Until so many are done, at least. A function of its own also for tools that
+  // look at nothing else.
+  ABSL_ATTRIBUTE_NOINLINE void RunTo(uint64_t operations, Result* result) {
     int polls = 0;
     while (end_->completed() < operations) {
       if (end_->closed()) Die("the peer has gone");
@@ -183,14 +189,20 @@ void Connect(const std::string& url) {
   Result result;
   result.samples.reserve(kMaxSamples);
   Meter meter(reactor.get(), end);
-  meter.RunFor(kWarmupSeconds, nullptr);
-  meter.RunFor(absl::GetFlag(FLAGS_runtime), &result);
+  const uint64_t operations = absl::GetFlag(FLAGS_operations);
+  if (operations > 0) {
+    meter.RunTo(operations, nullptr);
+    std::printf("{\"operations\": %" PRIu64 "}\n", end->completed());
+  } else {
+    meter.RunFor(kWarmupSeconds, nullptr);
+    meter.RunFor(absl::GetFlag(FLAGS_runtime), &result);
+  }
   end->Finish();
   while (!end->idle() && !end->closed()) {
     end->Poll();
     reactor->Poll();
   }
-  Print(workload, std::move(result));
+  if (operations == 0) Print(workload, std::move(result));
 }
 
 int Run() {

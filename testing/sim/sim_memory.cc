@@ -162,7 +162,8 @@ void SimDomain::RemoveQueuePair(SimQueuePairId queue_pair) {
 
 SimRegion::SimRegion(std::shared_ptr<SimDomain> domain, void* data, size_t size,
                      Access access, RemoteKey key, uint64_t base)
-    : domain_(std::move(domain)),
+    : MemoryRegion(domain.get()),
+      domain_(std::move(domain)),
       data_(data),
       size_(size),
       access_(access),

@@ -108,8 +108,6 @@ class SimRegion final : public transport::MemoryRegion {
   transport::RemoteKey remote_key() const override { return key_; }
   uint64_t remote_base() const override { return base_; }
 
-  const SimDomain* domain() const { return domain_.get(); }
-
  private:
   const std::shared_ptr<SimDomain> domain_;
   void* const data_;

@@ -64,7 +64,8 @@ FabricCompletionQueue::FabricCompletionQueue(
     : domain_(std::move(domain)),
       reactor_(reactor),
       entries_(entries),
-      ready_(std::bit_ceil(entries)),
+      ready_mask_(std::bit_ceil(entries) - 1),
+      ready_(new OperationSlot*[ready_mask_ + 1]),
       timer_(reactor, [this] { OnTimer(); }),
       burial_(reactor, [this] { quarantine_.clear(); }) {}
 
@@ -160,9 +161,8 @@ FabricQueuePair* FabricCompletionQueue::Adopt(
   return queue_pairs_.back().get();
 }
 
-void FabricCompletionQueue::Push(const Completion& completion,
-                                 FabricQueuePair* queue_pair) {
-  ready_[ready_put_++ & (ready_.size() - 1)] = {completion, queue_pair};
+void FabricCompletionQueue::PutReady(OperationSlot* slot) {
+  ready_[ready_put_++ & ready_mask_] = slot;
   if (armed_) WakeUser();
 }
 
@@ -173,30 +173,34 @@ void FabricCompletionQueue::WakeUser() {
   [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
 }
 
-int FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
+size_t FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
   size_t count = 0;
   while (count < out.size() && ready_taken_ != ready_put_) {
-    Ready& ready = ready_[ready_taken_++ & (ready_.size() - 1)];
-    Completion& completion = out[count++];
-    completion = ready.completion;
-    completion.endpoint = ready.queue_pair->user();
-    ready.queue_pair->Polled(completion.kind);
-    if (completion.endpoint == nullptr) Detached(ready.queue_pair);
+    const OperationSlot& slot = *ready_[ready_taken_++ & ready_mask_];
+    FabricQueuePair* const queue_pair = slot.queue_pair;
+    Report(slot, &out[count++]);
+    if (queue_pair->user() == nullptr) Detached(queue_pair);
   }
-  return static_cast<int>(count);
+  return count;
 }
 
 int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
-  int count = TakeReady(out);
-  if (static_cast<size_t>(count) == out.size()) return count;
+  size_t count = 0;
+  if (ready_taken_ != ready_put_) count = TakeReady(out);
+  if (count == out.size()) return static_cast<int>(count);
   // Whoever polls comes again: what there is now is worth more to him than to
   // know that there is no more, which a provider may need a system call for.
+  direct_ = out.data() + count;
+  direct_end_ = out.data() + out.size();
   ReadSome();
+  count = static_cast<size_t>(direct_ - out.data());
+  direct_ = direct_end_ = nullptr;
   Serve();
   polled_ = true;
   // Who asks is not asleep.
   if (polling_) active_ = reactor_->Now();
-  return count + TakeReady(out.subspan(static_cast<size_t>(count)));
+  if (ready_taken_ != ready_put_) count += TakeReady(out.subspan(count));
+  return static_cast<int>(count);
 }
 
 bool FabricCompletionQueue::Arm() {

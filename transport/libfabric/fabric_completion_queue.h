@@ -16,6 +16,7 @@
 namespace skiff::transport {
 
 class FabricQueuePair;
+struct OperationSlot;
 
 // A completion queue, and what drives its queue pairs: software providers make
 // progress only while their queue is read (fi_domain(3), FI_PROGRESS_MANUAL),
@@ -46,11 +47,14 @@ class FabricCompletionQueue final
   Reactor* reactor() const { return reactor_; }
   const std::shared_ptr<FabricDomain>& domain() const { return domain_; }
   fid_cq* handle() const { return queue_.get(); }
+  // The provider's descriptor tells of what there is.
+  bool waits() const { return provider_fd_ >= 0; }
   // Takes entries for a queue pair; an error when there are too few.
   absl::Status Reserve(uint32_t entries);
   void Unreserve(uint32_t entries) { reserved_ -= entries; }
   FabricQueuePair* Adopt(std::unique_ptr<FabricQueuePair> queue_pair);
-  void Push(const Completion& completion, FabricQueuePair* queue_pair);
+  // The operation is over and reported; its slot stays as it is until then.
+  inline void Push(OperationSlot* slot);
   // Reads all that the provider has, for the queue pairs. Does not act on what
   // it finds.
   void Drain();
@@ -64,6 +68,7 @@ class FabricCompletionQueue final
   }
   // The provider did not take an operation yet: try again soon.
   void HeldBack();
+  // For each, unless the queue waits().
   void RequestPosted();
   // A queue pair closes step by step: the queue stays until it is done, even if
   // its users let go.
@@ -95,19 +100,16 @@ class FabricCompletionQueue final
   void Backoff();
   void EndLingering();
   void BuryEndpoints();
-  bool waits() const { return provider_fd_ >= 0; }
   void UpdatePoller();
   bool Restless() const;
   bool WorthPolling() const;
   void Unmute();
   bool StarvedOfReceives() const;
-  int TakeReady(absl::Span<Completion> out);
+  void PutReady(OperationSlot* slot);
+  size_t TakeReady(absl::Span<Completion> out);
+  // The slot is free after this.
+  static inline void Report(const OperationSlot& slot, Completion* out);
   void WakeUser();
-
-  struct Ready {
-    Completion completion;
-    FabricQueuePair* queue_pair = nullptr;
-  };
 
   const std::shared_ptr<FabricDomain> domain_;
   Reactor* const reactor_;
@@ -129,10 +131,14 @@ class FabricCompletionQueue final
   uint64_t seen_ = 0;       // Completions of the provider, ever.
 
   const uint32_t entries_;
-  // A ring with room for every entry; its size is a power of two.
-  std::vector<Ready> ready_;
+  // Those to report, a ring with room for every entry.
+  const uint32_t ready_mask_;
+  const std::unique_ptr<OperationSlot*[]> ready_;
   uint64_t ready_taken_ = 0;
   uint64_t ready_put_ = 0;
+  // Where they go at once while the user polls.
+  Completion* direct_ = nullptr;
+  Completion* direct_end_ = nullptr;
 
   std::vector<std::unique_ptr<FabricQueuePair>> queue_pairs_;
   std::vector<FabricQueuePair*> service_;

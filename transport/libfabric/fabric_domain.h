@@ -103,7 +103,9 @@ class FabricRegion final : public MemoryRegion {
     bool virtual_addresses = false;
   };
   FabricRegion(Parts parts, Fid<fid_mr> region)
-      : parts_(std::move(parts)), region_(std::move(region)) {}
+      : MemoryRegion(parts.domain.get()),
+        parts_(std::move(parts)),
+        region_(std::move(region)) {}
 
   void* data() const override { return parts_.data; }
   size_t size() const override { return parts_.size; }
@@ -116,7 +118,6 @@ class FabricRegion final : public MemoryRegion {
                                     : 0;
   }
 
-  const FabricDomain* domain() const { return parts_.domain.get(); }
   void* descriptor() const {
     return region_ != nullptr ? region_->mem_desc : nullptr;
   }

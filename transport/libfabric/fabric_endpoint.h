@@ -40,7 +40,7 @@ class FabricEndpoint final : public RdmaEndpoint {
     return queue_pair_->PostReceive(id, to);
   }
   PostResult PostSend(OperationId id, absl::Span<const Sge> from) override {
-    return queue_pair_->PostRequest(OperationKind::kSend, id, from, {});
+    return queue_pair_->PostSend(id, from);
   }
   // libfabric 1.17 has no such operation, and the capability says so.
   PostResult PostSendWithInvalidate(OperationId /*id*/,
@@ -50,11 +50,11 @@ class FabricEndpoint final : public RdmaEndpoint {
   }
   PostResult PostRead(OperationId id, absl::Span<const Sge> to,
                       RemoteBuffer from) override {
-    return queue_pair_->PostRequest(OperationKind::kRead, id, to, from);
+    return queue_pair_->PostRead(id, to, from);
   }
   PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
                        RemoteBuffer to) override {
-    return queue_pair_->PostRequest(OperationKind::kWrite, id, from, to);
+    return queue_pair_->PostWrite(id, from, to);
   }
   void Flush() override {}
 

@@ -3,9 +3,10 @@
 
 #include <rdma/fabric.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "transport/rdma_endpoint.h"
 
@@ -15,7 +16,7 @@ class FabricQueuePair;
 
 // One operation of a queue pair. Its address is the operation's context in
 // libfabric.
-struct OperationSlot {
+struct alignas(64) OperationSlot {
   enum class State : uint8_t {
     kFree,
     kHeld,    // Accepted; the provider does not have it yet.
@@ -24,29 +25,29 @@ struct OperationSlot {
   };
 
   fi_context2 context = {};  // The provider's own (FI_CONTEXT, FI_CONTEXT2).
+  // What its user will be told, but for the endpoint.
+  Completion outcome;
   FabricQueuePair* queue_pair = nullptr;
-  OperationId id;
-  uint32_t bytes = 0;
   size_t room = 0;  // Of a RECEIVE.
-  int32_t provider_code = 0;
-  OperationKind kind = OperationKind::kSend;
   State state = State::kFree;
-  CompletionStatus status = CompletionStatus::kOk;
 };
 
 // The operations of one direction, in posting order: providers may finish them
 // in another. A slot is taken by a post, retired once it and all before it have
 // their outcome, and free again when its completion was polled.
 //
-//   freed_ <= retired_ <= issued_ <= taken_      (all count up)
+//   freed_ <= retired_ <= taken_      (all count up)
 //
-// From issued_ on, operations are held.
+// The newest `held_` of those taken are held.
 class OperationRing {
  public:
   // Slots are a power of two, so that none is found by a division.
   OperationRing(FabricQueuePair* owner, uint32_t capacity)
-      : capacity_(capacity), slots_(std::bit_ceil(capacity)) {
-    for (OperationSlot& slot : slots_) slot.queue_pair = owner;
+      : capacity_(capacity),
+        mask_(std::bit_ceil(capacity) - 1),
+        owned_(new OperationSlot[mask_ + 1]),
+        slots_(owned_.get()) {
+    for (uint32_t i = 0; i <= mask_; ++i) slots_[i].queue_pair = owner;
   }
 
   bool full() const { return taken_ - freed_ >= capacity_; }
@@ -56,44 +57,45 @@ class OperationRing {
   uint32_t outstanding() const {
     return static_cast<uint32_t>(taken_ - retired_);
   }
-  bool holding() const { return issued_ != taken_; }
+  bool holding() const { return held_ != 0; }
   uint32_t capacity() const { return capacity_; }
   // More than any IndexOf().
-  uint32_t indices() const { return static_cast<uint32_t>(slots_.size()); }
+  uint32_t indices() const { return mask_ + 1; }
 
   OperationSlot& Take(OperationId id, OperationKind kind) {
-    OperationSlot& slot = slots_[Index(taken_)];
-    // Whoever takes without holding anything hands the operation on at once.
-    if (!holding()) ++issued_;
-    ++taken_;
-    slot.id = id;
-    slot.kind = kind;
-    slot.bytes = 0;
-    slot.provider_code = 0;
-    slot.status = CompletionStatus::kOk;
+    OperationSlot& slot = slots_[Index(taken_++)];
+    slot.outcome.id = id;
+    slot.outcome.kind = kind;
+    slot.outcome.status = CompletionStatus::kOk;
+    slot.outcome.scope = DamageScope::kNone;
+    slot.outcome.provider_code = 0;
+    slot.state = OperationSlot::State::kIssued;
+    // Nothing overtakes those that are held.
+    if (held_ != 0) ++held_;
     return slot;
   }
   // The newest slot was not handed on, and is free again.
   void UntakeNewest() {
-    --taken_;
-    issued_ = taken_;
-    slots_[Index(taken_)].state = OperationSlot::State::kFree;
+    slots_[Index(--taken_)].state = OperationSlot::State::kFree;
   }
-  // The newest slot is held after all.
-  void HoldNewest() { issued_ = taken_ - 1; }
-
+  // The newest slot is held, the first.
+  void HoldNewest() { held_ = 1; }
   OperationSlot* OldestHeld() {
-    return holding() ? &slots_[Index(issued_)] : nullptr;
+    return holding() ? &slots_[Index(taken_ - held_)] : nullptr;
   }
-  void ReleaseHeld() { ++issued_; }
+  void ReleaseHeld() { --held_; }
 
   OperationSlot* Oldest() {
     return retired_ == taken_ ? nullptr : &slots_[Index(retired_)];
   }
+  // Slots that are not taken are free.
+  bool OldestIsDone() const {
+    return slots_[Index(retired_)].state == OperationSlot::State::kDone;
+  }
   // The oldest that the provider has and that `is_wanted`; null without one.
   template <typename Predicate>
   OperationSlot* FirstIssued(Predicate is_wanted) {
-    for (uint64_t count = retired_; count != issued_; ++count) {
+    for (uint64_t count = retired_; count != taken_ - held_; ++count) {
       OperationSlot& slot = slots_[Index(count)];
       if (slot.state == OperationSlot::State::kIssued && is_wanted(slot)) {
         return &slot;
@@ -104,24 +106,25 @@ class OperationRing {
   void RetireOldest() {
     slots_[Index(retired_)].state = OperationSlot::State::kFree;
     ++retired_;
-    if (issued_ < retired_) issued_ = retired_;
+    if (held_ != 0) held_ = std::min(held_, outstanding());
   }
+  // The oldest that was retired, whose slot was left alone until now.
   void Polled() { ++freed_; }
 
   uint32_t IndexOf(const OperationSlot& slot) const {
-    return static_cast<uint32_t>(&slot - slots_.data());
+    return static_cast<uint32_t>(&slot - slots_);
   }
 
  private:
-  uint32_t Index(uint64_t count) const {
-    return static_cast<uint32_t>(count & (slots_.size() - 1));
-  }
+  uint64_t Index(uint64_t count) const { return count & mask_; }
 
-  uint32_t capacity_;
-  std::vector<OperationSlot> slots_;
+  const uint32_t capacity_;
+  const uint32_t mask_;
+  const std::unique_ptr<OperationSlot[]> owned_;
+  OperationSlot* const slots_;
+  uint32_t held_ = 0;
   uint64_t freed_ = 0;
   uint64_t retired_ = 0;
-  uint64_t issued_ = 0;
   uint64_t taken_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
 #include "transport/libfabric/fabric_completion_queue.h"
@@ -151,8 +152,17 @@ class FabricQueuePair {
   }
 
   PostResult PostReceive(OperationId id, absl::Span<const Sge> to);
-  PostResult PostRequest(OperationKind kind, OperationId id,
-                         absl::Span<const Sge> sges, RemoteBuffer remote);
+  PostResult PostSend(OperationId id, absl::Span<const Sge> from) {
+    return PostRequest<OperationKind::kSend>(id, from, {});
+  }
+  PostResult PostRead(OperationId id, absl::Span<const Sge> to,
+                      RemoteBuffer from) {
+    return PostRequest<OperationKind::kRead>(id, to, from);
+  }
+  PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
+                       RemoteBuffer to) {
+    return PostRequest<OperationKind::kWrite>(id, from, to);
+  }
 
   // Ends it: see the class. Not from inside a post or FabricCompletionQueue::
   // Drain().
@@ -170,10 +180,17 @@ class FabricQueuePair {
 
   // For the completion queue.
   RdmaEndpoint* user() const { return user_; }
-  void Completed(OperationSlot* slot, size_t bytes);
+  inline void Completed(OperationSlot* slot, size_t bytes);
   void Failed(OperationSlot* slot, int error, int provider_error,
               const std::string& text);
-  void Polled(OperationKind kind);
+  void Polled(OperationKind kind) {
+    if (kind == OperationKind::kReceive) {
+      receives_.Polled();
+      return;
+    }
+    requests_.Polled();
+    if (kind == OperationKind::kRead) --reads_;
+  }
   bool unpolled() const { return requests_.used() + receives_.used() != 0; }
   bool has_requests() const { return requests_.outstanding() != 0; }
   // Something is under way, for which the completion queue has to be looked at.
@@ -184,7 +201,7 @@ class FabricQueuePair {
     if (connected_) link_->OnSleep();
   }
   // The peer sleeps: the link is served when something is posted.
-  void RingAtNextPost() { ring_ = true; }
+  void RingAtNextPost() { after_post_ |= kServeLink; }
   // Leaves no endpoint to close.
   DatagramObjects TakeObjects() {
     objects_.endpoint = std::move(endpoint_);
@@ -203,6 +220,9 @@ class FabricQueuePair {
 
  private:
   static constexpr size_t kMaxSges = kMaxFabricSges;
+  // What a post is followed by.
+  static constexpr uint8_t kServeLink = 1;
+  static constexpr uint8_t kTellQueue = 2;
   // An operation in the form that the provider wants.
   struct Work {
     iovec pieces[kMaxSges];
@@ -230,18 +250,49 @@ class FabricQueuePair {
                   const Capabilities& capabilities);
   void End(const absl::Status& why, bool tell_peer);
 
+  struct Pieces {
+    const iovec* iovecs;
+    void** descriptors;
+    size_t count;
+    size_t length;  // Of all of them.
+  };
+  template <OperationKind kKind>
+  PostResult PostRequest(OperationId id, absl::Span<const Sge> sges,
+                         RemoteBuffer remote);
+  void AfterPost();
+  bool IsOurs(const MemoryRegion& region) const {
+    return region.domain() == domain_.get();
+  }
+  template <OperationKind kKind>
+  inline const FabricRegion* UsualRegion(const Sge& sge) const;
+  template <OperationKind kKind>
+  void PostUnusual(OperationSlot* slot, absl::Span<const Sge> sges,
+                   RemoteBuffer remote, bool hold);
   // False if the operation is wrong.
-  bool Prepare(OperationKind kind, absl::Span<const Sge> sges, Work* work);
+  template <OperationKind kKind>
+  bool Prepare(absl::Span<const Sge> sges, Work* work);
   bool AddPieces(absl::Span<const Sge> sges, bool local_write, Work* work);
-  ssize_t Issue(OperationSlot* slot, const Work& work);
-  ssize_t IssueMessage(OperationSlot* slot, const Work& work, uint64_t flags);
+  // What libfabric returns.
+  template <OperationKind kKind>
+  inline ssize_t Issue(OperationSlot* slot, Pieces pieces,
+                       const RemoteBuffer& remote, bool is_inline);
+  ssize_t IssueDatagram(OperationSlot* slot, Pieces pieces, uint64_t flags);
+  template <OperationKind kKind>
+  ssize_t IssueWork(OperationSlot* slot, const Work& work);
+  ssize_t IssueAgain(OperationSlot* slot);
   // Makes room behind a RECEIVE for what does not fit into it.
   void AddSink(const OperationSlot& slot, Work* work);
   // A RECEIVE has its message, of which `bytes` have come.
-  void Received(OperationSlot* slot, size_t bytes);
+  inline void Received(OperationSlot* slot, size_t bytes);
   ssize_t PostProbe(Probe* probe, const Sge& memory, bool send);
+  void TakeFromLastPiece(uint32_t index, size_t bytes);
+  void ReceivedTooMuch(OperationSlot* slot, size_t bytes);
   // The provider took a READ or WRITE.
-  void OneSidedIssued();
+  void OneSidedIssued() {
+    ++one_sided_;
+    if (!watched_) WatchOneSided();
+  }
+  void WatchOneSided();
   // Whether the slot was a probe's.
   bool ProbeDone(const OperationSlot* slot, size_t bytes);
   void Hold(OperationSlot* slot, const Work& work);
@@ -250,6 +301,8 @@ class FabricQueuePair {
   bool Fenced(OperationKind kind) const;
   void Outcome(OperationSlot* slot, CompletionStatus status, int32_t code);
   void NotIssued(OperationSlot* slot, ssize_t result);
+  void SetBreakReason(const absl::Status& why);
+  inline void RetireOldest(OperationRing* ring, OperationSlot* slot);
   void Retire(OperationRing* ring);
   void FlushRing(OperationRing* ring);
 
@@ -282,17 +335,84 @@ class FabricQueuePair {
   std::vector<std::unique_ptr<LastPiece>> last_pieces_;
   bool connected_ = false;
   bool probing_ = false;
-  bool stopped_ = false;  // A request was wrong: nothing goes out behind it.
+  // A request was wrong, or there is a reason to break: nothing goes out.
+  bool stopped_ = false;
   bool closed_ = false;
   bool closing_ = false;
   bool link_due_ = false;
-  bool ring_ = false;
+  uint8_t after_post_ = 0;
   bool watched_ = false;  // The link knows of one-sided operations.
   bool in_service_ = false;
   bool disconnect_due_ = false;  // on_disconnect_ has to run.
   absl::Status error_;
   absl::Status break_reason_;  // Not OK: Break() is due.
 };
+
+// Completions, inlined where the provider's queue is read.
+
+inline void FabricQueuePair::RetireOldest(OperationRing* ring,
+                                          OperationSlot* slot) {
+  ring->RetireOldest();
+  queue_->Push(slot);
+}
+
+inline void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
+  if (!last_pieces_.empty()) {
+    TakeFromLastPiece(receives_.IndexOf(*slot), bytes);
+  }
+  slot->outcome.bytes = static_cast<uint32_t>(bytes);
+  if (bytes <= slot->room) {
+    ++received_;
+  } else {
+    ReceivedTooMuch(slot, bytes);
+  }
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricQueuePair::Completed(
+    OperationSlot* slot, size_t bytes) {
+  if (slot->state != OperationSlot::State::kIssued) {
+    // If it is no probe, it is a late or second report about a slot that is not
+    // the provider's any more.
+    ProbeDone(slot, bytes);
+    return;
+  }
+  OperationRing* ring = &requests_;
+  if (slot->outcome.kind == OperationKind::kSend) {
+    ++sent_;
+  } else if (slot->outcome.kind == OperationKind::kWrite) {
+    --writes_;
+  } else if (slot->outcome.kind == OperationKind::kReceive) {
+    ring = &receives_;
+    if (closing_) {
+      // The user has heard that the connection is over.
+      slot->outcome.status = CompletionStatus::kFlushed;
+    } else {
+      Received(slot, bytes);
+    }
+  }
+  slot->state = OperationSlot::State::kDone;
+  if (slot == ring->Oldest() && slot->outcome.status == CompletionStatus::kOk) {
+    RetireOldest(ring, slot);
+  }
+  if (ring->OldestIsDone()) Retire(ring);
+  if (requests_.holding()) queue_->ScheduleService(this);
+}
+
+inline void FabricCompletionQueue::Push(OperationSlot* slot) {
+  if (direct_ != direct_end_ && ready_taken_ == ready_put_ &&
+      slot->queue_pair->user() != nullptr) {
+    Report(*slot, direct_++);
+  } else {
+    PutReady(slot);
+  }
+}
+
+inline void FabricCompletionQueue::Report(const OperationSlot& slot,
+                                          Completion* out) {
+  *out = slot.outcome;
+  out->endpoint = slot.queue_pair->user();
+  slot.queue_pair->Polled(slot.outcome.kind);
+}
 
 }  // namespace skiff::transport
 

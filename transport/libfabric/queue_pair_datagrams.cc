@@ -11,14 +11,13 @@
 
 namespace skiff::transport {
 
-ssize_t FabricQueuePair::IssueMessage(OperationSlot* slot, const Work& work,
-                                      uint64_t flags) {
-  const bool send = slot->kind == OperationKind::kSend;
+ssize_t FabricQueuePair::IssueDatagram(OperationSlot* slot, Pieces pieces,
+                                       uint64_t flags) {
+  const bool send = slot->outcome.kind == OperationKind::kSend;
   fi_msg_tagged message = {};
-  message.msg_iov = work.pieces;
-  message.desc =
-      work.undescribed ? nullptr : const_cast<void**>(work.descriptors);
-  message.iov_count = work.count;
+  message.msg_iov = pieces.iovecs;
+  message.desc = pieces.descriptors;
+  message.iov_count = pieces.count;
   message.addr = send ? peer_ : FI_ADDR_UNSPEC;
   message.tag = send ? peer_tags_.receive_tag : tags_.receive_tag;
   message.context = &slot->context;
@@ -52,23 +51,19 @@ void FabricQueuePair::AddSink(const OperationSlot& slot, Work* work) {
   piece = {last->memory.data(), longest};
 }
 
-void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
-  const uint32_t index = receives_.IndexOf(*slot);
-  if (!last_pieces_.empty() && last_pieces_[index] != nullptr) {
-    LastPiece& last = *last_pieces_[index];
-    if (last.real.iov_base != nullptr && bytes > last.before) {
-      std::memcpy(last.real.iov_base, last.memory.data(),
-                  std::min(bytes - last.before, last.real.iov_len));
-    }
-    last.real = {};
+void FabricQueuePair::TakeFromLastPiece(uint32_t index, size_t bytes) {
+  if (last_pieces_[index] == nullptr) return;
+  LastPiece& last = *last_pieces_[index];
+  if (last.real.iov_base != nullptr && bytes > last.before) {
+    std::memcpy(last.real.iov_base, last.memory.data(),
+                std::min(bytes - last.before, last.real.iov_len));
   }
-  slot->bytes = static_cast<uint32_t>(bytes);
-  if (bytes <= slot->room) {
-    ++received_;
-    return;
-  }
-  slot->status = CompletionStatus::kTooLong;
-  slot->provider_code = FI_ETRUNC;
+  last.real = {};
+}
+
+void FabricQueuePair::ReceivedTooMuch(OperationSlot* slot, size_t bytes) {
+  slot->outcome.status = CompletionStatus::kTooLong;
+  slot->outcome.provider_code = FI_ETRUNC;
   BreakSoon(absl::InternalError(absl::StrCat(
       domain_->name(), ": a message of ", bytes,
       " bytes does not fit the RECEIVE of ", slot->room, " bytes")));
@@ -104,17 +99,16 @@ bool FabricQueuePair::ProbeDone(const OperationSlot* slot, size_t bytes) {
 }
 
 void FabricQueuePair::RefusedByPeer() {
-  const absl::Status why = absl::PermissionDeniedError(
+  SetBreakReason(absl::PermissionDeniedError(
       absl::StrCat(domain_->name(),
                    ": the peer refused a READ or WRITE: a wrong key, "
-                   "bounds or permissions"));
-  if (break_reason_.ok()) break_reason_ = why;
+                   "bounds or permissions")));
   OperationSlot* slot = requests_.FirstIssued([](const OperationSlot& issued) {
-    return issued.kind == OperationKind::kRead ||
-           issued.kind == OperationKind::kWrite;
+    return issued.outcome.kind == OperationKind::kRead ||
+           issued.outcome.kind == OperationKind::kWrite;
   });
   if (slot != nullptr) {
-    if (slot->kind == OperationKind::kWrite) --writes_;
+    if (slot->outcome.kind == OperationKind::kWrite) --writes_;
     Outcome(slot, CompletionStatus::kRemoteAccess, FI_EKEYREJECTED);
   }
   queue_->ScheduleService(this);
@@ -136,11 +130,9 @@ void FabricQueuePair::Settle() {
   }
 }
 
-void FabricQueuePair::OneSidedIssued() {
-  ++one_sided_;
-  if (domain_->forgets_refusals() && !std::exchange(watched_, true)) {
-    ServeLink();
-  }
+void FabricQueuePair::WatchOneSided() {
+  watched_ = true;
+  if (domain_->forgets_refusals()) ServeLink();
 }
 
 }  // namespace skiff::transport

@@ -55,7 +55,7 @@ class LimitedDomain final : public transport::MemoryDomain {
    public:
     Region(LimitedDomain* domain,
            std::unique_ptr<transport::MemoryRegion> region)
-        : domain_(domain), region_(std::move(region)) {
+        : MemoryRegion(domain), domain_(domain), region_(std::move(region)) {
       domain_->locked_ += region_->size();
     }
     ~Region() override { domain_->locked_ -= region_->size(); }

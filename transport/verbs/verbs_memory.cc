@@ -34,7 +34,10 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> VerbsRegion::Create(
 
 VerbsRegion::VerbsRegion(std::shared_ptr<VerbsDomain> domain, ibv_mr* mr,
                          Access access)
-    : domain_(std::move(domain)), mr_(mr), access_(access) {}
+    : MemoryRegion(domain.get()),
+      domain_(std::move(domain)),
+      mr_(mr),
+      access_(access) {}
 
 absl::StatusOr<std::unique_ptr<MemoryWindow>> VerbsWindow::Create(
     std::shared_ptr<VerbsDomain> domain) {

@@ -1,0 +1,310 @@
+// What a queue pair's user posts.
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "transport/libfabric/fabric_error.h"
+#include "transport/libfabric/queue_pair.h"
+
+namespace skiff::transport {
+namespace {
+
+bool Covers(const FabricRegion& region, const Sge& sge) {
+  const auto begin = reinterpret_cast<uintptr_t>(sge.data);
+  const auto base = reinterpret_cast<uintptr_t>(region.data());
+  return begin >= base && begin - base <= region.size() &&
+         sge.length <= region.size() - (begin - base);
+}
+
+}  // namespace
+
+// Inlined into each kind of post, where most of it is known beforehand.
+inline bool FabricQueuePair::AddPieces(absl::Span<const Sge> sges,
+                                       bool local_write, Work* work) {
+  for (const Sge& sge : sges) {
+    if (sge.length == 0) continue;
+    const auto* region = static_cast<const FabricRegion*>(sge.region);
+    void* descriptor = nullptr;
+    if (region != nullptr) {
+      if (!IsOurs(*region) || !Covers(*region, sge)) return false;
+      descriptor = region->descriptor();
+    } else {
+      work->is_inline = true;
+      work->undescribed = true;
+    }
+    // The sink of a READ, where that takes remote write permission.
+    if (local_write &&
+        (region == nullptr || !Has(region->access(), Access::kRemoteWrite))) {
+      return false;
+    }
+    work->length += sge.length;
+    work->pieces[work->count] = {sge.data, sge.length};
+    work->descriptors[work->count] = descriptor;
+    ++work->count;
+  }
+  return true;
+}
+
+template <OperationKind kKind>
+bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, Work* work) {
+  constexpr bool kReceive = kKind == OperationKind::kReceive;
+  constexpr bool kRead = kKind == OperationKind::kRead;
+  constexpr bool kSend = kKind == OperationKind::kSend;
+  const size_t limit = kReceive ? capabilities_.max_receive_sges
+                       : kRead  ? capabilities_.max_read_sges
+                                : capabilities_.max_send_sges;
+  if (sges.size() > limit) return false;
+  const bool sink = kRead && capabilities_.read_sink_needs_remote_write;
+  if (!AddPieces(sges, sink, work)) return false;
+  if (!kReceive && !kRead && work->count == 0) {
+    // Of an empty list, the verbs provider uses the first entry.
+    work->pieces[0] = {work->pieces, 0};
+    work->undescribed = true;
+    work->count = 1;
+  }
+  // Inline data is copied by the post, and so cannot be received.
+  const bool fits = work->length <= capabilities_.max_inline_bytes;
+  if (work->is_inline && (kReceive || kRead || !fits)) return false;
+  if (kSend && fits) work->is_inline = true;
+  return kReceive || work->length <= (kSend ? capabilities_.max_message_bytes
+                                            : capabilities_.max_transfer_bytes);
+}
+
+PostResult FabricQueuePair::PostReceive(OperationId id,
+                                        absl::Span<const Sge> to) {
+  if (closed_) return PostResult::kClosed;
+  if (receives_.full()) return PostResult::kWouldBlock;
+  OperationSlot& slot = receives_.Take(id, OperationKind::kReceive);
+  Work work;
+  if (!Prepare<OperationKind::kReceive>(to, &work)) {
+    Outcome(&slot, CompletionStatus::kLocalError, -FI_EINVAL);
+    return PostResult::kAccepted;
+  }
+  if (domain_->needs_sink()) AddSink(slot, &work);
+  slot.room = work.room;
+  slot.outcome.bytes = 0;
+  const ssize_t result = IssueWork<OperationKind::kReceive>(&slot, work);
+  if (result == -FI_EAGAIN) {
+    receives_.UntakeNewest();
+    return PostResult::kWouldBlock;
+  }
+  if (result != 0) NotIssued(&slot, result);
+  queue_->ReceivePosted();
+  return PostResult::kAccepted;
+}
+
+// One piece of registered memory is what nearly every operation has: it goes to
+// the provider without a Work.
+template <OperationKind kKind>
+PostResult FabricQueuePair::PostRequest(OperationId id,
+                                        absl::Span<const Sge> sges,
+                                        RemoteBuffer remote) {
+  if (!connected_) return PostResult::kClosed;
+  if (requests_.full()) return PostResult::kWouldBlock;
+  if (kKind == OperationKind::kRead) {
+    if (reads_ >= capabilities_.max_read_depth) return PostResult::kWouldBlock;
+    ++reads_;
+  }
+  bool hold = requests_.holding() || Fenced(kKind);
+  OperationSlot& slot = requests_.Take(id, kKind);
+  const FabricRegion* region = nullptr;
+  if (!stopped_ && !hold && sges.size() == 1) {
+    region = UsualRegion<kKind>(sges[0]);
+  }
+  ssize_t result = -FI_EAGAIN;
+  if (region != nullptr) {
+    const iovec piece = {sges[0].data, sges[0].length};
+    void* descriptor = region->descriptor();
+    const bool is_inline = kKind == OperationKind::kSend &&
+                           piece.iov_len <= capabilities_.max_inline_bytes;
+    result = Issue<kKind>(&slot, {&piece, &descriptor, 1, piece.iov_len},
+                          remote, is_inline);
+    hold = true;
+  }
+  if (result != 0) {
+    if (result == -FI_EAGAIN) {
+      PostUnusual<kKind>(&slot, sges, remote, hold);
+    } else {
+      NotIssued(&slot, result);
+    }
+  }
+  if (after_post_ != 0) AfterPost();
+  return PostResult::kAccepted;
+}
+
+void FabricQueuePair::AfterPost() {
+  if ((after_post_ & kServeLink) != 0) {
+    after_post_ &= ~kServeLink;
+    ServeLink();
+  }
+  queue_->RequestPosted();
+}
+
+// Not for operations that are wrong.
+template <OperationKind kKind>
+inline const FabricRegion* FabricQueuePair::UsualRegion(const Sge& sge) const {
+  const auto* region = static_cast<const FabricRegion*>(sge.region);
+  const uint64_t longest = kKind == OperationKind::kSend
+                               ? capabilities_.max_message_bytes
+                               : capabilities_.max_transfer_bytes;
+  if (region == nullptr || !IsOurs(*region) || sge.length == 0 ||
+      sge.length > longest || !Covers(*region, sge) ||
+      (kKind == OperationKind::kRead &&
+       capabilities_.read_sink_needs_remote_write &&
+       !Has(region->access(), Access::kRemoteWrite))) {
+    return nullptr;
+  }
+  return region;
+}
+
+// Of any pieces; `hold`: not to be handed to the provider now.
+template <OperationKind kKind>
+void FabricQueuePair::PostUnusual(OperationSlot* slot,
+                                  absl::Span<const Sge> sges,
+                                  RemoteBuffer remote, bool hold) {
+  // Nothing is sent behind an error.
+  if (stopped_) return Outcome(slot, CompletionStatus::kFlushed, 0);
+  Work work;
+  work.remote = remote;
+  if (!Prepare<kKind>(sges, &work)) {
+    return Outcome(slot, CompletionStatus::kLocalError, -FI_EINVAL);
+  }
+  if (!hold) {
+    const ssize_t result = IssueWork<kKind>(slot, work);
+    if (result == 0) return;
+    if (result != -FI_EAGAIN) return NotIssued(slot, result);
+  }
+  Hold(slot, work);
+}
+
+template PostResult FabricQueuePair::PostRequest<OperationKind::kSend>(
+    OperationId, absl::Span<const Sge>, RemoteBuffer);
+template PostResult FabricQueuePair::PostRequest<OperationKind::kRead>(
+    OperationId, absl::Span<const Sge>, RemoteBuffer);
+template PostResult FabricQueuePair::PostRequest<OperationKind::kWrite>(
+    OperationId, absl::Span<const Sge>, RemoteBuffer);
+
+bool FabricQueuePair::Fenced(OperationKind kind) const {
+  return kind == OperationKind::kSend && writes_ != 0 &&
+         domain_->send_passes_write();
+}
+
+template <OperationKind kKind>
+inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
+                                      const RemoteBuffer& remote,
+                                      bool is_inline) {
+  uint64_t flags = FI_COMPLETION;
+  if (is_inline) flags |= FI_INJECT;
+  if constexpr (kKind == OperationKind::kSend ||
+                kKind == OperationKind::kReceive) {
+    if (datagrams_) return IssueDatagram(slot, pieces, flags);
+    const fi_msg message = {pieces.iovecs, pieces.descriptors, pieces.count,
+                            peer_,         &slot->context,     0};
+    return kKind == OperationKind::kSend
+               ? fi_sendmsg(endpoint_.get(), &message, flags)
+               : fi_recvmsg(endpoint_.get(), &message, FI_COMPLETION);
+  }
+  const fi_rma_iov target = {remote.address, pieces.length, remote.key.value};
+  const fi_msg_rma message = {pieces.iovecs,  pieces.descriptors,
+                              pieces.count,   peer_,
+                              &target,        1,
+                              &slot->context, 0};
+  if constexpr (kKind == OperationKind::kRead) {
+    const ssize_t result = fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
+    if (result == 0) OneSidedIssued();
+    return result;
+  }
+  if (domain_->asks_for_delivery()) flags |= FI_DELIVERY_COMPLETE;
+  const ssize_t result = fi_writemsg(endpoint_.get(), &message, flags);
+  if (result == 0) {
+    ++writes_;
+    OneSidedIssued();
+  }
+  return result;
+}
+
+template <OperationKind kKind>
+ssize_t FabricQueuePair::IssueWork(OperationSlot* slot, const Work& work) {
+  // All descriptors, or no array of them: the verbs provider looks at each.
+  void** const descriptors =
+      work.undescribed ? nullptr : const_cast<void**>(work.descriptors);
+  return Issue<kKind>(slot, {work.pieces, descriptors, work.count, work.length},
+                      work.remote, work.is_inline);
+}
+
+// One that was held.
+ssize_t FabricQueuePair::IssueAgain(OperationSlot* slot) {
+  const Work& work = held_[requests_.IndexOf(*slot)];
+  slot->state = OperationSlot::State::kIssued;
+  switch (slot->outcome.kind) {
+    case OperationKind::kSend:
+      return IssueWork<OperationKind::kSend>(slot, work);
+    case OperationKind::kRead:
+      return IssueWork<OperationKind::kRead>(slot, work);
+    default:
+      return IssueWork<OperationKind::kWrite>(slot, work);
+  }
+}
+
+void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
+  if (held_.empty()) {
+    held_.resize(requests_.indices());
+    held_inline_.resize(requests_.indices() * capabilities_.max_inline_bytes);
+  }
+  const uint32_t index = requests_.IndexOf(*slot);
+  Work& kept = held_[index];
+  kept = work;
+  if (work.is_inline) {
+    uint8_t* copy = &held_inline_[index * capabilities_.max_inline_bytes];
+    size_t offset = 0;
+    for (size_t i = 0; i < work.count; ++i) {
+      std::memcpy(copy + offset, work.pieces[i].iov_base,
+                  work.pieces[i].iov_len);
+      offset += work.pieces[i].iov_len;
+    }
+    kept.pieces[0] = {copy, work.length};
+    kept.undescribed = true;
+    kept.count = 1;
+  }
+  slot->state = OperationSlot::State::kHeld;
+  if (!requests_.holding()) requests_.HoldNewest();
+  queue_->HeldBack();
+}
+
+void FabricQueuePair::IssueHeld() {
+  while (connected_ && break_reason_.ok()) {
+    OperationSlot* slot = requests_.OldestHeld();
+    if (slot == nullptr || Fenced(slot->outcome.kind)) return;
+    // Those behind a held one that were wrong have their outcome already.
+    if (slot->state == OperationSlot::State::kHeld) {
+      const ssize_t result = IssueAgain(slot);
+      if (result == -FI_EAGAIN) {
+        slot->state = OperationSlot::State::kHeld;
+        queue_->HeldBack();
+        return;
+      }
+      requests_.ReleaseHeld();
+      if (result != 0) NotIssued(slot, result);
+    } else {
+      requests_.ReleaseHeld();
+    }
+  }
+}
+
+void FabricQueuePair::NotIssued(OperationSlot* slot, ssize_t result) {
+  const int error = static_cast<int>(-result);
+  CompletionStatus status = CompletionStatus::kLocalError;
+  if (error == FI_ENOTCONN || error == FI_EOPBADSTATE ||
+      error == FI_ESHUTDOWN) {
+    status = CompletionStatus::kFlushed;
+  } else if (error != FI_EINVAL && error != FI_EFAULT && error != FI_EMSGSIZE) {
+    status = CompletionStatus::kTransportError;
+  }
+  Outcome(slot, status, error);
+  SetBreakReason(FabricStatus(
+      error, absl::StrCat(domain_->name(), " refused an operation")));
+}
+
+}  // namespace skiff::transport
