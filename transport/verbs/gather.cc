@@ -20,7 +20,7 @@ GatherResult Gather(absl::Span<const Sge> from, absl::Span<ibv_sge> to) {
     sge.length = static_cast<uint32_t>(piece.length);
     sge.lkey = piece.region == nullptr
                    ? 0
-                   : static_cast<const VerbsRegion*>(piece.region)->mr()->lkey;
+                   : static_cast<const VerbsRegion*>(piece.region)->local_key();
     result.bytes += piece.length;
   }
   return result;

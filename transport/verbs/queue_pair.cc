@@ -64,6 +64,8 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<VerbsDomain> domain,
       send_queue_(options.send_queue),
       receive_queue_(shared_receive_ != nullptr ? 0 : options.receive_queue),
       wished_inline_(options.inline_bytes),
+      max_message_bytes_(domain_->capabilities().max_message_bytes),
+      max_transfer_bytes_(domain_->capabilities().max_transfer_bytes),
       sends_(send_queue_, this),
       receives_(receive_queue_, this),
       receive_sges_(max_sges_),
@@ -117,6 +119,11 @@ absl::Status VerbsQueuePair::Initialize() {
   staged_.resize(batch);
   staged_sges_.resize(batch * max_sges_);
   staged_inline_.reset(new char[batch * max_inline_ + 1]);
+  staged_limit_ = static_cast<uint32_t>(batch);
+  for (size_t i = 0; i < batch; ++i) {
+    staged_[i].sg_list = &staged_sges_[i * max_sges_];
+    staged_[i].next = i + 1 < batch ? &staged_[i + 1] : nullptr;
+  }
   domain_->Add(number_, completion_queue_->reactor(), weak_from_this());
   completion_queue_->Add(this);
   return absl::OkStatus();
@@ -315,35 +322,25 @@ void VerbsQueuePair::OnReceiveDone(WorkSlot* slot, const ibv_wc& wc) {
   }
 }
 
-void VerbsQueuePair::FillFrom(const WorkSlot& slot, Completion* out) const {
-  *out = Completion();
-  out->endpoint = endpoint_;
-  out->id = slot.id;
-  out->kind = slot.kind;
-  out->status = slot.status;
-  if (slot.status == CompletionStatus::kOk) return;
-  out->provider_code = slot.provider_code;
-  if (slot.provider_code == 0) {  // It never reached the device.
-    out->provider_code = slot.status == CompletionStatus::kFlushed
-                             ? IBV_WC_WR_FLUSH_ERR
-                             : IBV_WC_LOC_QP_OP_ERR;
+void VerbsQueuePair::Explain(Completion* failed) {
+  if (failed->provider_code == 0) {  // It never reached the device.
+    failed->provider_code = failed->status == CompletionStatus::kFlushed
+                                ? IBV_WC_WR_FLUSH_ERR
+                                : IBV_WC_LOC_QP_OP_ERR;
   }
-  out->scope = ToDamageScope(static_cast<ibv_wc_status>(out->provider_code));
+  failed->scope =
+      ToDamageScope(static_cast<ibv_wc_status>(failed->provider_code));
 }
 
-bool VerbsQueuePair::TakeReady(Completion* out) {
-  if (const WorkSlot* slot = sends_.Front()) {
-    FillFrom(*slot, out);
-    if (slot->kind == OperationKind::kRead) --reads_;
-    sends_.Pop();
-    return true;
+size_t VerbsQueuePair::TakeReady(absl::Span<Completion> out) {
+  size_t count = sends_.Take(out);
+  if (!receives_.empty()) count += receives_.Take(out.subspan(count));
+  for (Completion& completion : out.first(count)) {
+    completion.endpoint = endpoint_;
+    if (completion.kind == OperationKind::kRead) --reads_;
+    if (completion.status != CompletionStatus::kOk) Explain(&completion);
   }
-  if (const WorkSlot* slot = receives_.Front()) {
-    FillFrom(*slot, out);
-    receives_.Pop();
-    return true;
-  }
-  return false;
+  return count;
 }
 
 }  // namespace skiff::transport

@@ -90,8 +90,8 @@ class VerbsQueuePair final
   // For the completion queue.
   void OnSendDone(WorkSlot* slot, const ibv_wc& wc);
   void OnReceiveDone(WorkSlot* slot, const ibv_wc& wc);
-  // The next that is over, in order; false if none is.
-  bool TakeReady(Completion* out);
+  // Those that are over, in order, as many as there are and fit.
+  size_t TakeReady(absl::Span<Completion> out);
   // Closed, and nothing is left. `idle`: the completion queue had run empty.
   bool Drained(bool idle) const;
 
@@ -103,14 +103,20 @@ class VerbsQueuePair final
   absl::Status Initialize();
   absl::Status Modify(rdma_cm_id* id, ibv_qp_state state,
                       uint32_t read_depth_here, uint32_t read_depth_there);
-  PostResult Room(OperationKind kind);
-  ibv_send_wr* Stage(OperationId id, OperationKind kind, bool signalled);
-  void SetData(ibv_send_wr* request, absl::Span<const Sge> from,
-               size_t max_bytes, uint32_t max_sges, bool may_be_inline);
+  inline PostResult Room();
+  PostResult MakeRoom();
+  inline ibv_send_wr* Stage(OperationId id, OperationKind kind, bool signalled);
+  // For a READ, `max_sges` is the device's limit. `kMayBeInline` otherwise.
+  template <bool kMayBeInline>
+  inline void SetData(ibv_send_wr* request, absl::Span<const Sge> pieces,
+                      uint64_t max_bytes, uint32_t max_sges);
+  void SetPieces(ibv_send_wr* request, absl::Span<const Sge> pieces,
+                 uint64_t max_bytes, uint32_t max_sges, bool may_be_inline);
   void SetInvalid(ibv_send_wr* request);
   void CommitBinds();
   void Fail(absl::Status why);
-  void FillFrom(const WorkSlot& slot, Completion* out) const;
+  // Completes what is said of one that did not go well.
+  static void Explain(Completion* failed);
   void DestroyQp();
   bool Fence();
 
@@ -123,6 +129,9 @@ class VerbsQueuePair final
   const uint32_t send_queue_;
   const uint32_t receive_queue_;  // 0 with a shared one.
   const uint32_t wished_inline_;
+  // A message's and a transfer's, no more than a piece can have.
+  const uint64_t max_message_bytes_;
+  const uint64_t max_transfer_bytes_;
 
   ibv_qp* qp_ = nullptr;
   uint32_t number_ = 0;
@@ -138,11 +147,12 @@ class VerbsQueuePair final
   uint32_t max_reads_ = 0;
   uint32_t max_inline_ = 0;
 
-  // Requests that wait for Flush().
+  // Requests that wait for Flush(), each with its pieces and the next.
   std::vector<ibv_send_wr> staged_;
   std::vector<ibv_sge> staged_sges_;       // `max_sges_` for each.
   std::unique_ptr<char[]> staged_inline_;  // `max_inline_` for each.
   uint32_t staged_count_ = 0;
+  uint32_t staged_limit_ = 0;
   bool staged_binds_ = false;
   uint32_t unsignalled_ = 0;  // Since the last that was signalled.
   std::vector<ibv_sge> receive_sges_;

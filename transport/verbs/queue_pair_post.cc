@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,26 +14,29 @@
 namespace skiff::transport {
 
 // kAccepted if another operation can be staged.
-PostResult VerbsQueuePair::Room(OperationKind kind) {
+inline PostResult VerbsQueuePair::Room() {
+  if (state_ == State::kReady && !sends_.full() &&
+      staged_count_ != staged_limit_) {
+    return PostResult::kAccepted;
+  }
+  return MakeRoom();
+}
+
+PostResult VerbsQueuePair::MakeRoom() {
   if (state_ != State::kReady) {
     return state_ == State::kClosed ? PostResult::kClosed
                                     : PostResult::kWouldBlock;
   }
-  if (sends_.full() || (kind == OperationKind::kRead && reads_ >= max_reads_)) {
-    return PostResult::kWouldBlock;
-  }
-  if (staged_count_ == staged_.size()) {
-    Flush();
-    if (state_ != State::kReady) return PostResult::kClosed;
-  }
-  return PostResult::kAccepted;
+  if (sends_.full()) return PostResult::kWouldBlock;
+  Flush();
+  return state_ == State::kReady ? PostResult::kAccepted : PostResult::kClosed;
 }
 
-ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
-                                   bool signalled) {
+inline ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
+                                          bool signalled) {
   if (++unsignalled_ >= settings_.signal_every) signalled = true;
   if (signalled) unsignalled_ = 0;
-  ibv_send_wr* request = &staged_[staged_count_++];
+  ibv_send_wr* request = staged_.data() + staged_count_++;
   request->wr_id =
       reinterpret_cast<uintptr_t>(sends_.Push(id, kind, signalled));
   request->send_flags = signalled ? IBV_SEND_SIGNALED : 0;
@@ -44,33 +48,51 @@ ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
 // The device refuses this one in its turn: what was posted earlier still runs,
 // and the connection breaks.
 void VerbsQueuePair::SetInvalid(ibv_send_wr* request) {
-  const size_t index = request - staged_.data();
-  ibv_sge* sge = &staged_sges_[index * max_sges_];
-  *sge = {0, 1, 0};
+  request->sg_list[0] = {0, 1, 0};
   request->opcode = IBV_WR_SEND;
   request->send_flags &= ~IBV_SEND_INLINE;
-  request->sg_list = sge;
   request->num_sge = 1;
 }
 
-void VerbsQueuePair::SetData(ibv_send_wr* request, absl::Span<const Sge> from,
-                             size_t max_bytes, uint32_t max_sges,
-                             bool may_be_inline) {
-  const size_t index = request - staged_.data();
-  ibv_sge* sges = &staged_sges_[index * max_sges_];
-  const GatherResult gathered = Gather(from, {sges, max_sges});
+// One piece of registered memory is what nearly every operation has.
+template <bool kMayBeInline>
+inline void VerbsQueuePair::SetData(ibv_send_wr* request,
+                                    absl::Span<const Sge> pieces,
+                                    uint64_t max_bytes, uint32_t max_sges) {
+  if (pieces.size() == 1) {
+    const Sge& piece = pieces[0];
+    if (piece.region != nullptr && piece.length != 0 &&
+        piece.length <= max_bytes &&
+        piece.length <= std::numeric_limits<uint32_t>::max() &&
+        !(kMayBeInline && piece.length <= max_inline_)) {
+      request->sg_list[0] = {
+          reinterpret_cast<uintptr_t>(piece.data),
+          static_cast<uint32_t>(piece.length),
+          static_cast<const VerbsRegion*>(piece.region)->local_key()};
+      request->num_sge = 1;
+      return;
+    }
+  }
+  SetPieces(request, pieces, max_bytes, max_sges, kMayBeInline);
+}
+
+void VerbsQueuePair::SetPieces(ibv_send_wr* request,
+                               absl::Span<const Sge> pieces, uint64_t max_bytes,
+                               uint32_t max_sges, bool may_be_inline) {
+  ibv_sge* const sges = request->sg_list;
+  const GatherResult gathered = Gather(pieces, {sges, max_sges});
   if (!gathered.valid || gathered.bytes > max_bytes) {
     SetInvalid(request);
     return;
   }
-  request->sg_list = sges;
   request->num_sge = static_cast<int>(gathered.count);
   if (!may_be_inline || gathered.bytes == 0 || gathered.bytes > max_inline_) {
     return;
   }
+  const size_t index = request - staged_.data();
   char* const copy = &staged_inline_[index * max_inline_];
   size_t offset = 0;
-  for (const Sge& piece : from) {
+  for (const Sge& piece : pieces) {
     if (piece.length > 0) {
       std::memcpy(copy + offset, piece.data, piece.length);
     }
@@ -84,12 +106,11 @@ void VerbsQueuePair::SetData(ibv_send_wr* request, absl::Span<const Sge> from,
 
 PostResult VerbsQueuePair::PostSend(OperationId id,
                                     absl::Span<const Sge> from) {
-  const PostResult room = Room(OperationKind::kSend);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
   ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
   request->opcode = IBV_WR_SEND;
-  SetData(request, from, domain_->capabilities().max_message_bytes, max_sges_,
-          true);
+  SetData<true>(request, from, max_message_bytes_, max_sges_);
   return room;
 }
 
@@ -97,21 +118,21 @@ PostResult VerbsQueuePair::PostSendWithInvalidate(OperationId id,
                                                   absl::Span<const Sge> from,
                                                   RemoteKey key) {
   if (!domain_->capabilities().send_with_invalidate) return PostResult::kClosed;
-  const PostResult room = Room(OperationKind::kSend);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
   ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
   request->opcode = IBV_WR_SEND_WITH_INV;
   request->invalidate_rkey = static_cast<uint32_t>(key.value);
-  SetData(request, from, domain_->capabilities().max_message_bytes, max_sges_,
-          true);
+  SetData<true>(request, from, max_message_bytes_, max_sges_);
   if (key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
   return room;
 }
 
 PostResult VerbsQueuePair::PostRead(OperationId id, absl::Span<const Sge> to,
                                     RemoteBuffer from) {
-  const PostResult room = Room(OperationKind::kRead);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
+  if (reads_ >= max_reads_) return PostResult::kWouldBlock;
   // Signalled: see WorkRing.
   ibv_send_wr* request = Stage(id, OperationKind::kRead, true);
   ++reads_;
@@ -119,8 +140,8 @@ PostResult VerbsQueuePair::PostRead(OperationId id, absl::Span<const Sge> to,
   request->wr.rdma.remote_addr = from.address;
   request->wr.rdma.rkey = static_cast<uint32_t>(from.key.value);
   const Capabilities& caps = domain_->capabilities();
-  SetData(request, to, caps.max_transfer_bytes,
-          std::min(max_sges_, caps.max_read_sges), false);
+  SetData<false>(request, to, max_transfer_bytes_,
+                 std::min(max_sges_, caps.max_read_sges));
   if (from.key.value > std::numeric_limits<uint32_t>::max()) {
     SetInvalid(request);
   }
@@ -136,14 +157,13 @@ PostResult VerbsQueuePair::PostRead(OperationId id, absl::Span<const Sge> to,
 
 PostResult VerbsQueuePair::PostWrite(OperationId id, absl::Span<const Sge> from,
                                      RemoteBuffer to) {
-  const PostResult room = Room(OperationKind::kWrite);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
   ibv_send_wr* request = Stage(id, OperationKind::kWrite, false);
   request->opcode = IBV_WR_RDMA_WRITE;
   request->wr.rdma.remote_addr = to.address;
   request->wr.rdma.rkey = static_cast<uint32_t>(to.key.value);
-  SetData(request, from, domain_->capabilities().max_transfer_bytes, max_sges_,
-          true);
+  SetData<true>(request, from, max_transfer_bytes_, max_sges_);
   if (to.key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
   return room;
 }
@@ -153,7 +173,7 @@ PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
                                     size_t length, Access access) {
   if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
   if (window != nullptr && window->bind_staged()) Flush();
-  const PostResult room = Room(OperationKind::kBind);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
   ibv_send_wr* request = Stage(id, OperationKind::kBind, false);
   if (window == nullptr || region == nullptr) {
@@ -161,7 +181,6 @@ PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
     return room;
   }
   request->opcode = IBV_WR_BIND_MW;
-  request->sg_list = nullptr;
   request->num_sge = 0;
   request->bind_mw.mw = window->mw();
   request->bind_mw.rkey = window->StageBind();
@@ -183,11 +202,10 @@ PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
 
 PostResult VerbsQueuePair::PostInvalidate(OperationId id, RemoteKey key) {
   if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
-  const PostResult room = Room(OperationKind::kInvalidate);
+  const PostResult room = Room();
   if (room != PostResult::kAccepted) return room;
   ibv_send_wr* request = Stage(id, OperationKind::kInvalidate, false);
   request->opcode = IBV_WR_LOCAL_INV;
-  request->sg_list = nullptr;
   request->num_sge = 0;
   request->invalidate_rkey = static_cast<uint32_t>(key.value);
   return room;
@@ -206,14 +224,14 @@ void VerbsQueuePair::CommitBinds() {
 void VerbsQueuePair::Flush() {
   if (staged_count_ == 0) return;
   const uint32_t count = staged_count_;
-  for (uint32_t i = 0; i + 1 < count; ++i) staged_[i].next = &staged_[i + 1];
   ibv_send_wr& last = staged_[count - 1];
-  last.next = nullptr;
+  ibv_send_wr* const after_last = std::exchange(last.next, nullptr);
   last.send_flags |= IBV_SEND_SIGNALED;
   reinterpret_cast<WorkSlot*>(last.wr_id)->signalled = true;
   unsignalled_ = 0;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_, staged_.data(), &bad);
+  last.next = after_last;
   if (staged_binds_) CommitBinds();
   staged_count_ = 0;
   if (error == 0) return;

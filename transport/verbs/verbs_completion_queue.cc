@@ -123,7 +123,7 @@ void VerbsCompletionQueue::Push(const Completion& completion) {
 
 void VerbsCompletionQueue::Collect(VerbsQueuePair* queue_pair) {
   Completion completion;
-  while (queue_pair->TakeReady(&completion)) Push(completion);
+  while (queue_pair->TakeReady({&completion, 1}) > 0) Push(completion);
 }
 
 void VerbsCompletionQueue::Sweep() {
@@ -191,11 +191,8 @@ size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
       out[count++] = backlog_.front();
       backlog_.pop_front();
     } else if (draining_ != nullptr) {
-      if (draining_->TakeReady(&out[count])) {
-        ++count;
-      } else {
-        draining_ = nullptr;
-      }
+      count += draining_->TakeReady(out.subspan(count));
+      if (count < out.size()) draining_ = nullptr;
     } else if (batch_next_ < batch_end_ || Refill()) {
       count += Expand(out.subspan(count));
     } else {

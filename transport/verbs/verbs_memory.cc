@@ -37,6 +37,7 @@ VerbsRegion::VerbsRegion(std::shared_ptr<VerbsDomain> domain, ibv_mr* mr,
     : MemoryRegion(domain.get()),
       domain_(std::move(domain)),
       mr_(mr),
+      local_key_(mr->lkey),
       access_(access) {}
 
 absl::StatusOr<std::unique_ptr<MemoryWindow>> VerbsWindow::Create(

@@ -29,12 +29,14 @@ class VerbsRegion final : public MemoryRegion {
   }
 
   ibv_mr* mr() const { return mr_; }
+  uint32_t local_key() const { return local_key_; }
 
  private:
   VerbsRegion(std::shared_ptr<VerbsDomain> domain, ibv_mr* mr, Access access);
 
   const std::shared_ptr<VerbsDomain> domain_;
   ibv_mr* const mr_;
+  const uint32_t local_key_;
   const Access access_;
 };
 

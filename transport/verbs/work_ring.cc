@@ -16,24 +16,13 @@ uint32_t PowerOfTwo(uint32_t at_least) {
 WorkRing::WorkRing(uint32_t capacity, VerbsQueuePair* owner)
     : capacity_(capacity),
       mask_(PowerOfTwo(capacity) - 1),
-      slots_(new WorkSlot[mask_ + 1]) {
+      owned_(new WorkSlot[mask_ + 1]),
+      slots_(owned_.get()) {
   for (uint64_t i = 0; i <= mask_; ++i) slots_[i].queue_pair = owner;
 }
 
-WorkSlot* WorkRing::Push(OperationId id, OperationKind kind, bool signalled) {
-  WorkSlot& slot = at(tail_++);
-  slot.id = id;
-  slot.kind = kind;
-  slot.status = CompletionStatus::kOk;
-  slot.signalled = signalled;
-  slot.done = false;
-  slot.reported = false;
-  slot.provider_code = 0;
-  return &slot;
-}
-
 uint64_t WorkRing::NumberOf(const WorkSlot* slot) const {
-  const auto index = static_cast<uint64_t>(slot - slots_.get());
+  const auto index = static_cast<uint64_t>(slot - slots_);
   return head_ + ((index - head_) & mask_);
 }
 
@@ -70,12 +59,20 @@ void WorkRing::FlushAll() {
   }
 }
 
-const WorkSlot* WorkRing::Front() {
-  while (head_ != tail_ && at(head_).reported) ++head_;
-  if (empty()) return nullptr;
-  const WorkSlot& slot = at(head_);
-  if (slot.done || (!slot.signalled && head_ < reached_)) return &slot;
-  return nullptr;
+size_t WorkRing::Take(absl::Span<Completion> out) {
+  Completion* next = out.data();
+  Completion* const end = next + out.size();
+  uint64_t head = head_;
+  for (; head != tail_ && next != end; ++head) {
+    const WorkSlot& slot = at(head);
+    if (slot.reported) continue;
+    if (!slot.done && (slot.signalled || head >= reached_)) break;
+    *next++ = slot;
+  }
+  // What a user has been told already is not left to be the oldest.
+  while (head != tail_ && at(head).reported) ++head;
+  head_ = head;
+  return static_cast<size_t>(next - out.data());
 }
 
 }  // namespace skiff::transport

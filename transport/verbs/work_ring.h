@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/types/span.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::transport {
@@ -11,15 +12,12 @@ namespace skiff::transport {
 class VerbsQueuePair;
 class VerbsSharedReceiveQueue;
 
-// What is remembered of a work request; its address is the request's wr_id.
-struct WorkSlot {
-  OperationId id;
-  OperationKind kind = OperationKind::kSend;
-  CompletionStatus status = CompletionStatus::kOk;
+// What is remembered of a work request; its address is the request's wr_id. Of
+// what its user will be told, the endpoint and the scope are filled in then.
+struct alignas(64) WorkSlot : Completion {
   bool signalled = false;
   bool done = false;
   bool reported = false;
-  int32_t provider_code = 0;
   // Whose it is; null in a shared receive queue.
   VerbsQueuePair* queue_pair = nullptr;
 };
@@ -40,8 +38,18 @@ class WorkRing {
   bool full() const { return size() >= capacity_; }
   bool empty() const { return tail_ == head_; }
 
-  // Needs !full(). The address stays valid until the operation was popped.
-  WorkSlot* Push(OperationId id, OperationKind kind, bool signalled);
+  // Needs !full(). The address stays valid until the operation was taken.
+  WorkSlot* Push(OperationId id, OperationKind kind, bool signalled) {
+    WorkSlot& slot = at(tail_++);
+    slot.id = id;
+    slot.kind = kind;
+    slot.status = CompletionStatus::kOk;
+    slot.provider_code = 0;
+    slot.signalled = signalled;
+    slot.done = false;
+    slot.reported = false;
+    return &slot;
+  }
 
   // The device completed `slot`.
   void Complete(WorkSlot* slot, CompletionStatus status, int32_t provider_code);
@@ -53,9 +61,8 @@ class WorkRing {
   // Nothing comes from the device any more: what is not over, is flushed.
   void FlushAll();
 
-  // The oldest operation if it is over, or null. Its `status` is its result.
-  const WorkSlot* Front();
-  void Pop() { ++head_; }
+  // Takes the oldest operations that are over, as many as fit.
+  size_t Take(absl::Span<Completion> out);
 
  private:
   WorkSlot& at(uint64_t number) { return slots_[number & mask_]; }
@@ -63,8 +70,9 @@ class WorkRing {
 
   const uint32_t capacity_;
   const uint64_t mask_;
-  const std::unique_ptr<WorkSlot[]> slots_;
-  uint64_t head_ = 0;     // The oldest that was not popped.
+  const std::unique_ptr<WorkSlot[]> owned_;
+  WorkSlot* const slots_;
+  uint64_t head_ = 0;     // The oldest that was not taken.
   uint64_t tail_ = 0;     // The next to be pushed.
   uint64_t reached_ = 0;  // Behind the newest that the device completed.
 };
