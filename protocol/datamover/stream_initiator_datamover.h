@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/datamover/send_queue.h"
+#include "protocol/datamover/stream_counters.h"
 #include "protocol/datamover/stream_datamover.h"
 #include "protocol/datamover/stream_receiver.h"
 
@@ -41,7 +42,9 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   void SendCommand(const OutgoingCommand& command) override;
   void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
-  ConnectionCounters counters() const override;
+  ConnectionCounters counters() const override {
+    return StreamCounters(receiver_, send_queue_, copied_bytes_);
+  }
   bool congested() const override {
     return send_queue_.bytes() > options_.max_send_queue_bytes;
   }

@@ -611,15 +611,4 @@ std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
   return std::make_unique<StreamTargetDatamover>(buffers, options);
 }
 
-ConnectionCounters StreamTargetDatamover::counters() const {
-  ConnectionCounters counters;
-  counters.pdus_in = receiver_.received_pdus();
-  counters.pdus_out = send_queue_.pdus_sent();
-  counters.bytes_in = receiver_.received_bytes();
-  counters.bytes_out = send_queue_.bytes_sent();
-  counters.copied_bytes =
-      copied_bytes_ + receiver_.copied_bytes() + send_queue_.copied_bytes();
-  return counters;
-}
-
 }  // namespace skiff::protocol
