@@ -57,24 +57,18 @@ TEST_P(HostileInitiatorTest, AReservedOpcode) {
 
 TEST_P(HostileInitiatorTest, AHelloThatNobodyAskedFor) {
   LogIn();
-  std::string hello(kIserHeaderSize, '\0');
-  Encode(IserHello(), reinterpret_cast<uint8_t*>(hello.data()));
-  peer_.Send(hello);
+  peer_.Send(ToIserHello(IserHello()));
   ExpectClosed("iSER Hello");
 }
 
 TEST_P(HostileInitiatorTest, AHelloDuringLogin) {
-  std::string hello(kIserHeaderSize, '\0');
-  Encode(IserHello(), reinterpret_cast<uint8_t*>(hello.data()));
-  peer_.Send(hello);
+  peer_.Send(ToIserHello(IserHello()));
   ExpectClosed("iSER Hello out of place");
 }
 
 TEST_P(HostileInitiatorTest, AHelloReply) {
   LogIn();
-  std::string reply(kIserHeaderSize, '\0');
-  Encode(IserHelloReply(), reinterpret_cast<uint8_t*>(reply.data()));
-  peer_.Send(reply);
+  peer_.Send(ToIserHello(IserHelloReply()));
   ExpectClosed("HelloReply from an initiator");
 }
 

@@ -152,9 +152,7 @@ TEST_P(HostileTargetTest, SendsAMessageThatIsTooShort) {
 TEST_P(HostileTargetTest, SendsAHello) {
   LogIn();
   Submit();
-  std::string hello(kIserHeaderSize, '\0');
-  Encode(IserHello(), reinterpret_cast<uint8_t*>(hello.data()));
-  peer_.Send(hello);
+  peer_.Send(ToIserHello(IserHello()));
   ExpectLost("the target sent an iSER Hello");
 }
 

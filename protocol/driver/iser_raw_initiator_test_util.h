@@ -51,7 +51,8 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
     return ToIser(
         login, absl::StrReplaceAll(text, {{"|", absl::string_view("\0", 1)}}));
   }
-  void LogIn(const std::string& keys = "InitialR2T=Yes|ImmediateData=Yes|") {
+  // Ends in full feature phase, in which nothing was sent yet.
+  void Negotiate(const std::string& keys) {
     peer_.Send(LoginRequest(keys));
     const std::optional<std::string> answer = peer_.Next();
     ASSERT_TRUE(answer.has_value()) << absl::StrJoin(log_, "\n");
@@ -59,6 +60,9 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*answer), &response).ok());
     ASSERT_EQ(response.status_class, 0) << absl::StrJoin(log_, "\n");
     ASSERT_TRUE(response.transit);
+  }
+  void LogIn(const std::string& keys = "InitialR2T=Yes|ImmediateData=Yes|") {
+    ASSERT_NO_FATAL_FAILURE(Negotiate(keys));
     // The unit attention of a new nexus.
     ScsiCommandPdu ready = Command(0, 0);
     peer_.Send(ToIser(ready));

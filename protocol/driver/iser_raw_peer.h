@@ -33,6 +33,14 @@ std::string ToIser(const Pdu& pdu, absl::string_view data = "",
   return bytes;
 }
 
+// The same for a message that is a header only.
+template <typename Hello>
+std::string ToIserHello(const Hello& hello) {
+  std::string bytes(kIserHeaderSize, '\0');
+  Encode(hello, reinterpret_cast<uint8_t*>(bytes.data()));
+  return bytes;
+}
+
 // One end of a simulated RDMA connection that sends and receives what a test
 // wants, whatever iSER says about it.
 class RawIserPeer {

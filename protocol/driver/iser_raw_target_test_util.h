@@ -51,6 +51,7 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     options.portal =
         transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
     options.replacement_timeout = absl::ZeroDuration();
+    options.offer.iser = offer_;
     stack_.Connect(options);
     policy_.offer.iser.enabled = true;
     policy_.offer.initial_r2t = true;
@@ -132,6 +133,7 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   transport::Reactor* const reactor_;
   std::unique_ptr<transport::Listener> listener_;
   int accepted_ = 0;
+  IserOffer offer_;  // The initiator's.
   FakePolicy policy_;
   uint32_t stat_sn_ = 1;
   std::string memory_;
