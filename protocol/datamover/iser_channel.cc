@@ -402,6 +402,10 @@ bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
       Release(index);
       continue;
     }
+    if (operation.kind == OperationKind::kRead &&
+        posted_reads_ >= max_posted_reads_) {
+      return false;
+    }
     // The key of a bind is known once it is posted; Post() fills it in.
     if (Post(index) != PostResult::kAccepted) return false;
     queue->pop_front();
@@ -417,6 +421,7 @@ bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
         if (operation.invalidates) ++counters_.invalidations_sent;
         break;
       case OperationKind::kRead:
+        ++posted_reads_;
         ++counters_.rdma_reads;
         counters_.rdma_read_bytes += operation.length;
         counters_.bytes_in += operation.length;
@@ -502,6 +507,7 @@ void IserChannel::OnCompletion(const Completion& completion) {
     return;
   }
   --posted_;
+  if (operation.kind == OperationKind::kRead) --posted_reads_;
   const bool ok = completion.status == CompletionStatus::kOk;
   if (!ok && completion.status != CompletionStatus::kFlushed) {
     Break(Describe(&operation, completion));
@@ -535,7 +541,7 @@ void IserChannel::Terminate() {
   receives_.clear();
   ordered_.clear();
   reads_.clear();
-  queued_messages_ = posted_ = 0;
+  queued_messages_ = posted_ = posted_reads_ = 0;
   for (uint32_t index = 0; index < operations_.size(); ++index) {
     if (operations_[index].live) End(index, false);
   }

@@ -98,6 +98,8 @@ class IserChannel {
   transport::RdmaEndpoint* endpoint() const { return endpoint_.get(); }
   void set_observer(EndpointObserver* observer) { observer_ = observer; }
   void SetTrace(std::unique_ptr<IserTrace> trace) { trace_ = std::move(trace); }
+  // So many reads may be posted at once, if the device allows for more.
+  void LimitReads(uint32_t limit) { max_posted_reads_ = limit; }
   // Posts receives until there are so many.
   absl::Status PostReceives(uint32_t count);
 
@@ -213,6 +215,8 @@ class IserChannel {
   std::deque<uint32_t> reads_;
   uint32_t queued_messages_ = 0;  // Of `ordered_`.
   uint32_t posted_ = 0;
+  uint32_t posted_reads_ = 0;
+  uint32_t max_posted_reads_ = ~0u;
 
   std::vector<Receive> receives_;
   // Handled, but not posted again while too much waits to be sent.

@@ -136,6 +136,7 @@ void IserTargetDatamover::OnHello(const IserHello& hello) {
   reply.reject = !IserVersionsOverlap(hello.min_version, hello.max_version);
   reply.iser_ord = static_cast<uint16_t>(std::min<uint32_t>(
       hello.iser_ird, endpoint()->capabilities().max_read_depth));
+  channel_.LimitReads(reply.iser_ord);
   channel_.SendHelloReply(reply);
   if (!reply.reject) return;
   // Section 10.1.3.2.

@@ -1,8 +1,10 @@
 // The exchange of Hello and HelloReply that iSERHelloRequired=Yes asks for
 // (RFC 7145 section 5.1.3), in both roles.
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "protocol/driver/iser_raw_initiator_test_util.h"
@@ -10,6 +12,8 @@
 
 namespace skiff::protocol {
 namespace {
+
+using transport::Access;
 
 std::string FabricName(const ::testing::TestParamInfo<bool>& info) {
   return info.param ? "Iwarp" : "InfiniBand";
@@ -46,6 +50,21 @@ class HelloAtTargetTest : public RawInitiatorTest {
     EXPECT_EQ(parsed.opcode, IserOpcode::kHelloReply);
     return parsed.hello_reply;
   }
+  // How long it takes to write so many pieces, all sent at once.
+  absl::Duration TimeToWrite(int pieces) {
+    // Each answer takes its key out of use.
+    std::vector<std::unique_ptr<RawIserPeer::Memory>> memories;
+    const absl::Time start = stack_.world.now();
+    for (int i = 0; i < pieces; ++i) {
+      memories.push_back(Buffer(4096, Access::kRemoteRead));
+      peer_.Send(
+          ToIser(Command(0, 4096), "", Reading(memories.back()->Remote())));
+    }
+    for (int i = 0; i < pieces; ++i) {
+      EXPECT_TRUE(peer_.Next().has_value()) << absl::StrJoin(log_, "\n");
+    }
+    return stack_.world.now() - start;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, HelloAtTargetTest, ::testing::Bool(),
@@ -67,6 +86,20 @@ TEST_P(HelloAtTargetTest, PromisesNoMoreReadsThanTheDeviceDoes) {
   Negotiate();
   EXPECT_EQ(Greet({.iser_ird = 0xffff}).iser_ord,
             peer_.endpoint()->capabilities().max_read_depth);
+}
+
+// Section 8.2: what the HelloReply says holds, whatever the device could do.
+TEST_P(HelloAtTargetTest, KeepsToTheReadsThatItPromised) {
+  constexpr absl::Duration kLatency = absl::Milliseconds(10);
+  testing::LinkOptions link = testing::LinkOptions::Calm();
+  link.latency_min = link.latency_max = kLatency;
+  stack_.world.network().SetLink("attacker", "server", link);
+  Negotiate();
+  EXPECT_EQ(Greet({.iser_ird = 2}).iser_ord, 2);
+  TimeToWrite(1);  // Takes the unit attention.
+  // Commands and answers take one round trip, each pair of reads another.
+  EXPECT_GE(TimeToWrite(8), 2 * kLatency * (1 + 8 / 2));
+  EXPECT_LE(TimeToWrite(8), 2 * kLatency * 8);
 }
 
 TEST_P(HelloAtTargetTest, RejectsVersionsThatItDoesNotSpeak) {
