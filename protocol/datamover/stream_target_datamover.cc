@@ -73,7 +73,7 @@ void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
   task.live = true;
   task.deallocated = false;
   task.references = 0;
-  task.data_in_sn = 0;
+  task.input_sn = 0;
   task.burst_used = 0;
   task.data_out_length = data_out_length;
   task.data_failed = false;
@@ -83,7 +83,6 @@ void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
   task.unsolicited_end =
       std::min(parameters_.first_burst_length, data_out_length);
   task.unsolicited_data_sn = 0;
-  task.r2t_sn = 0;
   task.burst_head = task.burst_count = 0;
   task.getting = false;
   accepted_ = slot;
@@ -444,7 +443,7 @@ void StreamTargetDatamover::SendR2t(TaskSlot slot, Task* task,
   r2t.target_transfer_tag = MakeTag(slot, task->tag_generation++);
   r2t.stat_sn = client_->CurrentStatSn();
   client_->CurrentWindow(&r2t.exp_cmd_sn, &r2t.max_cmd_sn);
-  r2t.r2t_sn = task->r2t_sn++;
+  r2t.r2t_sn = task->input_sn++;
   r2t.buffer_offset = task->requested;
   r2t.desired_data_transfer_length = length;
   Encode(r2t, send_queue_.Begin());
@@ -502,7 +501,7 @@ void StreamTargetDatamover::AppendDataIn(TaskSlot slot, uint32_t offset,
     task.burst_used += static_cast<uint32_t>(n);
     pdu.final = last || n == burst_left;
     if (pdu.final) task.burst_used = 0;
-    pdu.data_sn = task.data_in_sn++;
+    pdu.data_sn = task.input_sn++;
     pdu.buffer_offset = offset;
     if (last && response != nullptr) {
       pdu.has_status = true;
@@ -526,9 +525,8 @@ void StreamTargetDatamover::AppendResponse(TaskSlot slot,
                                            absl::Span<const uint8_t> sense) {
   Task& task = At(slot);
   ScsiResponsePdu pdu = response;
-  pdu.exp_data_sn = response.response == ScsiResponsePdu::kCompleted
-                        ? task.data_in_sn + task.r2t_sn
-                        : 0;
+  pdu.exp_data_sn =
+      response.response == ScsiResponsePdu::kCompleted ? task.input_sn : 0;
   ++task.references;
   if (sense.empty()) {
     Encode(pdu, send_queue_.Begin());

@@ -80,8 +80,11 @@ class StreamTargetDatamover final : public StreamDatamover,
     bool deallocated = false;  // TaskDone is due once `references` is zero.
     uint32_t references = 0;   // PDUs in the send queue that will give notice.
 
+    // Of the next Data-In or R2T PDU: in a bidirectional command they share
+    // the numbers (RFC 7143 section 4.2.2.4).
+    uint32_t input_sn = 0;
+
     // Data-In.
-    uint32_t data_in_sn = 0;
     uint32_t burst_used = 0;
 
     // Data-Out.
@@ -94,7 +97,6 @@ class StreamTargetDatamover final : public StreamDatamover,
     uint32_t unsolicited_end = 0;   // Where it must end at the latest.
     uint32_t unsolicited_data_sn = 0;
     uint32_t requested = 0;  // R2Ts were sent up to here.
-    uint32_t r2t_sn = 0;
     uint16_t tag_generation = 0;
     uint32_t burst_head = 0;
     uint32_t burst_count = 0;

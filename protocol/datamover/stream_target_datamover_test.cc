@@ -360,6 +360,48 @@ TEST_F(StreamTargetDatamoverTest, SendsSenseInAResponseOfItsOwn) {
   EXPECT_EQ(sent[1].data, std::string("\0\x12", 2) + std::string(18, 's'));
 }
 
+// RFC 7143 section 4.2.2.4: as one sequence.
+TEST_F(StreamTargetDatamoverTest, ABidirectionalCommandNumbersR2tsAndDataIn) {
+  Parameters parameters;
+  parameters.max_burst_length = 512;
+  parameters.max_outstanding_r2t = 2;
+  Start(parameters);
+  ScsiCommandPdu pdu;
+  pdu.read = pdu.write = true;
+  pdu.initiator_task_tag = kTag;
+  pdu.expected_data_transfer_length = 1024;
+  Bhs bhs;
+  Encode(pdu, bhs.data());
+  AhsView lengths;
+  lengths.has_bidi_read_length = true;
+  lengths.bidi_read_length = 200;
+  std::string ahs(kMaxAhsBytes, '\0');
+  ahs.resize(EncodeAhs(lengths, reinterpret_cast<uint8_t*>(ahs.data())));
+  Feed(WireOf(bhs, ahs, "", {}));
+  session_.Get(0, 1024);
+  const std::string data = RandomBytes(100, 1);
+  datamover_->PutData(kSlot, 0, AsBytes(data), /*notify=*/false);
+  ScsiResponsePdu response;
+  response.status = 2;
+  datamover_->PutDataAndResponse(kSlot, 100, AsBytes(data), response, {});
+  const std::vector<WirePdu> sent = TakeSent();
+  std::vector<std::string> numbers;
+  for (const WirePdu& wire : sent) {
+    R2tPdu r2t;
+    ScsiDataInPdu data_in;
+    ScsiResponsePdu end;
+    if (Decode(wire.bhs.data(), &r2t).ok()) {
+      numbers.push_back(absl::StrCat("R2T ", r2t.r2t_sn));
+    } else if (Decode(wire.bhs.data(), &data_in).ok()) {
+      numbers.push_back(absl::StrCat("Data-In ", data_in.data_sn));
+    } else if (Decode(wire.bhs.data(), &end).ok()) {
+      numbers.push_back(absl::StrCat("expected ", end.exp_data_sn));
+    }
+  }
+  EXPECT_THAT(numbers, ElementsAre("R2T 0", "R2T 1", "Data-In 2", "Data-In 3",
+                                   "expected 4"));
+}
+
 TEST_F(StreamTargetDatamoverTest, CancelEndsTransfersAndDropsLateData) {
   for (const bool mid_pdu : {false, true}) {
     Start(Parameters());
