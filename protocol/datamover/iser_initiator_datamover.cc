@@ -224,8 +224,8 @@ bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
   }
   const bool must_bind = channel_.options().remote_invalidation;
   // A key of its own ends with the command; others need a window that does.
-  const bool own = data->copy != nullptr ||
-                   (!windows_ && !memory->options().keep_registrations);
+  const bool own =
+      data->copy != nullptr || (!windows_ && !memory->options().lasting_keys);
   auto pin = memory->Get(data->memory, data->length, access, own);
   if (pin.ok()) {
     data->pin = *std::move(pin);

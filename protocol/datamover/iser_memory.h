@@ -22,11 +22,14 @@ struct IserMemoryOptions {
   size_t max_message_buffers = 32768;
   // What arenas (below) are registered for.
   transport::Access arena_access = transport::Access::kLocal;
-  // Keep registrations of memory that is in no arena for the next time. Faster,
-  // but: their keys stay valid after the command, as those of the Linux
-  // initiator do (RFC 7145 section 7.3.2 wants them invalidated first), and who
+  // Keep registrations of memory that is in no arena for the next time. Who
   // owns the memory must call Forget() before it is freed.
   bool keep_registrations = false;
+  // An initiator without memory windows gives its targets the keys of arenas
+  // and of kept registrations. They stay valid after the command, as those of
+  // the Linux initiator do (RFC 7145 section 7.3.2 wants them invalidated
+  // first), and are for all of the memory that was registered with it.
+  bool lasting_keys = false;
   transport::RegistrationCacheOptions cache;
 };
 

@@ -194,8 +194,11 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   if (state_->memories->role() == IserMemories::Role::kInitiator &&
       !endpoint->domain()->capabilities().memory_windows) {
     info.fallbacks.push_back(
-        "memory is registered for each command: the device has no memory "
-        "windows");
+        memory->options().lasting_keys
+            ? "keys of lasting memory outlive their commands, and other memory "
+              "is registered for each: the device has no memory windows"
+            : "memory is registered for each command: the device has no memory "
+              "windows");
   }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/text.h"
@@ -82,6 +83,12 @@ absl::Status Check(InitiatorOptions* options) {
   return absl::OkStatus();
 }
 
+IserMemoryOptions MemoryOptions(const InitiatorOptions& options) {
+  IserMemoryOptions memory;
+  memory.lasting_keys = options.lasting_keys;
+  return memory;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Initiator>> Initiator::Create(
@@ -111,7 +118,7 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
       buffers_(StreamBuffers::kDefaultScratchBytes,
                options.max_spare_buffer_bytes),
       iser_memories_(std::make_shared<IserMemories>(
-          IserMemories::Role::kInitiator, IserMemoryOptions())),
+          IserMemories::Role::kInitiator, MemoryOptions(options))),
       remote_invalidation_(backend->capabilities().memory_windows),
       coalescer_(options.coalesce),
       backoff_({options.reconnect_delay, options.max_reconnect_delay,
@@ -265,6 +272,16 @@ void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
   }
   if (!up_) Close(absl::CancelledError("the session was logged out"));
   Tell(std::move(done), absl::OkStatus());
+}
+
+absl::Status InitiatorImpl::UseMemory(void* data, size_t size,
+                                      std::shared_ptr<const void> owner) {
+  std::erase_if(lasting_memories_, [](const LastingMemory& memory) {
+    return memory.owner.expired();
+  });
+  lasting_memories_.push_back({data, size, owner});
+  if (transport_ == nullptr) return absl::OkStatus();
+  return transport_->UseMemory(data, size, std::move(owner));
 }
 
 const InitiatorStats& InitiatorImpl::stats() const {

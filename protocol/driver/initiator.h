@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_DRIVER_INITIATOR_H_
 #define SKIFF_PROTOCOL_DRIVER_INITIATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -69,6 +70,12 @@ struct InitiatorOptions {
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
       start_auth;
+  // What devices without memory windows (libfabric's, and Soft-iWARP) have
+  // instead of a registration for each command: iSER targets get the key of the
+  // whole memory that was given to UseMemory(), and it stays valid after the
+  // command. A target can then read and write all of that memory for as long as
+  // the initiator lives, whatever commands say: only for targets that may.
+  bool lasting_keys = false;
   // One line for people per event: connected, lost and why, restored, gave up.
   std::function<void(absl::string_view message)> log;
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
@@ -119,6 +126,17 @@ class Initiator : public scsi::CommandPort {
   virtual void SetAsyncEventHandler(
       std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
           handler) = 0;
+
+  // Memory that many commands will use, such as a pool of buffers. RDMA devices
+  // register it once, as a whole, and not for each command; for byte streams
+  // there is nothing to do. Goes for every connection from now on.
+  //
+  // The caller keeps `owner` for as long as commands use the memory. The
+  // initiator may keep it longer: until the first UseMemory() after that, or
+  // its own end. An error: the device has registered nothing, for example
+  // because of a limit for locked memory; commands work all the same.
+  virtual absl::Status UseMemory(void* data, size_t size,
+                                 std::shared_ptr<const void> owner) = 0;
 
   virtual bool connected() const = 0;
   virtual const Parameters& parameters() const = 0;  // Of the current session.

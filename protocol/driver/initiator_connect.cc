@@ -107,6 +107,7 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   transport_ = TransportOf(*std::move(endpoint));
   peer_address_ = transport_->peer_address();
   connection_info_ = transport_->Info();
+  RegisterMemories();
   session_ = std::make_unique<InitiatorSession>(
       SessionOptions(), transport_->datamover(), &completions_);
   pump_ = transport_->MakePump(reactor_, static_cast<PumpClient*>(this));
@@ -115,6 +116,19 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   coalesce_pending_ = false;
   session_->Start(reactor_->Now());
   pump_->Kick();
+}
+
+// Of another device, perhaps, than that of the connection before.
+void InitiatorImpl::RegisterMemories() {
+  for (const LastingMemory& memory : lasting_memories_) {
+    std::shared_ptr<const void> owner = memory.owner.lock();
+    if (owner == nullptr) continue;
+    const absl::Status registered =
+        transport_->UseMemory(memory.data, memory.size, std::move(owner));
+    if (registered.ok()) continue;
+    Log(absl::StrCat(memory.size, " bytes of memory are registered for each ",
+                     "command, not once: ", registered.message()));
+  }
 }
 
 IserDatamoverOptions InitiatorImpl::IserOptions() const {

@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_DRIVER_INITIATOR_IMPL_H_
 #define SKIFF_PROTOCOL_DRIVER_INITIATOR_IMPL_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,8 @@ class InitiatorImpl final : public Initiator,
           handler) override {
     on_async_event_ = std::move(handler);
   }
+  absl::Status UseMemory(void* data, size_t size,
+                         std::shared_ptr<const void> owner) override;
   bool connected() const override { return up_; }
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
@@ -100,6 +103,7 @@ class InitiatorImpl final : public Initiator,
   void GiveUpCommands();
   void TearDown();
   void Close(const absl::Status& why);
+  void RegisterMemories();
   InitiatorSessionOptions SessionOptions();
   IserDatamoverOptions IserOptions() const;
   std::unique_ptr<ConnectionTransport> TransportOf(
@@ -113,6 +117,14 @@ class InitiatorImpl final : public Initiator,
   absl::AnyInvocable<void(absl::Status)> on_ready_;
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event_;
+
+  // Of UseMemory(). Who registers it holds on to it.
+  struct LastingMemory {
+    void* data;
+    size_t size;
+    std::weak_ptr<const void> owner;
+  };
+  std::vector<LastingMemory> lasting_memories_;
 
   StreamBuffers buffers_;
   const std::shared_ptr<IserMemories> iser_memories_;
