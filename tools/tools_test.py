@@ -452,6 +452,11 @@ class SkiffdTest(unittest.TestCase):
         self.assertEqual((session["data_model"], session["counters"]["payload_bytes_copied"]), ("iSER", 0))
         self.assertGreater(session["counters"]["bytes_in"], MIB)
         self.assertNotEqual(session["device"], "")
+        # One for each of the 16 commands, or one for their buffers; and those of INQUIRY and the like.
+        lasting = skiff("perf", url, "--rw=read", "--bs=64k", "--size=1MiB", "--json", "--lasting-keys")
+        session_with = json.loads(lasting.stdout)["sessions"][0]
+        self.assertEqual(session["counters"]["registrations"] - session_with["counters"]["registrations"], 16)
+        self.assertIn("keys of lasting memory outlive", "".join(session_with["fallbacks"]))
         self.assertEqual(daemon.end(), 0)
         for capture in (ours, theirs):
             pdus = [pdu for direction in self.dumped(capture).values() for pdu in direction]

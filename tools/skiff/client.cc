@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.command_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
   options.coalesce.max_delay = options_.coalesce;
+  options.lasting_keys = options_.lasting_keys;
   options.capture = capture_;
   if (options_.verbose) {
     options.log = [](absl::string_view message) {
@@ -204,6 +205,20 @@ Session::~Session() {
     }
   }).IgnoreError();
   RunOnReactor([this] { initiator_.reset(); });
+}
+
+void Session::UseMemory(absl::Span<uint8_t> memory,
+                        std::shared_ptr<const void> owner) {
+  absl::Status status;
+  RunOnReactor([&] {
+    status = initiator_->UseMemory(memory.data(), memory.size(), owner);
+  });
+  // Commands work all the same.
+  if (!status.ok()) {
+    LogToStderr(protocol::LogLevel::kWarning,
+                absl::StrCat("buffers are registered for each command: ",
+                             status.message()));
+  }
 }
 
 absl::Status Session::Await(absl::FunctionRef<void(Done)> start) {

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "protocol/driver/initiator.h"
 #include "scsi/initiator/command.h"
 #include "tools/common/trace_file.h"
@@ -95,6 +96,9 @@ class Session {
   // Sends a command and waits for its end; repeats it when the logical unit had
   // a unit attention to tell. The status is scsi::CommandStatus()'s.
   absl::Status Run(scsi::Command* command);
+
+  // Buffers of many commands; see protocol::Initiator::UseMemory().
+  void UseMemory(absl::Span<uint8_t> memory, std::shared_ptr<const void> owner);
 
   // What the session runs on, for people: "iSCSI over tcp".
   std::string Describe();

@@ -97,6 +97,9 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   AddDuration(app, "--coalesce", &o->coalesce,
               "How long an answer may wait for others with many commands in "
               "flight, to save wake-ups (300us); 0: not at all; at most 100ms");
+  app->add_flag("--lasting-keys", o->lasting_keys,
+                "Leave the buffers open to an iSER target, where keys that end "
+                "with a command cost a registration");
   app->add_option("--password-file", o->password_file,
                   "Read the secret from FILE")
       ->type_name("FILE");

@@ -22,14 +22,28 @@ std::optional<int> Parse(std::vector<const char*> arguments,
 
 TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   CommandLine line;
-  ASSERT_EQ(
-      Parse({"perf", "iscsi://h/iqn.2026-11.com.example:a/1", "--rw=randrw",
-             "--rwmixread=70", "--bs=128k", "--iodepth=32", "--numjobs=2",
-             "--size", "1GiB", "--offset", "1M", "--runtime=10s",
-             "--verify=crc32c", "--seed=9", "--json", "--spin=always",
-             "--coalesce=50us", "--timeout=3s", "--header-digest=crc32c"},
-            &line),
-      std::nullopt);
+  ASSERT_EQ(Parse({"perf",
+                   "iscsi://h/iqn.2026-11.com.example:a/1",
+                   "--rw=randrw",
+                   "--rwmixread=70",
+                   "--bs=128k",
+                   "--iodepth=32",
+                   "--numjobs=2",
+                   "--size",
+                   "1GiB",
+                   "--offset",
+                   "1M",
+                   "--runtime=10s",
+                   "--verify=crc32c",
+                   "--seed=9",
+                   "--json",
+                   "--spin=always",
+                   "--coalesce=50us",
+                   "--lasting-keys",
+                   "--timeout=3s",
+                   "--header-digest=crc32c"},
+                  &line),
+            std::nullopt);
   const auto& perf = std::get<PerfOptions>(line.command);
   EXPECT_EQ(perf.url, "iscsi://h/iqn.2026-11.com.example:a/1");
   EXPECT_EQ(perf.rw, "randrw");
@@ -45,6 +59,7 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_TRUE(line.common.json);
   EXPECT_EQ(line.common.spin, absl::InfiniteDuration());
   EXPECT_EQ(line.common.coalesce, absl::Microseconds(50));
+  EXPECT_TRUE(line.common.lasting_keys);
   EXPECT_EQ(line.common.login_timeout, absl::Seconds(3));
   EXPECT_EQ(line.common.header_digest, "crc32c");
   EXPECT_EQ(line.common.data_digest, "none,crc32c");

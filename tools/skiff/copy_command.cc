@@ -201,6 +201,9 @@ absl::StatusOr<CopyReport> Copier::Run() {
   pipeline.pad = options_.pad;
   pipeline.sparse = options_.sparse;
   pipeline_ = std::make_unique<Pipeline>(pipeline);
+  for (int i = 0; i < lun_count_; ++i) {
+    sessions_[i]->UseMemory(pipeline_->memory(), pipeline_->memory_owner());
+  }
 
   CopyReport report;
   report.source = options_.source;

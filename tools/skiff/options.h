@@ -24,6 +24,7 @@ struct CommonOptions {
   absl::Duration reconnect_timeout = absl::Seconds(30);
   absl::Duration spin = absl::ZeroDuration();
   absl::Duration coalesce = absl::Microseconds(300);
+  bool lasting_keys = false;  // protocol::InitiatorOptions says what they are.
   std::string password_file;
   std::string trace_file;  // Empty: no capture.
 };

@@ -99,6 +99,7 @@ void PerfRun::MakeJobs(const std::vector<PerfJobOptions>& plans) {
       jobs_.push_back(
           std::make_unique<PerfJob>(plan, sessions_[i]->initiator()));
     });
+    sessions_[i]->UseMemory(jobs_[i]->memory(), jobs_[i]->memory_owner());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -34,7 +35,8 @@ Pipeline::Pipeline(const PipelineOptions& options)
     : options_(options), slots_(options.depth) {
   assert(options.depth > 0 && options.piece_bytes % kAlignment == 0);
   memory_.reset(static_cast<uint8_t*>(std::aligned_alloc(
-      kAlignment, size_t{options.depth} * options.piece_bytes)));
+                    kAlignment, size_t{options.depth} * options.piece_bytes)),
+                &std::free);
   if (memory_ == nullptr) throw std::bad_alloc();
   for (uint32_t i = 0; i < options.depth; ++i) {
     slots_[i].index = i;

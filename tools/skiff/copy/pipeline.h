@@ -1,8 +1,8 @@
 #ifndef SKIFF_TOOLS_SKIFF_COPY_PIPELINE_H_
 #define SKIFF_TOOLS_SKIFF_COPY_PIPELINE_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "tools/skiff/copy/copy_peer.h"
 
 namespace skiff::tools {
@@ -47,12 +48,13 @@ class Pipeline {
   uint64_t bytes_done() const { return bytes_done_; }
   // As far as it is known.
   std::optional<uint64_t> length() const { return length_; }
+  // Where pieces are on their way, and who keeps it.
+  absl::Span<uint8_t> memory() const {
+    return {memory_.get(), size_t{options_.depth} * options_.piece_bytes};
+  }
+  std::shared_ptr<const void> memory_owner() const { return memory_; }
 
  private:
-  struct FreeMemory {
-    void operator()(uint8_t* p) const { std::free(p); }
-  };
-
   static void OnRead(CopySlot* slot);
   static void OnWritten(CopySlot* slot);
   void Start(CopyPeer* source, CopyPeer* destination,
@@ -68,7 +70,7 @@ class Pipeline {
 
   const PipelineOptions options_;
   std::vector<CopySlot> slots_;
-  std::unique_ptr<uint8_t, FreeMemory> memory_;
+  std::shared_ptr<uint8_t> memory_;
   std::vector<uint32_t> piece_crcs_;
 
   CopyPeer* source_ = nullptr;

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -26,28 +27,37 @@ int64_t NowNanos() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+size_t Aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::shared_ptr<uint8_t> Allocate(size_t bytes) {
+  auto* memory = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, bytes));
+  if (memory == nullptr) throw std::bad_alloc();
+  return {memory, &std::free};
+}
+
 }  // namespace
 
 PerfJob::PerfJob(const PerfJobOptions& options, scsi::CommandPort* port)
     : options_(options),
       port_(port),
       blocks_(options.size / options.io_bytes),
+      memory_bytes_(options.depth * Aligned(options.io_bytes)),
+      memory_(Allocate(memory_bytes_)),
       slots_(options.depth),
       written_(options.verify ? blocks_ : 0),
       random_state_(options.seed) {
   assert(options.depth > 0 && options.depth <= blocks_);
-  for (Slot& slot : slots_) {
-    const size_t bytes =
-        (options.io_bytes + kAlignment - 1) / kAlignment * kAlignment;
-    slot.buffer.reset(
-        static_cast<uint8_t*>(std::aligned_alloc(kAlignment, bytes)));
-    if (slot.buffer == nullptr) throw std::bad_alloc();
-    // Something else than zeroes, for targets that look.
-    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
-      const uint64_t word = Random();
-      std::memcpy(slot.buffer.get() + i, &word, sizeof(word));
-    }
-    slot.iov = {slot.buffer.get(), options.io_bytes};
+  // Something else than zeroes, for targets that look.
+  for (size_t i = 0; i < memory_bytes_; i += sizeof(uint64_t)) {
+    const uint64_t word = Random();
+    std::memcpy(memory_.get() + i, &word, sizeof(word));
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    slot.buffer = memory_.get() + i * Aligned(options.io_bytes);
+    slot.iov = {slot.buffer, options.io_bytes};
     slot.job = this;
     slot.command.lun = options.lun;
     slot.command.context = &slot;
@@ -155,7 +165,7 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
     command->data_out_count = 0;
     if (options_.verify) {
       // What the buffer holds may be what is expected.
-      std::memset(slot->buffer.get(), 0, options_.io_bytes);
+      std::memset(slot->buffer, 0, options_.io_bytes);
       slot->start_nanos = NowNanos();
     }
   } else {
@@ -167,7 +177,7 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
     command->data_in_count = 0;
     if (options_.verify) {
       slot->sequence = ++sequence_;
-      FillPattern({offset, slot->sequence, options_.run}, slot->buffer.get(),
+      FillPattern({offset, slot->sequence, options_.run}, slot->buffer,
                   options_.io_bytes);
       // Making the pattern is not the target's latency.
       slot->start_nanos = NowNanos();
@@ -229,12 +239,11 @@ void PerfJob::CheckRead(const Slot& slot) {
                                sequence, options_.run};
   PatternTag found;
   ++result_.verified;
-  if (ReadPattern(slot.buffer.get(), options_.io_bytes, &found) &&
+  if (ReadPattern(slot.buffer, options_.io_bytes, &found) &&
       found.offset == expected.offset && (!exact || found == expected)) {
     return;
   }
-  Fail(ExplainPattern(slot.buffer.get(), options_.io_bytes, expected, exact),
-       true);
+  Fail(ExplainPattern(slot.buffer, options_.io_bytes, expected, exact), true);
 }
 
 }  // namespace skiff::tools

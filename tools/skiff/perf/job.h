@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "scsi/initiator/command.h"
 #include "tools/skiff/perf/histogram.h"
 
@@ -73,16 +73,16 @@ class PerfJob {
              absl::AnyInvocable<void()> done);
 
   const PerfJobResult& result() const { return result_; }
+  // What commands read and write, and who keeps it.
+  absl::Span<uint8_t> memory() const { return {memory_.get(), memory_bytes_}; }
+  std::shared_ptr<const void> memory_owner() const { return memory_; }
 
  private:
-  struct Free {
-    void operator()(uint8_t* p) const { std::free(p); }
-  };
   struct Slot {
     scsi::Command command;
     iovec iov;
     PerfJob* job = nullptr;
-    std::unique_ptr<uint8_t, Free> buffer;
+    uint8_t* buffer = nullptr;
     uint64_t block = 0;
     uint64_t sequence = 0;
     int64_t start_nanos = 0;
@@ -108,6 +108,8 @@ class PerfJob {
   const PerfJobOptions options_;
   scsi::CommandPort* const port_;
   const uint64_t blocks_;
+  const size_t memory_bytes_;
+  const std::shared_ptr<uint8_t> memory_;
   std::vector<Slot> slots_;
   // By block: the sequence of the last write, 0 for none, with kBusy while a
   // command is in flight. Empty without `verify`.
