@@ -17,6 +17,7 @@
 #include "tools/common/transports.h"
 #include "tools/skiff/exit_code.h"
 #include "tools/skiff/interruption.h"
+#include "tools/skiff/text.h"
 
 namespace skiff::tools {
 namespace {
@@ -114,6 +115,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
     session->initiator_ = *std::move(initiator);
   });
   if (!status.ok()) return status;
+  session->logged_in_ = true;
   return session;
 }
 
@@ -195,6 +197,12 @@ Session::Session(const Client* client, const transport::Address& portal,
       reactor_(reactor) {}
 
 Session::~Session() {
+  if (logged_in_ && client_->options_.verbose) {
+    for (const absl::string_view line :
+         absl::StrSplit(ToText(Report()), '\n', absl::SkipEmpty())) {
+      LogToStderr(protocol::LogLevel::kInfo, line);
+    }
+  }
   if (initiator_ == nullptr) return;
   // A target that does not answer is left after Logout's own timeout.
   Await([this](Done done) {
@@ -260,6 +268,7 @@ SessionReport Session::Report() {
     report.peer = initiator.peer_address();
     report.transport = initiator.transport_name();
     report.data_model = connection.data_model;
+    report.dialect = protocol::IserDialect(initiator.parameters().iser);
     report.device = connection.device;
     report.remote_invalidation = connection.remote_invalidation;
     report.fallbacks = connection.fallbacks;

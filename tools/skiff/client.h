@@ -80,7 +80,9 @@ class Session {
   Session(const Client* client, const transport::Address& portal, int reactor);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session();  // Logs out. No command may be pending.
+  // Logs out; no command may be pending. With CommonOptions::verbose, tells
+  // Report() before.
+  ~Session();
 
   protocol::Initiator* initiator() { return initiator_.get(); }
   transport::Reactor* reactor() { return threads_->reactor(reactor_); }
@@ -113,6 +115,7 @@ class Session {
   transport::ReactorThreads* const threads_;
   const int reactor_;
   std::unique_ptr<protocol::Initiator> initiator_;
+  bool logged_in_ = false;
 };
 
 }  // namespace skiff::tools

@@ -37,6 +37,7 @@ Json SessionJson(const SessionReport& report) {
           {"peer", report.peer},
           {"transport", report.transport},
           {"data_model", report.data_model},
+          {"dialect", report.dialect},
           {"device", report.device},
           {"remote_invalidation", report.remote_invalidation},
           {"fallbacks", report.fallbacks},

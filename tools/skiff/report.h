@@ -38,7 +38,8 @@ struct SessionReport {
   std::string peer;
   std::string transport;
   std::string data_model;
-  std::string device;  // Of RDMA; empty without.
+  std::string dialect;  // Of iSER, and what it means; empty without.
+  std::string device;   // Of RDMA; empty without.
   bool remote_invalidation = false;
   std::vector<std::string>
       fallbacks;  // What is slower than it could be, and why.
@@ -77,7 +78,7 @@ struct FactsReport {
     std::vector<Fact> facts;
   };
   std::vector<Section> sections;
-  std::optional<SessionReport> session;  // For programs.
+  std::optional<SessionReport> session;  // Not in ToText().
 };
 
 struct CopyReport {

@@ -183,6 +183,29 @@ std::string ToText(const PerfReport& report) {
   return text;
 }
 
+std::string ToText(const SessionReport& report) {
+  std::string text = absl::StrCat(
+      report.target.empty() ? "discovery session" : report.target, " at ",
+      report.peer, ": ", report.data_model, " over ", report.transport, "\n");
+  if (!report.dialect.empty()) {
+    absl::StrAppend(&text, "  iSER: ", report.dialect, "\n");
+  }
+  if (!report.device.empty()) {
+    absl::StrAppend(&text, "  device ", report.device, ", remote invalidation ",
+                    report.remote_invalidation ? "yes" : "no", "\n");
+  }
+  for (const std::string& fallback : report.fallbacks) {
+    absl::StrAppend(&text, "  ", fallback, "\n");
+  }
+  const auto pair = absl::PairFormatter("=");
+  absl::StrAppend(&text, "  ", absl::StrJoin(report.keys, " ", pair), "\n");
+  absl::StrAppend(&text, "  commands=", report.commands,
+                  " retries=", report.retries,
+                  " reconnects=", report.reconnects, "\n");
+  absl::StrAppend(&text, "  ", absl::StrJoin(report.counters, " ", pair), "\n");
+  return text;
+}
+
 std::string ToText(const PingReport& report) {
   std::string text = absl::StrCat(report.sent, " pings to ", report.peer, ", ",
                                   report.round_trips_us.size(), " answers");

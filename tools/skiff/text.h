@@ -17,6 +17,7 @@ std::string ToText(const CopyReport& report);
 std::string ToText(const PerfReport& report);
 std::string ToText(const PingReport& report);
 std::string ToText(const TransportsReport& report);
+std::string ToText(const SessionReport& report);
 
 // Rows of cells as columns, two spaces apart. Columns whose cells, apart from
 // the first row's, are numbers are aligned to the right.

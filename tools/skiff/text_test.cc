@@ -37,6 +37,40 @@ TEST(ProgressLineTest, TellsWhatIsKnown) {
             "copying   0 %  0 B of 1 KiB  0 MB/s");
 }
 
+TEST(TextTest, ShowsAllOfASession) {
+  SessionReport report;
+  report.target = "iqn.a";
+  report.peer = "192.0.2.1:3260";
+  report.transport = "verbs";
+  report.data_model = "iSER";
+  report.dialect = "as deployed";
+  report.device = "siw0";
+  report.remote_invalidation = true;
+  report.fallbacks = {"slower than it could be"};
+  report.keys = {{"InitialR2T", "Yes"}, {"ImmediateData", "No"}};
+  report.commands = 3;
+  report.retries = 2;
+  report.reconnects = 1;
+  report.counters = {{"pdus_in", 4}, {"pdus_out", 5}};
+  EXPECT_EQ(ToText(report),
+            "iqn.a at 192.0.2.1:3260: iSER over verbs\n"
+            "  iSER: as deployed\n"
+            "  device siw0, remote invalidation yes\n"
+            "  slower than it could be\n"
+            "  InitialR2T=Yes ImmediateData=No\n"
+            "  commands=3 retries=2 reconnects=1\n"
+            "  pdus_in=4 pdus_out=5\n");
+  report.target.clear();
+  report.dialect.clear();
+  report.device.clear();
+  report.fallbacks.clear();
+  EXPECT_EQ(ToText(report),
+            "discovery session at 192.0.2.1:3260: iSER over verbs\n"
+            "  InitialR2T=Yes ImmediateData=No\n"
+            "  commands=3 retries=2 reconnects=1\n"
+            "  pdus_in=4 pdus_out=5\n");
+}
+
 ListReport TwoTargets() {
   ListReport report;
   LunReport good;
