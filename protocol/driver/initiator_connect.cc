@@ -1,11 +1,13 @@
 // How an initiator's connection comes about, is lost and restored.
 
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "protocol/driver/initiator_impl.h"
+#include "protocol/negotiation/negotiated_keys.h"
 
 namespace skiff::protocol {
 namespace {
@@ -159,8 +161,11 @@ void InitiatorImpl::OnSessionUp() {
   up_ = true;
   parameters_ = session_->parameters();
   identity_ = session_->identity();
+  const std::string dialect = IserDialect(parameters_.iser);
+  const std::string over =
+      dialect.empty() ? "" : absl::StrCat(", iSER ", dialect);
   if (on_ready_) {
-    Log("connected");
+    Log(absl::StrCat("connected", over));
     Tell(std::move(on_ready_), absl::OkStatus());
     on_ready_ = nullptr;
     return;
@@ -168,7 +173,7 @@ void InitiatorImpl::OnSessionUp() {
   ++stats_.reconnects;
   commands_given_up_ = false;
   outage_timer_.Cancel();
-  Log(absl::StrCat("session restored; ", queue_.size(),
+  Log(absl::StrCat("session restored", over, "; ", queue_.size(),
                    " commands wait or are retried"));
   // Otherwise not before the first answer: a target that dies of what it is
   // asked to retry is not restored.

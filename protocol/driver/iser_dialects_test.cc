@@ -45,6 +45,18 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, DialectTest, ::testing::Bool(),
                            return info.param ? "Iwarp" : "InfiniBand";
                          });
 
+TEST_P(DialectTest, IsLogged) {
+  LogIn();
+  EXPECT_THAT(log_, ::testing::Contains(::testing::HasSubstr(
+                        "attacker logged in to iqn.2001-04.com.example:disk, "
+                        "iSER as deployed, write base offset of solicited "
+                        "data")));
+  EXPECT_THAT(stack_.log,
+              ::testing::Contains(::testing::HasSubstr(
+                  "connected, iSER RFC 7145, write base offset of solicited "
+                  "data")));
+}
+
 // Linux's initiator and libiscsi name the first byte that they do not send.
 TEST_P(DialectTest, TheDeployedBaseIsThatOfTheSolicitedData) {
   LogIn();

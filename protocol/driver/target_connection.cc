@@ -1,10 +1,12 @@
 #include "protocol/driver/target_connection.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "protocol/negotiation/negotiated_keys.h"
 
 namespace skiff::protocol {
 namespace {
@@ -161,11 +163,13 @@ void TargetConnection::OnProgress() {
   LeaveLogin();
   ScheduleTimer(Now());
   const LoginIdentity& identity = session_->identity();
+  const std::string dialect = IserDialect(session_->parameters().iser);
   Say(LogLevel::kInfo,
-      identity.session_type == SessionType::kDiscovery
-          ? absl::StrCat(identity.initiator_name, " discovers targets")
-          : absl::StrCat(identity.initiator_name, " logged in to ",
-                         identity.target_name));
+      absl::StrCat(identity.initiator_name,
+                   identity.session_type == SessionType::kDiscovery
+                       ? " discovers targets"
+                       : absl::StrCat(" logged in to ", identity.target_name),
+                   dialect.empty() ? "" : ", iSER ", dialect));
 }
 
 void TargetConnection::Coalesce() {
