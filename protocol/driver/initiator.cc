@@ -158,7 +158,7 @@ void InitiatorImpl::Submit(Command* command) {
   }
   if (up_ && queue_.empty() && session_->CanIssue()) {
     const absl::Time now = reactor_->Now();
-    session_->Issue(command, now);
+    Issue(command, now);
     pump_->Kick();
     if (options_.command_timeout > absl::ZeroDuration()) {
       ScheduleWork(now + options_.command_timeout);
@@ -192,9 +192,17 @@ void InitiatorImpl::FailQueued() {
   }
 }
 
+void InitiatorImpl::Issue(Command* command, absl::Time now) {
+  if (session_->CanCarry(*command)) return session_->Issue(command, now);
+  Log(absl::StrCat("a command is refused: its additional header segments are ",
+                   "longer than the target takes, which declares MaxAHSLength=",
+                   parameters_.iser.target_max_ahs_length));
+  Fail(command, Command::Outcome::kInvalid);
+}
+
 void InitiatorImpl::IssueQueued() {
   while (!queue_.empty() && session_->CanIssue()) {
-    session_->Issue(queue_.PopFront(), reactor_->Now());
+    Issue(queue_.PopFront(), reactor_->Now());
   }
 }
 

@@ -80,6 +80,7 @@ class InitiatorImpl final : public Initiator,
   // --- initiator.cc
   void Work();
   void Drive();
+  void Issue(scsi::Command* command, absl::Time now);
   void IssueQueued();
   absl::Time CheckStall(absl::Time now);
   void Coalesce(absl::Time now);

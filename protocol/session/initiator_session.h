@@ -94,7 +94,11 @@ class InitiatorSession final : public DatamoverClient {
            !logout_requested_ && window_.open() && !tasks_.full() &&
            !datamover_->congested();
   }
-  // Only when CanIssue(). The command completes through the completion queue.
+  // The target takes additional header segments as long as this command's
+  // (MaxAHSLength, RFC 7145 section 6.8).
+  bool CanCarry(const scsi::Command& command) const;
+  // Only when CanIssue(), and CanCarry() the command. The command completes
+  // through the completion queue.
   void Issue(scsi::Command* command, absl::Time now);
   // Why Issue() would be a mistake; null for a command that can be sent.
   static const char* Validate(const scsi::Command& command);

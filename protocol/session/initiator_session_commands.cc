@@ -1,6 +1,7 @@
 // Commands of an initiator's session, and how they end.
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,19 @@ void ClearResult(Command* command) {
   command->bidi_read_residual = 0;
 }
 
+AhsView AhsOf(const Command& command) {
+  AhsView ahs;
+  if (command.cdb_length > 16) {
+    ahs.extended_cdb = {command.cdb.data() + 16,
+                        size_t{command.cdb_length} - 16};
+  }
+  if (command.data_out_length > 0 && command.data_in_length > 0) {
+    ahs.has_bidi_read_length = true;
+    ahs.bidi_read_length = command.data_in_length;
+  }
+  return ahs;
+}
+
 }  // namespace
 
 const char* InitiatorSession::Validate(const Command& command) {
@@ -41,6 +55,14 @@ const char* InitiatorSession::Validate(const Command& command) {
     return "data_in is shorter than data_in_length";
   }
   return nullptr;
+}
+
+bool InitiatorSession::CanCarry(const Command& command) const {
+  const AhsView ahs = AhsOf(command);
+  if (ahs.extended_cdb.empty() && !ahs.has_bidi_read_length) return true;
+  const uint32_t limit = parameters().iser.target_max_ahs_length;
+  std::array<uint8_t, kMaxAhsBytes> bytes;
+  return limit == 0 || EncodeAhs(ahs, bytes.data()) <= limit;
 }
 
 void InitiatorSession::Issue(Command* command, absl::Time now) {
@@ -74,14 +96,7 @@ void InitiatorSession::Issue(Command* command, absl::Time now) {
   out.data_in = command->data_in;
   out.data_in_count = command->data_in_count;
   out.data_in_length = command->data_in_length;
-  if (command->cdb_length > 16) {
-    out.ahs.extended_cdb = {command->cdb.data() + 16,
-                            size_t{command->cdb_length} - 16};
-  }
-  if (pdu.read && pdu.write) {
-    out.ahs.has_bidi_read_length = true;
-    out.ahs.bidi_read_length = command->data_in_length;
-  }
+  out.ahs = AhsOf(*command);
   datamover_->SendCommand(out);
 }
 

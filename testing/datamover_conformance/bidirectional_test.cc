@@ -175,6 +175,27 @@ TEST_P(BidirectionalTest, ManyAtOnce) {
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
 }
 
+// RFC 7145 section 6.8. Streams have no such limit.
+TEST_P(BidirectionalTest, WhatTheTargetHasNoRoomForIsNotSent) {
+  constexpr uint32_t kOneSegment = 8;  // For the length of a read.
+  stack_.StopServer();
+  stack_.server_options.offer.iser.max_ahs_length = kOneSegment;
+  stack_.StartServer();
+  stack_.LogIn();
+  Exchange fits(16, {100, 100}, {100, 100});
+  Run(&fits);
+  Exchange too_long(32, {100, 100}, {100, 100});
+  stack_.initiator->Submit(too_long.command());
+  EXPECT_FALSE(too_long.finished());  // Never from inside Submit().
+  ASSERT_TRUE(stack_.RunUntil([&] { return too_long.finished(); }));
+  EXPECT_EQ(too_long.command()->outcome, GetParam().rdma.has_value()
+                                             ? Outcome::kInvalid
+                                             : Outcome::kCompleted);
+  Exchange after(16, {100, 100}, {100, 100});
+  Run(&after);
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+}
+
 // The response takes one of the two out of use at most.
 TEST_P(BidirectionalTest, BothKeysEnd) {
   if (!GetParam().rdma.has_value()) return;
