@@ -13,6 +13,7 @@ namespace skiff::protocol {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kDeployed[] = "InitialR2T=Yes|ImmediateData=Yes|";
 std::string Declaring(uint32_t pdus) {
@@ -47,6 +48,17 @@ class UnexpectedAtTargetTest : public RawInitiatorTest {
     SnackRequestPdu snack;
     snack.exp_stat_sn = exp_stat_sn;
     peer_.Send(ToIser(snack));
+  }
+  // Says what has been seen, by an answer if `message` is a ping.
+  void AnswerPing(const std::string& message, uint32_t exp_stat_sn) {
+    NopInPdu ping;
+    if (!Decode(RawIserPeer::BhsOf(message), &ping).ok()) return;
+    NopOutPdu answer;
+    answer.immediate = true;
+    answer.target_transfer_tag = ping.target_transfer_tag;
+    answer.cmd_sn = cmd_sn_;
+    answer.exp_stat_sn = exp_stat_sn;
+    peer_.Send(ToIser(answer));
   }
   // All that the target has to say.
   std::vector<std::string> Settle() {
@@ -104,15 +116,42 @@ TEST_P(UnexpectedAtTargetTest, SendsNoMoreThanTheInitiatorDeclared) {
     EXPECT_NE(ping.target_transfer_tag, kReservedTag);
     EXPECT_THAT(absl::StrJoin(log_, "\n"), HasSubstr("the Reject is not sent"));
     stat_sn = ping.stat_sn;  // All before it were seen.
-    NopOutPdu answer;
-    answer.immediate = true;
-    answer.target_transfer_tag = ping.target_transfer_tag;
-    answer.cmd_sn = cmd_sn_;
-    answer.exp_stat_sn = stat_sn;
-    peer_.Send(ToIser(answer));
+    AnswerPing(said[2], stat_sn);
   }
   EXPECT_TRUE(Settle().empty());
   EXPECT_TRUE(peer_.connected());
+}
+
+TEST_P(UnexpectedAtTargetTest, AsynchronousMessagesWaitForRoom) {
+  LogIn(Declaring(3));
+  // Two at a time, with a ping in the last place.
+  for (int i = 0; i < 5; ++i) stack_.target->NotifyCapacityChanged(0);
+  uint32_t stat_sn = 0;
+  for (const size_t events : {2, 2, 1}) {
+    const std::vector<std::string> said = Settle();
+    ASSERT_GE(said.size(), events);
+    for (size_t i = 0; i < events; ++i) {
+      AsyncMessagePdu event;
+      ASSERT_TRUE(Decode(RawIserPeer::BhsOf(said[i]), &event).ok());
+      EXPECT_EQ(event.async_event, AsyncMessagePdu::kScsiAsyncEvent);
+      EXPECT_GT(said[i].size(), kIserControlSize);
+      EXPECT_TRUE(stat_sn == 0 || event.stat_sn == stat_sn) << stat_sn;
+      stat_sn = event.stat_sn + 1;
+    }
+    EXPECT_EQ(said.size(), events == 2 ? 3u : 1u);
+    AnswerPing(said.back(), stat_sn);
+  }
+  EXPECT_TRUE(Settle().empty());
+  EXPECT_THAT(absl::StrJoin(log_, "\n"), Not(HasSubstr("is not sent")));
+  EXPECT_TRUE(peer_.connected());
+}
+
+TEST_P(UnexpectedAtTargetTest, SoManyAsynchronousMessagesWait) {
+  LogIn(Declaring(3));
+  for (int i = 0; i < 2 + 16 + 1; ++i) stack_.target->NotifyCapacityChanged(0);
+  EXPECT_EQ(Settle().size(), 3u);
+  EXPECT_THAT(absl::StrJoin(log_, "\n"),
+              HasSubstr("a SCSI event is not sent: 16 others wait"));
 }
 
 // It answers what the initiator waits for.

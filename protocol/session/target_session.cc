@@ -41,6 +41,7 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
       break;
     case Phase::kFullFeature:
       Dispatch(pdu);
+      SendHeld();
       break;
     case Phase::kClosing:
     case Phase::kTerminating:
@@ -77,13 +78,39 @@ bool TargetSession::CountUnexpected(const ControlPdu& pdu) {
 
 // What is not asked for must not be sent when the initiator has no room for it,
 // whatever it is (RFC 7145 section 8.1.2). The last place is a ping's.
-bool TargetSession::MaySendUnasked(absl::string_view what) {
+bool TargetSession::MayReject() {
   if (unasked_.HasRoom(1)) return true;
-  host_->Log(true, absl::StrCat(what, " is not sent: the initiator has not ",
-                                "acknowledged ", unasked_.outstanding(),
-                                " PDUs, of at most ", unasked_.limit(),
-                                " (MaxOutstandingUnexpectedPDUs)"));
+  host_->Log(true,
+             absl::StrCat("the Reject is not sent: the initiator has not ",
+                          "acknowledged ", unasked_.outstanding(),
+                          " PDUs, of at most ", unasked_.limit(),
+                          " (MaxOutstandingUnexpectedPDUs)"));
   return false;
+}
+
+// Unlike a Reject, what it tells is still true when there is room again.
+void TargetSession::SendAsync(const AsyncMessagePdu& message,
+                              absl::Span<const uint8_t> data,
+                              absl::string_view what) {
+  if (phase_ != Phase::kFullFeature) return;
+  if (held_.empty() && unasked_.HasRoom(1)) return SendUnasked(message, data);
+  if (held_.size() >= kMaxHeldMessages) {
+    return host_->Log(true, absl::StrCat(what, " is not sent: ", held_.size(),
+                                         " others wait until the initiator ",
+                                         "acknowledges what was sent"));
+  }
+  held_.push_back({message, std::string(data.begin(), data.end())});
+}
+
+void TargetSession::SendHeld() {
+  while (phase_ == Phase::kFullFeature && !held_.empty() &&
+         unasked_.HasRoom(1)) {
+    const HeldMessage message = std::move(held_.front());
+    held_.pop_front();
+    SendUnasked(message.pdu,
+                {reinterpret_cast<const uint8_t*>(message.data.data()),
+                 message.data.size()});
+  }
 }
 
 void TargetSession::Dispatch(const ControlPdu& pdu) {
@@ -330,12 +357,10 @@ void TargetSession::SendPing() {
 }
 
 void TargetSession::RequestLogout(uint16_t seconds) {
-  if (phase_ != Phase::kFullFeature) return;
-  if (!MaySendUnasked("a request to log out")) return;
   AsyncMessagePdu message;
   message.async_event = AsyncMessagePdu::kLogoutRequested;
   message.parameter3 = seconds;
-  SendUnasked(message, {});
+  SendAsync(message, {}, "a request to log out");
 }
 
 void TargetSession::Close(const absl::Status& why, bool after_sending) {

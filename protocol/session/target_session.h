@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,6 +166,10 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
     DataOperation operation;
     bool ok;
   };
+  struct HeldMessage {
+    AsyncMessagePdu pdu;
+    std::string data;
+  };
   enum class Order : uint8_t { kInOrder, kIgnore, kBroken };
   static constexpr uint32_t kChunk = 8;
   using Chunk = std::array<Task, kChunk>;
@@ -180,7 +185,10 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   Order CheckOrder(bool immediate, uint32_t cmd_sn);
   void Dispatch(const ControlPdu& pdu);
   bool CountUnexpected(const ControlPdu& pdu);
-  bool MaySendUnasked(absl::string_view what);
+  bool MayReject();
+  void SendAsync(const AsyncMessagePdu& message, absl::Span<const uint8_t> data,
+                 absl::string_view what);
+  void SendHeld();
   template <typename Pdu>
   void SendUnasked(const Pdu& pdu, absl::Span<const uint8_t> data);
   template <typename Pdu>
@@ -248,6 +256,9 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // has a number and a place among ours until it is answered.
   UnexpectedPdus immediate_requests_;
   UnexpectedPdus unasked_;
+  // Asynchronous Messages that wait for room, in order.
+  static constexpr size_t kMaxHeldMessages = 16;
+  std::deque<HeldMessage> held_;
   uint32_t ping_stat_sn_ = 0;
   bool ping_unanswered_ = false;
 

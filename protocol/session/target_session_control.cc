@@ -292,7 +292,7 @@ void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
   RejectPdu reject;
   reject.reason = reason;
   if (WantsAnswer(bhs)) return Send(reject, {bhs, kBhsSize});
-  if (MaySendUnasked("the Reject")) SendUnasked(reject, {bhs, kBhsSize});
+  if (MayReject()) SendUnasked(reject, {bhs, kBhsSize});
 }
 
 void TargetSession::RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,

@@ -26,7 +26,7 @@ void TargetSession::Send(Pdu pdu, absl::Span<const uint8_t> data,
   host_->Wake();
 }
 
-// What answers nothing, after MaySendUnasked().
+// What answers nothing. There is room for it and a ping.
 template <typename Pdu>
 void TargetSession::SendUnasked(const Pdu& pdu,
                                 absl::Span<const uint8_t> data) {

@@ -222,7 +222,6 @@ void TargetSession::CancelTransfers(scsi::Task* scsi) {
 
 void TargetSession::AsyncEvent(uint64_t lun, const uint8_t* sense,
                                size_t length) {
-  if (phase_ != Phase::kFullFeature || !MaySendUnasked("a SCSI event")) return;
   // SenseLength and sense data (section 11.9.4).
   std::array<uint8_t, 2 + scsi::Task::kMaxSense> data;
   length = std::min(length, scsi::Task::kMaxSense);
@@ -232,7 +231,7 @@ void TargetSession::AsyncEvent(uint64_t lun, const uint8_t* sense,
   AsyncMessagePdu message;
   message.lun = lun;
   message.async_event = AsyncMessagePdu::kScsiAsyncEvent;
-  SendUnasked(message, {data.data(), 2 + length});
+  SendAsync(message, {data.data(), 2 + length}, "a SCSI event");
 }
 
 // --- A command ends.
