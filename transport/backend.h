@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -158,6 +159,15 @@ class Backend {
   virtual absl::Status CheckAddress(const Address& address) const {
     (void)address;
     return absl::OkStatus();
+  }
+
+  // For backends that take RDMA where it can be had, and byte streams
+  // otherwise: the same address for RDMA or nothing, by which whoever got a
+  // byte stream finds out later whether RDMA can be had by now. Empty
+  // elsewhere.
+  virtual std::optional<Address> RdmaOnly(const Address& address) const {
+    (void)address;
+    return std::nullopt;
   }
 
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(

@@ -36,6 +36,7 @@ class StreamTransport final : public ConnectionTransport {
   absl::Status UseMemory(void*, size_t, std::shared_ptr<const void>) override {
     return absl::OkStatus();
   }
+  bool rdma() const override { return false; }
   std::string local_address() const override { return local_; }
   std::string peer_address() const override { return peer_; }
   ConnectionInfo Info() const override {
@@ -81,6 +82,7 @@ class IserTransport final : public ConnectionTransport {
                          std::shared_ptr<const void> owner) override {
     return memory_->AddArena(data, size, std::move(owner));
   }
+  bool rdma() const override { return true; }
   std::string local_address() const override { return local_; }
   std::string peer_address() const override { return peer_; }
   ConnectionInfo Info() const override {

@@ -40,6 +40,7 @@ class ConnectionTransport {
   virtual absl::Status UseMemory(void* data, size_t size,
                                  std::shared_ptr<const void> owner) = 0;
 
+  virtual bool rdma() const = 0;
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
   virtual ConnectionInfo Info() const = 0;

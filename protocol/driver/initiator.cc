@@ -121,6 +121,7 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
           IserMemories::Role::kInitiator, MemoryOptions(options))),
       remote_invalidation_(backend->capabilities().memory_windows),
       coalescer_(options.coalesce),
+      move_timer_(reactor, [this] { TryRdma(); }),
       backoff_({options.reconnect_delay, options.max_reconnect_delay,
                 options.reconnect_jitter, options.reconnect_seed}),
       work_timer_(reactor, [this] { Wake(); }),
@@ -156,7 +157,7 @@ void InitiatorImpl::Submit(Command* command) {
   if (dead_ || commands_given_up_) {
     return Fail(command, Command::Outcome::kConnectionLost);
   }
-  if (up_ && queue_.empty() && session_->CanIssue()) {
+  if (up_ && queue_.empty() && !holding_commands() && session_->CanIssue()) {
     const absl::Time now = reactor_->Now();
     Issue(command, now);
     pump_->Kick();
@@ -201,6 +202,7 @@ void InitiatorImpl::Issue(Command* command, absl::Time now) {
 }
 
 void InitiatorImpl::IssueQueued() {
+  if (holding_commands()) return;
   while (!queue_.empty() && session_->CanIssue()) {
     Issue(queue_.PopFront(), reactor_->Now());
   }
@@ -338,16 +340,19 @@ void InitiatorImpl::Drive() {
     OnSessionUp();
   }
   if (in_outage_ && session_->responses() > 0) OutageIsOver();
+  const absl::Time move = ContinueMove(now);
   IssueQueued();
   Coalesce(now);
   const absl::Time next = session_->Advance(now, pump_->last_receive());
   if (!session_->ended()) {
     // Requests that waited were sent, and commands held back for them.
-    if (!queue_.empty() && session_->CanIssue()) Wake();
+    if (!queue_.empty() && !holding_commands() && session_->CanIssue()) {
+      Wake();
+    }
     const absl::Time stall = CheckStall(now);
     if (!session_->ended()) {
       if (pump_->has_output()) pump_->Kick();
-      return ScheduleWork(std::min(next, stall));
+      return ScheduleWork(std::min({next, stall, move}));
     }
   }
   OnSessionEnded();

@@ -61,6 +61,14 @@ struct InitiatorOptions {
   // nonzero seed makes the pauses the same every time.
   double reconnect_jitter = 0.25;
   uint64_t reconnect_seed = 0;
+  // Where the portal is of a kind that prefers RDMA ("auto://…") and there was
+  // none: how often RDMA is tried while the session is up over a byte stream.
+  // Once it connects, the session moves there: no new command is sent, and when
+  // none is under way any more, for which it waits up to `rdma_move_patience`
+  // before it leaves that for the next time, it is logged out and in again.
+  // Zero: never.
+  absl::Duration rdma_retry_interval = absl::Seconds(30);
+  absl::Duration rdma_move_patience = absl::Seconds(2);
   // A command without an answer for this long is aborted (ABORT TASK, then
   // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
   absl::Duration command_timeout = absl::Seconds(60);

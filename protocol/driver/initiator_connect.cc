@@ -84,8 +84,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
 void InitiatorImpl::Connect(const transport::Address& address) {
   if (address == options_.portal) redirects_ = 0;
   address_ = address;
-  iser_.emplace(iser_memories_, IserOptions(),
-                "the transport has no memory windows", options_.capture);
+  iser_.emplace(MakeIserSetup());
   transport::ConnectOptions connect = options_.connect;
   iser_->FillIn(&connect);
   auto attempt =
@@ -101,6 +100,11 @@ void InitiatorImpl::Connect(const transport::Address& address) {
   }
   endpoint_ = attempt.status();
   Wake();
+}
+
+IserSetup InitiatorImpl::MakeIserSetup() const {
+  return IserSetup(iser_memories_, IserOptions(),
+                   "the transport has no memory windows", options_.capture);
 }
 
 void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
@@ -159,6 +163,7 @@ std::unique_ptr<ConnectionTransport> InitiatorImpl::TransportOf(
 
 void InitiatorImpl::OnSessionUp() {
   up_ = true;
+  ScheduleMove();
   parameters_ = session_->parameters();
   identity_ = session_->identity();
   const std::string dialect = IserDialect(parameters_.iser);
@@ -191,6 +196,7 @@ void InitiatorImpl::OnSessionEnded() {
   const absl::Status why = session_->failure();
   const absl::Duration wait = session_->time2wait();
   const std::string redirect = session_->redirect_address();
+  std::unique_ptr<Move> move = std::move(move_);
   TearDown();
   switch (state) {
     case InitiatorSession::State::kRedirected:
@@ -200,6 +206,9 @@ void InitiatorImpl::OnSessionEnded() {
     case InitiatorSession::State::kLoggedOut:
       if (logout_wanted_) {
         return Close(absl::CancelledError("the session was logged out"));
+      }
+      if (move != nullptr && move->logging_out) {
+        return FinishMove(std::move(move));
       }
       return Lost(absl::UnavailableError("the target asked for a logout"),
                   wait);
@@ -242,12 +251,16 @@ void InitiatorImpl::AttemptFailed(const absl::Status& why) {
 void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
   Log(absl::StrCat("session lost: ", why.message(), "; restoring it, ",
                    queue_.size(), " commands wait"));
+  BeginOutage();
+  Reconnect(wait);
+}
+
+void InitiatorImpl::BeginOutage() {
   if (!in_outage_) {
     in_outage_ = true;
     outage_ends_ = reactor_->Now() + options_.replacement_timeout;
   }
   if (!commands_given_up_) outage_timer_.ScheduleAt(outage_ends_);
-  Reconnect(wait);
 }
 
 void InitiatorImpl::Reconnect(absl::Duration wait) {
@@ -268,6 +281,8 @@ void InitiatorImpl::TearDown() {
   up_ = false;
   stalled_since_ = absl::InfiniteFuture();
   coalesce_timer_.Cancel();
+  move_timer_.Cancel();
+  move_.reset();
   if (session_ == nullptr) return;
   past_.Add(transport_->Info().counters);
   CommandList retry;

@@ -100,11 +100,33 @@ class InitiatorImpl final : public Initiator,
   void AttemptFailed(const absl::Status& why);
   void Lost(const absl::Status& why, absl::Duration wait);
   void Reconnect(absl::Duration wait);
+  void BeginOutage();
   void OutageIsOver();
   void GiveUpCommands();
   void TearDown();
   void Close(const absl::Status& why);
   void RegisterMemories();
+
+  // --- initiator_move.cc: from a byte stream back to RDMA.
+  struct Move {
+    std::unique_ptr<transport::ConnectAttempt> attempt;
+    IserSetup iser;
+    std::optional<absl::StatusOr<transport::Endpoint>> endpoint;
+    absl::Time give_up = absl::InfiniteFuture();
+    bool logging_out = false;
+  };
+  void ScheduleMove();
+  void TryRdma();
+  // Returns when to look again.
+  absl::Time ContinueMove(absl::Time now);
+  void AbandonMove();
+  void FinishMove(std::unique_ptr<Move> move);
+  // No command is sent any more, so that the session can move.
+  bool holding_commands() const {
+    return move_ != nullptr && move_->endpoint.has_value();
+  }
+
+  IserSetup MakeIserSetup() const;
   InitiatorSessionOptions SessionOptions();
   IserDatamoverOptions IserOptions() const;
   std::unique_ptr<ConnectionTransport> TransportOf(
@@ -152,6 +174,10 @@ class InitiatorImpl final : public Initiator,
   bool dead_ = false;  // No connection will ever be made again.
   bool logout_wanted_ = false;
   absl::Status close_reason_;
+
+  // To RDMA, under way.
+  std::unique_ptr<Move> move_;
+  transport::Timer move_timer_;
 
   // Restoring a lost session.
   absl::Time outage_ends_ = absl::InfiniteFuture();  // Commands fail then.

@@ -48,6 +48,7 @@ struct InitiatorRequestLane {
   std::optional<InitiatorRequest> current;
   std::deque<InitiatorRequest> waiting;
 
+  bool empty() const { return !current.has_value() && waiting.empty(); }
   uint32_t tag() const { return MakeTag(slot, generation); }
   uint32_t NextTag() { return MakeTag(slot, ++generation); }
   bool Owns(uint32_t tag) const {

@@ -143,6 +143,10 @@ class InitiatorSession final : public DatamoverClient {
   const LoginIdentity& identity() const { return login_.identity(); }
   uint16_t tsih() const { return login_.tsih(); }
   uint32_t outstanding() const { return tasks_.size(); }
+  // Nobody waits for an answer.
+  bool quiet() const {
+    return tasks_.empty() && task_management_.empty() && general_.empty();
+  }
   // Commands that the target answered in this session.
   uint64_t responses() const { return responses_; }
 

@@ -1,6 +1,7 @@
 #include "transport/auto/auto_backend.h"
 
 #include <cassert>
+#include <optional>
 #include <utility>
 
 #include "transport/auto/auto_connector.h"
@@ -32,6 +33,16 @@ class AutoBackend final : public Backend {
   std::vector<DeviceReport> Devices() const override { return {}; }
   absl::Status CheckAddress(const Address& address) const override {
     return ParseAutoOptions(address, options_).status();
+  }
+
+  std::optional<Address> RdmaOnly(const Address& address) const override {
+    const auto options = ParseAutoOptions(address, options_);
+    if (!options.ok() || options->policy != RdmaPolicy::kPrefer) {
+      return std::nullopt;
+    }
+    Address only = address;
+    only.options["rdma"] = "require";
+    return only;
   }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(

@@ -1,0 +1,246 @@
+// A session that prefers RDMA goes on over a byte stream when the way of RDMA
+// dies, and back when it is there again.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "testing/sim/sim_backend.h"
+#include "transport/auto/auto_backend.h"
+
+namespace skiff::protocol {
+namespace {
+
+using transport::Address;
+
+// One kind of the simulated network's endpoints, which may be out of order.
+class Way final : public transport::Backend {
+ public:
+  Way(testing::SimWorld* world, std::string scheme, std::string kind,
+      const bool* works)
+      : sim_(testing::MakeSimBackend(world)),
+        scheme_(std::move(scheme)),
+        kind_(std::move(kind)),
+        works_(works) {}
+
+  absl::string_view scheme() const override { return scheme_; }
+  transport::Capabilities capabilities() const override {
+    transport::Capabilities capabilities = sim_->capabilities();
+    capabilities.rdma = kind_ == "rdma";
+    return capabilities;
+  }
+  std::vector<transport::DeviceReport> Devices() const override {
+    std::vector<transport::DeviceReport> devices = sim_->Devices();
+    for (auto& device : devices) device.capabilities = capabilities();
+    return devices;
+  }
+  absl::StatusOr<std::unique_ptr<transport::Listener>> Listen(
+      transport::Reactor* /*reactor*/, const Address& /*address*/,
+      const transport::ListenOptions& /*options*/,
+      transport::AcceptCallback /*on_request*/) override {
+    return absl::UnimplementedError("a way to connect");
+  }
+  absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
+      transport::Reactor* reactor, const Address& address,
+      const transport::ConnectOptions& options,
+      transport::ConnectCallback done) override {
+    if (!*works_) return absl::UnavailableError("the cable is pulled");
+    Address there = address;
+    there.scheme = "sim";
+    there.options = {{"kind", kind_}};
+    return sim_->Connect(reactor, there, options, std::move(done));
+  }
+
+ private:
+  const std::unique_ptr<transport::Backend> sim_;
+  const std::string scheme_;
+  const std::string kind_;
+  const bool* const works_;
+};
+
+// A target that listens for both kinds, and ways there that a test can cut.
+class MoveTest : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  MoveTest() : stack_(GetParam(), 1, testing::SimRdmaOptions::InfiniBand()) {
+    const auto streams = stack_.server->Listen(
+        Address::Parse("sim://server:3260?kind=stream").value());
+    EXPECT_TRUE(streams.ok()) << streams.status();
+    AddWay("fast", "rdma", &rdma_works_);
+    AddWay("slow", "stream", &streams_work_);
+    transport::AutoOptions options;
+    options.run_survey = [](const std::function<void()>& survey) {
+      survey();
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(stack_.registry
+                    .Add(transport::MakeAutoBackend(
+                        &ways_, [](const transport::ChoiceReport&) {}, options))
+                    .ok());
+  }
+  ~MoveTest() override { stack_.initiator.reset(); }
+
+  void AddWay(const char* scheme, const char* kind, const bool* works) {
+    EXPECT_TRUE(
+        ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, works))
+            .ok());
+  }
+
+  InitiatorOptions Options() const {
+    InitiatorOptions options = stack_.Options();
+    options.portal = Address::Parse("auto://server:3260").value();
+    options.rdma_retry_interval = absl::Seconds(20);
+    return options;
+  }
+
+  void CutRdma() {
+    rdma_works_ = false;
+    stack_.world.network().ResetConnections("client", "server");
+  }
+
+  void ExpectModel(const std::string& model) {
+    EXPECT_TRUE(stack_.RunUntil([&] {
+      return stack_.initiator->connected() &&
+             stack_.initiator->data_model() == model;
+    })) << stack_.initiator->data_model();
+  }
+
+  std::string Log() const { return absl::StrJoin(stack_.log, "\n"); }
+
+  bool rdma_works_ = true;
+  bool streams_work_ = true;
+  transport::Registry ways_;
+  SimStack stack_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MoveTest, ::testing::Range<uint64_t>(1, 7));
+
+TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
+  InitiatorOptions initiator = Options();
+  initiator.rdma_retry_interval = absl::Milliseconds(50);
+  stack_.LogIn(initiator);
+  EXPECT_EQ(stack_.initiator->data_model(), "iSER");
+  VerifiedLoad::Options options;
+  options.commands = 15000;
+  VerifiedLoad load(stack_.initiator.get(), &stack_.world.random(), options);
+  load.Start();
+  const auto run_some = [&] {
+    stack_.RunUntil([&, goal = load.completed() + 300] {
+      return load.completed() >= goal;
+    });
+  };
+  for (int i = 0; i < 2; ++i) {
+    run_some();
+    CutRdma();
+    ExpectModel("iSCSI");
+    run_some();
+    const uint64_t retries = stack_.initiator->stats().retries;
+    rdma_works_ = true;
+    ExpectModel("iSER");
+    // It moved when no command was under way, and the load went on meanwhile.
+    EXPECT_EQ(stack_.initiator->stats().retries, retries) << Log();
+  }
+  EXPECT_FALSE(load.done());
+  EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 4u);
+  EXPECT_TRUE(absl::StrContains(Log(), "the session moves there")) << Log();
+}
+
+TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {
+  rdma_works_ = false;
+  stack_.LogIn(Options());
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  stack_.world.RunFor(absl::Minutes(5));
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  rdma_works_ = true;
+  const absl::Time back = stack_.world.now();
+  ExpectModel("iSER");
+  EXPECT_LE(stack_.world.now() - back, absl::Seconds(21));
+  TestCommand command(scsi::cdb::Inquiry(96), 96);
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
+}
+
+TEST_P(MoveTest, ZeroMeansNever) {
+  rdma_works_ = false;
+  InitiatorOptions options = Options();
+  options.rdma_retry_interval = absl::ZeroDuration();
+  stack_.LogIn(options);
+  rdma_works_ = true;
+  stack_.world.RunFor(absl::Minutes(5));
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+}
+
+TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
+  rdma_works_ = false;
+  InitiatorOptions options = Options();
+  options.nop_interval = absl::ZeroDuration();
+  options.command_timeout = absl::ZeroDuration();
+  stack_.LogIn(options);
+  rdma_works_ = true;
+  // The way back is dark: nothing that is under way ends.
+  stack_.world.network().BlackholeOneWay("server", "client");
+  TestCommand stuck(scsi::cdb::Inquiry(96), 96);
+  stack_.initiator->Submit(&stuck.command);
+  stack_.world.RunFor(absl::Minutes(2));
+  EXPECT_FALSE(stuck.finished);
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  stack_.world.network().Heal("server", "client");
+  ExpectModel("iSER");
+  EXPECT_TRUE(stack_.RunUntil([&] { return stuck.finished; }));
+  EXPECT_EQ(stuck.command.outcome, scsi::Command::Outcome::kCompleted);
+}
+
+// The session that connects there is refused: it is restored where it was.
+TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
+  rdma_works_ = false;
+  stack_.LogIn(Options());
+  rdma_works_ = true;
+  ASSERT_TRUE(stack_.RunUntil(
+      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  CutRdma();
+  ExpectModel("iSCSI");
+  TestCommand attention(scsi::cdb::TestUnitReady(), 0);
+  stack_.Run(&attention.command);
+  TestCommand command(scsi::cdb::Inquiry(96), 96);
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
+}
+
+TEST_P(MoveTest, EndsWithTheInitiator) {
+  rdma_works_ = false;
+  stack_.LogIn(Options());
+  rdma_works_ = true;
+  ASSERT_TRUE(stack_.RunUntil(
+      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  for (uint64_t i = 0; i < GetParam() * 3; ++i) stack_.world.Step();
+  stack_.initiator.reset();
+  stack_.world.RunFor(absl::Minutes(1));
+}
+
+TEST_P(MoveTest, ALogoutDuringTheMoveEndsTheSession) {
+  rdma_works_ = false;
+  stack_.LogIn(Options());
+  rdma_works_ = true;
+  ASSERT_TRUE(stack_.RunUntil(
+      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  EXPECT_TRUE(
+      stack_
+          .Await([&](auto done) { stack_.initiator->Logout(std::move(done)); })
+          .ok());
+  stack_.world.RunFor(absl::Minutes(1));
+  EXPECT_FALSE(stack_.initiator->connected());
+}
+
+}  // namespace
+}  // namespace skiff::protocol
