@@ -1,0 +1,182 @@
+// Task management while data move: nothing touches the memory of a command
+// that has ended, whatever was under way for it.
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "testing/datamover_conformance/fabrics.h"
+
+namespace skiff::protocol {
+namespace {
+
+using Outcome = scsi::Command::Outcome;
+
+constexpr uint32_t kBlocksEach = 1024;  // 512 KiB.
+constexpr size_t kBytesEach = kBlocksEach * kBlock;
+constexpr char kGone = '\x99';
+
+// A long read or write, whose memory is given another use when it has ended.
+struct Transfer {
+  Transfer(uint32_t index, bool is_write)
+      : write(is_write), buffer(kBytesEach, is_write ? 'w' : 'r') {
+    iov = {buffer.data(), buffer.size()};
+    const uint64_t lba = uint64_t{index} * kBlocksEach;
+    SetCdb(write ? scsi::cdb::Write(lba, kBlocksEach)
+                 : scsi::cdb::Read(lba, kBlocksEach),
+           &command);
+    (write ? command.data_out : command.data_in) = &iov;
+    (write ? command.data_out_count : command.data_in_count) = 1;
+    (write ? command.data_out_length : command.data_in_length) = kBytesEach;
+    command.context = this;
+    command.done = [](scsi::Command* done) {
+      auto* self = static_cast<Transfer*>(done->context);
+      self->finished = true;
+      std::memset(self->buffer.data(), kGone, kBytesEach);
+    };
+  }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  const bool write;
+  std::string buffer;
+  iovec iov;
+  scsi::Command command;
+  bool finished = false;
+};
+
+class AbortTest : public ::testing::TestWithParam<Fabric> {
+ protected:
+  static constexpr uint32_t kTransfers = 12;
+
+  // So that data of some commands wait until those of others have come.
+  static std::optional<testing::SimRdmaOptions> FewReads(
+      std::optional<testing::SimRdmaOptions> rdma) {
+    if (rdma.has_value()) rdma->capabilities.max_read_depth = 1;
+    return rdma;
+  }
+
+  // Transfers that are under way in every phase, over a slow link.
+  void Begin() {
+    testing::LinkOptions link = testing::LinkOptions::Calm();
+    link.bytes_per_second = 200 << 20;
+    stack_.world.network().SetLink("client", "server", link);
+    InitiatorOptions options = stack_.Options();
+    options.offer.immediate_data = false;
+    stack_.LogIn(options);
+    TestCommand ready(scsi::cdb::TestUnitReady(), 0);  // A unit attention.
+    stack_.Run(&ready.command);
+    for (uint32_t i = 0; i < kTransfers; ++i) {
+      transfers_.push_back(std::make_unique<Transfer>(i, i % 2 == 0));
+      stack_.initiator->Submit(&transfers_.back()->command);
+    }
+  }
+  bool AllFinished() const {
+    for (const auto& transfer : transfers_) {
+      if (!transfer->finished) return false;
+    }
+    return true;
+  }
+  uint32_t Completed() const {
+    uint32_t count = 0;
+    for (const auto& transfer : transfers_) {
+      count += transfer->command.outcome == Outcome::kCompleted ? 1 : 0;
+    }
+    return count;
+  }
+  // All have ended, their memory is left alone, and the session goes on.
+  void ExpectEnded() {
+    ASSERT_TRUE(stack_.RunUntil([this] { return AllFinished(); }));
+    stack_.world.RunFor(absl::Seconds(1));
+    const std::string gone(kBytesEach, kGone);
+    for (const auto& transfer : transfers_) {
+      EXPECT_TRUE(transfer->buffer == gone);
+    }
+    ExpectNothingForeignWasWritten();
+    EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  }
+
+  SimStack stack_{1, 1, FewReads(GetParam().rdma)};
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+
+ private:
+  // What is on the disk was there before, or is a write's; never what the
+  // memory held afterwards.
+  void ExpectNothingForeignWasWritten() {
+    for (uint32_t i = 0; i < kTransfers; ++i) {
+      for (;;) {
+        TestCommand read(
+            scsi::cdb::Read(uint64_t{i} * kBlocksEach, kBlocksEach),
+            kBytesEach);
+        stack_.Run(&read.command);
+        ASSERT_EQ(read.command.outcome, Outcome::kCompleted);
+        if (read.command.status != 0) continue;  // A unit attention.
+        EXPECT_EQ(read.buffer.find_first_not_of(std::string("\0w", 2)),
+                  std::string::npos);
+        break;
+      }
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, AbortTest, AllFabrics(), FabricName());
+
+TEST_P(AbortTest, OneOfMany) {
+  for (const absl::Duration after :
+       {absl::Microseconds(50), absl::Milliseconds(2), absl::Milliseconds(5)}) {
+    SCOPED_TRACE(absl::FormatDuration(after));
+    transfers_.clear();
+    Begin();
+    stack_.world.RunFor(after);
+    // The last write: others are ahead of it.
+    Transfer& last = *transfers_[kTransfers - 2];
+    ASSERT_TRUE(last.write && !last.finished);
+    stack_.initiator->Abort(&last.command);
+    ExpectEnded();
+    EXPECT_EQ(last.command.outcome, Outcome::kAborted);
+    EXPECT_EQ(Completed(), kTransfers - 1);
+  }
+}
+
+TEST_P(AbortTest, AllAtOnce) {
+  for (const TaskManagementFunction function :
+       {TaskManagementFunction::kAbortTaskSet,
+        TaskManagementFunction::kClearTaskSet,
+        TaskManagementFunction::kLogicalUnitReset,
+        TaskManagementFunction::kTargetWarmReset,
+        TaskManagementFunction::kTargetColdReset}) {
+    SCOPED_TRACE(static_cast<int>(function));
+    transfers_.clear();
+    Begin();
+    stack_.world.RunFor(absl::Milliseconds(2));
+    const absl::Status status = stack_.Await([&](auto done) {
+      stack_.initiator->Manage(function, 0, nullptr, std::move(done));
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    ExpectEnded();
+    EXPECT_LT(Completed(), kTransfers);
+  }
+}
+
+// Functions that do not end commands.
+TEST_P(AbortTest, NothingElseHurts) {
+  Begin();
+  stack_.world.RunFor(absl::Milliseconds(2));
+  const auto manage = [this](TaskManagementFunction function) {
+    return stack_.Await([&](auto done) {
+      stack_.initiator->Manage(function, 0, nullptr, std::move(done));
+    });
+  };
+  EXPECT_TRUE(manage(TaskManagementFunction::kClearAca).ok());
+  EXPECT_FALSE(manage(TaskManagementFunction::kTaskReassign).ok());
+  ExpectEnded();
+  EXPECT_EQ(Completed(), kTransfers);
+}
+
+}  // namespace
+}  // namespace skiff::protocol
