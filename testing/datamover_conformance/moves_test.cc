@@ -124,11 +124,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, MoveTest, ::testing::Range<uint64_t>(1, 7));
 
 TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
   InitiatorOptions initiator = Options();
-  initiator.rdma_retry_interval = absl::Milliseconds(50);
+  initiator.rdma_retry_interval = absl::Milliseconds(20);
   stack_.LogIn(initiator);
   EXPECT_EQ(stack_.initiator->data_model(), "iSER");
   VerifiedLoad::Options options;
-  options.commands = 15000;
+  options.commands = 25000;
   VerifiedLoad load(stack_.initiator.get(), &stack_.world.random(), options);
   load.Start();
   const auto run_some = [&] {
