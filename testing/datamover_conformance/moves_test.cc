@@ -68,7 +68,7 @@ class Way final : public transport::Backend {
 
 // A target that listens for both kinds, and ways there that a test can cut.
 class MoveTest : public ::testing::TestWithParam<uint64_t> {
- protected:
+ public:
   MoveTest() : stack_(GetParam(), 1, testing::SimRdmaOptions::InfiniBand()) {
     const auto streams = stack_.server->Listen(
         Address::Parse("sim://server:3260?kind=stream").value());
@@ -87,6 +87,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   }
   ~MoveTest() override { stack_.initiator.reset(); }
 
+ protected:
   void AddWay(const char* scheme, const char* kind, const bool* works) {
     EXPECT_TRUE(
         ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, works))
