@@ -329,6 +329,7 @@ TEST_F(ConfigTest, FillsInDefaults) {
   EXPECT_EQ(ram.block_size, 512u);
   EXPECT_FALSE(ram.read_only);
   EXPECT_FALSE(ram.huge_pages.has_value());
+  EXPECT_TRUE(ram.thin);
 }
 
 TEST_F(ConfigTest, SetsHugePages) {
@@ -340,6 +341,14 @@ TEST_F(ConfigTest, SetsHugePages) {
   EXPECT_EQ(std::get<scsi::RamBackendOptions>(luns[0].medium).huge_pages,
             false);
   EXPECT_EQ(std::get<scsi::RamBackendOptions>(luns[1].medium).huge_pages, true);
+}
+
+TEST_F(ConfigTest, SetsThin) {
+  ASSERT_THAT(Problems(R"(target { name: "iqn.2026-11.org.example:t"
+                                   lun { ram { size: "1MiB" thin: false } } })"),
+              IsEmpty());
+  const auto& luns = config_.targets[0].luns;
+  EXPECT_FALSE(std::get<scsi::RamBackendOptions>(luns[0].medium).thin);
 }
 
 TEST_F(ConfigTest, TakesWhatIsSet) {
@@ -484,7 +493,7 @@ TEST_F(ConfigTest, QuickFormGivesLunsToTheTargetBefore) {
       "--target",
       "iqn.2026-11.com.example:b",
       "--lun",
-      "ram:3MiB,read_only,serial=X,product=P,revision=R"};
+      "ram:3MiB,read_only,thin=off,serial=X,product=P,revision=R"};
   ASSERT_EQ(ParseFlags(12, good, &flags), std::nullopt);
   ASSERT_THAT(FlagProblems(flags), IsEmpty());
   ASSERT_EQ(config_.targets.size(), 2u);
@@ -499,6 +508,7 @@ TEST_F(ConfigTest, QuickFormGivesLunsToTheTargetBefore) {
   EXPECT_EQ(std::get<scsi::RamBackendOptions>(last.medium).size_bytes,
             3u << 20);
   EXPECT_TRUE(std::get<scsi::RamBackendOptions>(last.medium).read_only);
+  EXPECT_FALSE(std::get<scsi::RamBackendOptions>(last.medium).thin);
 }
 
 TEST_F(ConfigTest, QuickFormServesFiles) {
@@ -517,8 +527,9 @@ TEST_F(ConfigTest, QuickFormServesFiles) {
 TEST_F(ConfigTest, QuickFormExplainsEachMistake) {
   const std::string syntax =
       "write ram:SIZE or file:PATH, then perhaps ,size=SIZE "
-      ",block_size=512|4096 ,read_only ,direct ,huge_pages=on|off ,lun=N "
-      ",serial=TEXT ,vendor=TEXT ,product=TEXT ,revision=TEXT";
+      ",block_size=512|4096 ,read_only ,direct ,huge_pages=on|off "
+      ",thin=on|off ,lun=N ,serial=TEXT ,vendor=TEXT ,product=TEXT "
+      ",revision=TEXT";
   const struct {
     std::string lun;
     std::string problem;
@@ -529,6 +540,8 @@ TEST_F(ConfigTest, QuickFormExplainsEachMistake) {
       {"ram:1GiB,direct", "direct is for file: only"},
       {"file:/x,huge_pages=on", "huge_pages= is for ram: only"},
       {"ram:1GiB,huge_pages=yes", "huge_pages=yes; it can be on or off"},
+      {"file:/x,thin=off", "thin= is for ram: only"},
+      {"ram:1GiB,thin=no", "thin=no; it can be on or off"},
       {"ram:1GiB,size=2GiB", "size= is for file: only; write ram:SIZE"},
       {"ram:1GiB,fast", "'fast' is no option; " + syntax},
       {"ram:1GiB,speed=9", "'speed' is no option; " + syntax},

@@ -81,6 +81,7 @@ void LunChecker::CheckMedium(const Lun& lun, LunConfig* out) {
     ram.block_size = block_size;
     ram.read_only = lun.read_only();
     if (lun.ram().has_huge_pages()) ram.huge_pages = lun.ram().huge_pages();
+    if (lun.ram().has_thin()) ram.thin = lun.ram().thin();
     if (!lun.ram().has_size()) {
       checker_->Problem(lun.ram(), 0,
                         "ram needs its size, such as size: \"1GiB\"");

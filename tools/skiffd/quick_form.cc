@@ -16,8 +16,8 @@ namespace {
 
 constexpr absl::string_view kLunSyntax =
     "write ram:SIZE or file:PATH, then perhaps ,size=SIZE ,block_size=512|4096 "
-    ",read_only ,direct ,huge_pages=on|off ,lun=N ,serial=TEXT ,vendor=TEXT "
-    ",product=TEXT ,revision=TEXT";
+    ",read_only ,direct ,huge_pages=on|off ,thin=on|off ,lun=N "
+    ",serial=TEXT ,vendor=TEXT ,product=TEXT ,revision=TEXT";
 
 // Fills `lun` from what follows --lun. Returns what is wrong, or nothing.
 class LunParser {
@@ -74,12 +74,14 @@ class LunParser {
       key == "lun" ? lun_->set_lun(number) : lun_->set_block_size(number);
       return "";
     }
-    if (key == "huge_pages") {
-      if (!lun_->has_ram()) return "huge_pages= is for ram: only";
+    if (key == "huge_pages" || key == "thin") {
+      if (!lun_->has_ram()) return absl::StrCat(key, "= is for ram: only");
       if (value != "on" && value != "off") {
-        return absl::StrCat("huge_pages=", value, "; it can be on or off");
+        return absl::StrCat(text, "; it can be on or off");
       }
-      lun_->mutable_ram()->set_huge_pages(value == "on");
+      Ram* ram = lun_->mutable_ram();
+      key == "thin" ? ram->set_thin(value == "on")
+                    : ram->set_huge_pages(value == "on");
       return "";
     }
     return TextOption(key, value);
