@@ -11,49 +11,18 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / directory) for directory in ("interop", "linux", "vm")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / directory) for directory in ("interop", "linux", "vm"))]
 sys.dont_write_bytecode = True
-import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
 from initiator import Initiator  # pylint: disable=wrong-import-position
+from iser_peers import IserTgtd  # pylint: disable=wrong-import-position
 from kernel import expect, run, wait_for  # pylint: disable=wrong-import-position
-from processes import listens_rdma  # pylint: disable=wrong-import-position
 
 INITIATOR_NAME = "iqn.2026-11.org.example.skiff:initiator"
 LUN_BYTES = 64 << 20
 # Block size, depth, and how much of the disk is used: no more than is written in a few seconds there.
 LOADS = (("512", 1, "256k"), ("4k", 32, "4m"), ("64k", 16, "16m"), ("512k", 8, "32m"), ("1m", 4, "32m"))
 UNDER_LOAD_SECONDS = 150
-
-
-class IserTgtd(peers.Tgtd):
-    """tgtd with a portal for iSER, at the address of the guest's device."""
-
-    lld = "iser"
-    host = os.environ.get("SKIFF_VM_ADDRESS", "")
-
-    def __init__(self, backing_file, directory):
-        super().__init__(backing_file, directory, parameters={"MaxRecvDataSegmentLength": 8192})
-        # The one for TCP cannot be done without. For siw it must not have the port of iSER's, which is the standard's:
-        # the option for another one fails by a value that errno had before (iser_param_parser()).
-        self._tcp_port = self.port
-        self.port = 3260
-
-    def _portal_options(self):
-        # The buffers bound the length of a command; 128 MiB of them are the fewest.
-        return ["--iscsi", f"portal=127.0.0.1:{self._tcp_port}", "--iser", "pool_sz_mb=128,buf_sz_kb=1024"]
-
-    def _wait_until_it_listens(self):
-        wait_for("tgtd listens for iSER", lambda: listens_rdma(self.process))
-
-    def start(self):
-        super().start()
-        # Over TCP, an address that may log in is enough; over iSER, the name has to be one that may, too
-        # (iser_login_start()).
-        self._admin("--op", "bind", "--mode", "target", "-Q", INITIATOR_NAME)
-
-    def log(self):
-        return (self.directory / "tgtd.log").read_text(encoding="utf-8", errors="replace")
 
 
 class TgtTest:
@@ -105,7 +74,7 @@ def main():
         image = pathlib.Path(directory) / "lun"
         with open(image, "wb") as file:
             file.truncate(LUN_BYTES)
-        with IserTgtd(image, directory) as target:
+        with IserTgtd(image, directory, [INITIATOR_NAME]) as target:
             initiator = Initiator(program, f"iser://{target.portal}", target.name, {"disk": target.lun},
                                   "?transport=verbs", options=(f"--initiator-name={INITIATOR_NAME}",))
             test = TgtTest(target, initiator)

@@ -96,7 +96,8 @@ class Session:
 
     def details(self):
         """What `iscsiadm` says of the session, negotiated keys among it."""
-        return run("iscsiadm", "--mode=session", "--print=3")
+        of_all = re.split(r"^(?=Target: )", run("iscsiadm", "--mode=session", "--print=3"), flags=re.MULTILINE)
+        return "".join(details for details in of_all if details.startswith(f"Target: {self._target} "))
 
     def disk(self, lun):
         """The disk of a logical unit, once it is there."""

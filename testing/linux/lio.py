@@ -14,15 +14,17 @@ def _write(path, value):
 
 
 class Lio:
-    """One target with a disk in memory as LUN 0 and one in a file as LUN 1, at one portal."""
+    """One target with a disk in memory as LUN 0 and perhaps one in a file as LUN 1, at one portal."""
 
-    def __init__(self, name, address, iser, ram_bytes, file_path, file_bytes):
+    def __init__(self, name, address, iser, ram_bytes, file_path=None, file_bytes=0, port=3260):
         run("modprobe", "--all", *MODULES)
-        self.portal = f"{address}:3260"
+        self.name = name
+        self.portal = f"{address}:{port}"
         self._group = CONFIG / "iscsi" / name / "tpgt_1"
         self._group.mkdir(parents=True)
         self._add_disk(0, "rd_mcp_0", "ram", f"rd_pages={ram_bytes // PAGE_BYTES}")
-        self._add_disk(1, "fileio_0", "file", f"fd_dev_name={file_path},fd_dev_size={file_bytes}")
+        if file_path is not None:
+            self._add_disk(1, "fileio_0", "file", f"fd_dev_name={file_path},fd_dev_size={file_bytes}")
         portal = self._group / "np" / self.portal
         portal.mkdir()
         if iser:
