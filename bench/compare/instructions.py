@@ -57,6 +57,29 @@ def read_callgrind(path, program):
     return counts
 
 
+def read_functions(path, namespace):
+    """Instructions in a file of callgrind's that functions of a C++ namespace took themselves, inlined code included."""
+    names = {}
+    count = 0
+    counts = is_call = False
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        if key in ("fn", "cfn"):
+            number, _, name = value.partition(" ")
+            name = names.setdefault(number, name)
+            if key == "fn":
+                # "type namespace::function(arguments)", at the most.
+                counts = name.partition("(")[0].rpartition(" ")[2].startswith(namespace)
+        elif key == "calls":
+            is_call = True
+        elif line[:1] in tuple("+-*0123456789"):
+            # A position, and a count: of the function itself or, behind "calls", of all that a call took.
+            if counts and not is_call:
+                count += int(line.split()[-1])
+            is_call = False
+    return count
+
+
 class Ends:
     """Skiff's target, with one LUN for all portals, and Skiff's initiator."""
 
