@@ -162,11 +162,11 @@ class Backend {
   }
 
   // For backends that take RDMA where it can be had, and byte streams
-  // otherwise: the same address for RDMA or nothing, by which whoever got a
-  // byte stream finds out later whether RDMA can be had by now. Empty
-  // elsewhere.
-  virtual std::optional<Address> RdmaOnly(const Address& address) const {
-    (void)address;
+  // otherwise: the same address for one of the two only. By this, whoever got a
+  // byte stream finds out later whether RDMA can be had by now, and whoever got
+  // RDMA that does not work gets a byte stream. Empty elsewhere.
+  virtual std::optional<Address> Only(const Address& address, bool rdma) const {
+    (void)address, (void)rdma;
     return std::nullopt;
   }
 

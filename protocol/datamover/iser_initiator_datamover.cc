@@ -469,9 +469,12 @@ void IserInitiatorDatamover::ConnectionTerminate() {
   for (Task& task : tasks_) {
     task.live = false;
     for (Data* data : {&task.in, &task.out}) {
+      // Memory cannot be deregistered while a window is bound to it, as one is
+      // whose invalidation was flushed.
+      data->window.reset();
+      data->bound = false;
       data->pin = {};
       data->copy.reset();
-      data->bound = false;
     }
   }
 }

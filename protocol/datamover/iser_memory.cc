@@ -63,19 +63,18 @@ absl::Status IserMemory::AddArena(void* data, size_t size,
   if (FindArena(begin, size, options_.arena_access) != nullptr) {
     return absl::OkStatus();
   }
+  // Operations may be under way in what overlaps it: its owner lives.
+  const auto next = arenas_.lower_bound(begin);
+  const bool reaches_next = next != arenas_.end() && next->first < begin + size;
+  if (reaches_next ||
+      (next != arenas_.begin() &&
+       std::prev(next)->first + std::prev(next)->second.region->size() >
+           begin)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "a part of these ", size, " bytes of memory is registered already"));
+  }
   auto region = domain_->Register(data, size, options_.arena_access);
   if (!region.ok()) return region.status();
-  // Nobody is left who uses what overlaps it: the memory was mapped anew.
-  auto next = arenas_.lower_bound(begin);
-  if (next != arenas_.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second.region->size() > begin) {
-      arenas_.erase(before);
-    }
-  }
-  while (next != arenas_.end() && next->first < begin + size) {
-    next = arenas_.erase(next);
-  }
   arenas_[begin] = {*std::move(region), std::move(owner)};
   return absl::OkStatus();
 }

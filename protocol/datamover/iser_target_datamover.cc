@@ -125,6 +125,8 @@ void IserTargetDatamover::OnHello(const IserHello& hello) {
     wrong = "an iSER Hello out of place";
   } else if (!parameters_.iser.hello_required) {
     wrong = "an iSER Hello although iSERHelloRequired=No";
+  } else if (hello.iser_ird == 0) {
+    wrong = "an iSER Hello that allows no RDMA Read (iSER-IRD=0)";
   }
   if (wrong != nullptr) {
     channel_.StopReceiving();

@@ -119,7 +119,6 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
                options.max_spare_buffer_bytes),
       iser_memories_(std::make_shared<IserMemories>(
           IserMemories::Role::kInitiator, MemoryOptions(options))),
-      remote_invalidation_(backend->capabilities().memory_windows),
       coalescer_(options.coalesce),
       move_timer_(reactor, [this] { TryRdma(); }),
       backoff_({options.reconnect_delay, options.max_reconnect_delay,
@@ -239,13 +238,13 @@ void InitiatorImpl::Manage(TaskManagementFunction function, uint64_t lun,
     Fail(referenced, Command::Outcome::kAborted);
     return Tell(std::move(done), absl::OkStatus());
   }
-  if (!up_) return Tell(std::move(done), NotConnected());
+  if (!up_ || moving()) return Tell(std::move(done), NotConnected());
   session_->Manage(function, lun, referenced, std::move(done));
   Wake();
 }
 
 void InitiatorImpl::Ping(absl::AnyInvocable<void(absl::Status)> done) {
-  if (!up_) return Tell(std::move(done), NotConnected());
+  if (!up_ || moving()) return Tell(std::move(done), NotConnected());
   session_->Ping(std::move(done));
   Wake();
 }
@@ -254,7 +253,7 @@ void InitiatorImpl::SendTargets(
     const std::string& what,
     absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
         done) {
-  if (!up_) {
+  if (!up_ || moving()) {
     return Tell([done = std::move(done)](
                     absl::Status status) mutable { done(std::move(status)); },
                 NotConnected());
@@ -280,6 +279,10 @@ void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
                      std::move(done));
     return Wake();
   }
+  if (moving()) {  // It ends there.
+    logged_out_.push_back(std::move(done));
+    return;
+  }
   if (!up_) Close(absl::CancelledError("the session was logged out"));
   Tell(std::move(done), absl::OkStatus());
 }
@@ -289,7 +292,13 @@ absl::Status InitiatorImpl::UseMemory(void* data, size_t size,
   std::erase_if(lasting_memories_, [](const LastingMemory& memory) {
     return memory.owner.expired();
   });
-  lasting_memories_.push_back({data, size, owner});
+  const bool known =
+      std::any_of(lasting_memories_.begin(), lasting_memories_.end(),
+                  [&](const LastingMemory& memory) {
+                    return memory.data == data && memory.size == size &&
+                           memory.owner.lock() == owner;
+                  });
+  if (!known) lasting_memories_.push_back({data, size, owner});
   if (transport_ == nullptr) return absl::OkStatus();
   return transport_->UseMemory(data, size, std::move(owner));
 }
@@ -383,7 +392,7 @@ void InitiatorImpl::Coalesce(absl::Time now) {
 // take the commands that wait. Returns when to look again.
 absl::Time InitiatorImpl::CheckStall(absl::Time now) {
   if (!up_ || queue_.empty() || session_->outstanding() > 0 ||
-      options_.command_timeout <= absl::ZeroDuration()) {
+      holding_commands() || options_.command_timeout <= absl::ZeroDuration()) {
     stalled_since_ = absl::InfiniteFuture();
     return absl::InfiniteFuture();
   }

@@ -66,7 +66,8 @@ struct InitiatorOptions {
   // Once it connects, the session moves there: no new command is sent, and when
   // none is under way any more, for which it waits up to `rdma_move_patience`
   // before it leaves that for the next time, it is logged out and in again.
-  // Zero: never.
+  // Each login over RDMA that fails although it connected doubles the interval,
+  // up to 64 times. Zero: never.
   absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration rdma_move_patience = absl::Seconds(2);
   // A command without an answer for this long is aborted (ABORT TASK, then
@@ -140,9 +141,10 @@ class Initiator : public scsi::CommandPort {
   // there is nothing to do. Goes for every connection from now on.
   //
   // The caller keeps `owner` for as long as commands use the memory. The
-  // initiator may keep it longer: until the first UseMemory() after that, or
-  // its own end. An error: the device has registered nothing, for example
-  // because of a limit for locked memory; commands work all the same.
+  // initiator may keep it longer, until its own end at the most. Memory may not
+  // overlap what an owner still has in use (AlreadyExists). An error: the
+  // device has registered nothing, for example because of a limit for locked
+  // memory; commands work all the same.
   virtual absl::Status UseMemory(void* data, size_t size,
                                  std::shared_ptr<const void> owner) = 0;
 

@@ -87,8 +87,11 @@ void InitiatorImpl::Connect(const transport::Address& address) {
   iser_.emplace(MakeIserSetup());
   transport::ConnectOptions connect = options_.connect;
   iser_->FillIn(&connect);
+  const std::optional<transport::Address> streams =
+      std::exchange(avoid_rdma_, false) ? backend_->Only(address_, false)
+                                        : std::nullopt;
   auto attempt =
-      backend_->Connect(reactor_, address_, connect,
+      backend_->Connect(reactor_, streams.value_or(address_), connect,
                         [this](absl::StatusOr<transport::Endpoint> endpoint) {
                           // Not here: the attempt is on the call stack.
                           endpoint_ = std::move(endpoint);
@@ -143,7 +146,8 @@ IserDatamoverOptions InitiatorImpl::IserOptions() const {
   IserDatamoverOptions iser;
   iser.receives = options_.max_commands + kOtherAnswers +
                   UnexpectedReceives(options_.offer.iser);
-  iser.remote_invalidation = remote_invalidation_;
+  // The target may invalidate our keys: they are windows.
+  iser.remote_invalidation = backend_->capabilities().memory_windows;
   return iser;
 }
 
@@ -163,6 +167,7 @@ std::unique_ptr<ConnectionTransport> InitiatorImpl::TransportOf(
 
 void InitiatorImpl::OnSessionUp() {
   up_ = true;
+  if (transport_->rdma()) failed_rdma_logins_ = 0;
   ScheduleMove();
   parameters_ = session_->parameters();
   identity_ = session_->identity();
@@ -197,6 +202,10 @@ void InitiatorImpl::OnSessionEnded() {
   const absl::Duration wait = session_->time2wait();
   const std::string redirect = session_->redirect_address();
   std::unique_ptr<Move> move = std::move(move_);
+  if (!up_ && transport_->rdma()) {
+    ++failed_rdma_logins_;
+    avoid_rdma_ = true;
+  }
   TearDown();
   switch (state) {
     case InitiatorSession::State::kRedirected:
@@ -207,7 +216,8 @@ void InitiatorImpl::OnSessionEnded() {
       if (logout_wanted_) {
         return Close(absl::CancelledError("the session was logged out"));
       }
-      if (move != nullptr && move->logging_out) {
+      if (move != nullptr && move->logging_out &&
+          wait == absl::ZeroDuration()) {
         return FinishMove(std::move(move));
       }
       return Lost(absl::UnavailableError("the target asked for a logout"),
@@ -245,6 +255,7 @@ void InitiatorImpl::AttemptFailed(const absl::Status& why) {
   if (on_ready_) return Close(why);
   if (logout_wanted_) return Close(why);
   Log(absl::StrCat("reconnect failed: ", why.message()));
+  BeginOutage();
   Reconnect(absl::ZeroDuration());
 }
 
@@ -306,6 +317,9 @@ void InitiatorImpl::Close(const absl::Status& why) {
   outage_timer_.Cancel();
   close_reason_ = Explain(why);
   FailQueued();
+  for (auto& done : std::exchange(logged_out_, {})) {
+    Tell(std::move(done), absl::OkStatus());
+  }
   if (!on_ready_) return;
   Tell(std::move(on_ready_), close_reason_);
   on_ready_ = nullptr;

@@ -115,10 +115,13 @@ class InitiatorImpl final : public Initiator,
     absl::Time give_up = absl::InfiniteFuture();
     bool logging_out = false;
   };
+  bool moving() const { return move_ != nullptr && move_->logging_out; }
   void ScheduleMove();
   void TryRdma();
   // Returns when to look again.
   absl::Time ContinueMove(absl::Time now);
+  absl::Time AwaitLogout(absl::Time now);
+  bool MoveIsConnected() const;
   void AbandonMove();
   void FinishMove(std::unique_ptr<Move> move);
   // No command is sent any more, so that the session can move.
@@ -151,8 +154,6 @@ class InitiatorImpl final : public Initiator,
 
   StreamBuffers buffers_;
   const std::shared_ptr<IserMemories> iser_memories_;
-  // The target may invalidate our keys: they are windows.
-  const bool remote_invalidation_;
   CompletionQueue completions_;
   CommandList queue_;  // Not yet issued, in order.
 
@@ -177,6 +178,12 @@ class InitiatorImpl final : public Initiator,
 
   // To RDMA, under way.
   std::unique_ptr<Move> move_;
+  // Logins over RDMA that failed, in a row, although it connected: the next
+  // attempt is for a byte stream, and moves are rarer.
+  uint32_t failed_rdma_logins_ = 0;
+  bool avoid_rdma_ = false;
+  // Of a Logout() that found a move's logout under way.
+  std::vector<absl::AnyInvocable<void(absl::Status)>> logged_out_;
   transport::Timer move_timer_;
 
   // Restoring a lost session.

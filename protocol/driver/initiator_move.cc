@@ -1,8 +1,10 @@
 // How a session that had to do without RDMA gets there when it is back.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "protocol/driver/initiator_impl.h"
@@ -13,15 +15,18 @@ namespace skiff::protocol {
 void InitiatorImpl::ScheduleMove() {
   if (options_.rdma_retry_interval <= absl::ZeroDuration() ||
       transport_->rdma() || options_.target_name.empty() ||
-      !backend_->RdmaOnly(address_).has_value()) {
+      !backend_->Only(address_, /*rdma=*/true).has_value()) {
     return;
   }
-  move_timer_.ScheduleAfter(options_.rdma_retry_interval);
+  constexpr uint32_t kMostDoublings = 6;
+  move_timer_.ScheduleAfter(
+      options_.rdma_retry_interval *
+      (1 << std::min(failed_rdma_logins_, kMostDoublings)));
 }
 
 void InitiatorImpl::TryRdma() {
   const std::optional<transport::Address> address =
-      backend_->RdmaOnly(address_);
+      backend_->Only(address_, /*rdma=*/true);
   if (!up_ || !address.has_value()) return;
   move_.reset(new Move{nullptr, MakeIserSetup(), std::nullopt});
   transport::ConnectOptions connect = options_.connect;
@@ -47,9 +52,10 @@ void InitiatorImpl::AbandonMove() {
 }
 
 absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
-  if (!holding_commands() || move_->logging_out) return absl::InfiniteFuture();
+  if (moving()) return AwaitLogout(now);
+  if (!holding_commands()) return absl::InfiniteFuture();
   move_->attempt.reset();
-  if (!move_->endpoint->ok()) {
+  if (!MoveIsConnected()) {
     AbandonMove();
     return absl::InfiniteFuture();
   }
@@ -60,8 +66,10 @@ absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
     Log(absl::StrCat("RDMA can be had: the session moves there, ",
                      queue_.size(), " commands wait"));
     move_->logging_out = true;
+    move_->give_up =
+        now + std::max(options_.logout_timeout, options_.rdma_move_patience);
     session_->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0, nullptr);
-    return absl::InfiniteFuture();
+    return move_->give_up;
   }
   if (now < move_->give_up) return move_->give_up;
   Log(absl::StrCat("RDMA can be had, but commands are under way for more than ",
@@ -73,9 +81,25 @@ absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
   return absl::InfiniteFuture();
 }
 
+// Also where logouts may take for ever: commands wait.
+absl::Time InitiatorImpl::AwaitLogout(absl::Time now) {
+  if (now >= move_->give_up) {
+    session_->Terminate(absl::DeadlineExceededError(
+        "the target did not answer the logout by which the session moves"));
+  }
+  return move_->give_up;
+}
+
+// It can end again while commands are waited for.
+bool InitiatorImpl::MoveIsConnected() const {
+  if (!move_->endpoint->ok()) return false;
+  const auto* rdma =
+      std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&**move_->endpoint);
+  return rdma != nullptr && (*rdma)->connected();
+}
+
 // The old session is logged out.
 void InitiatorImpl::FinishMove(std::unique_ptr<Move> move) {
-  BeginOutage();
   iser_.emplace(move->iser);
   OnConnected(*std::move(move->endpoint));
 }

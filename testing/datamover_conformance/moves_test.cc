@@ -21,15 +21,20 @@ namespace {
 
 using transport::Address;
 
+struct Condition {
+  bool works = true;
+  std::string leads_to;  // In place of whom the address names; empty: nobody.
+};
+
 // One kind of the simulated network's endpoints, which may be out of order.
 class Way final : public transport::Backend {
  public:
   Way(testing::SimWorld* world, std::string scheme, std::string kind,
-      const bool* works)
+      const Condition* condition)
       : sim_(testing::MakeSimBackend(world)),
         scheme_(std::move(scheme)),
         kind_(std::move(kind)),
-        works_(works) {}
+        condition_(condition) {}
 
   absl::string_view scheme() const override { return scheme_; }
   transport::Capabilities capabilities() const override {
@@ -52,8 +57,11 @@ class Way final : public transport::Backend {
       transport::Reactor* reactor, const Address& address,
       const transport::ConnectOptions& options,
       transport::ConnectCallback done) override {
-    if (!*works_) return absl::UnavailableError("the cable is pulled");
+    if (!condition_->works) {
+      return absl::UnavailableError("the cable is pulled");
+    }
     Address there = address;
+    if (!condition_->leads_to.empty()) there.host = condition_->leads_to;
     there.scheme = "sim";
     there.options = {{"kind", kind_}};
     return sim_->Connect(reactor, there, options, std::move(done));
@@ -63,7 +71,7 @@ class Way final : public transport::Backend {
   const std::unique_ptr<transport::Backend> sim_;
   const std::string scheme_;
   const std::string kind_;
-  const bool* const works_;
+  const Condition* const condition_;
 };
 
 // A target that listens for both kinds, and ways there that a test can cut.
@@ -73,8 +81,8 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
     const auto streams = stack_.server->Listen(
         Address::Parse("sim://server:3260?kind=stream").value());
     EXPECT_TRUE(streams.ok()) << streams.status();
-    AddWay("fast", "rdma", &rdma_works_);
-    AddWay("slow", "stream", &streams_work_);
+    AddWay("fast", "rdma", &rdma_);
+    AddWay("slow", "stream", &streams_);
     transport::AutoOptions options;
     options.run_survey = [](const std::function<void()>& survey) {
       survey();
@@ -88,9 +96,10 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   ~MoveTest() override { stack_.initiator.reset(); }
 
  protected:
-  void AddWay(const char* scheme, const char* kind, const bool* works) {
+  void AddWay(const char* scheme, const char* kind,
+              const Condition* condition) {
     EXPECT_TRUE(
-        ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, works))
+        ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, condition))
             .ok());
   }
 
@@ -102,7 +111,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   }
 
   void CutRdma() {
-    rdma_works_ = false;
+    rdma_.works = false;
     stack_.world.network().ResetConnections("client", "server");
   }
 
@@ -115,8 +124,8 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
 
   std::string Log() const { return absl::StrJoin(stack_.log, "\n"); }
 
-  bool rdma_works_ = true;
-  bool streams_work_ = true;
+  Condition rdma_;
+  Condition streams_;
   transport::Registry ways_;
   SimStack stack_;
 };
@@ -143,7 +152,7 @@ TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
     ExpectModel("iSCSI");
     run_some();
     const uint64_t retries = stack_.initiator->stats().retries;
-    rdma_works_ = true;
+    rdma_.works = true;
     ExpectModel("iSER");
     // It moved when no command was under way, and the load went on meanwhile.
     EXPECT_EQ(stack_.initiator->stats().retries, retries) << Log();
@@ -156,13 +165,13 @@ TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
 }
 
 TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {
-  rdma_works_ = false;
+  rdma_.works = false;
   stack_.LogIn(Options());
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   stack_.world.RunFor(absl::Minutes(5));
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
-  rdma_works_ = true;
+  rdma_.works = true;
   const absl::Time back = stack_.world.now();
   ExpectModel("iSER");
   EXPECT_LE(stack_.world.now() - back, absl::Seconds(21));
@@ -172,23 +181,23 @@ TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {
 }
 
 TEST_P(MoveTest, ZeroMeansNever) {
-  rdma_works_ = false;
+  rdma_.works = false;
   InitiatorOptions options = Options();
   options.rdma_retry_interval = absl::ZeroDuration();
   stack_.LogIn(options);
-  rdma_works_ = true;
+  rdma_.works = true;
   stack_.world.RunFor(absl::Minutes(5));
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
 }
 
 TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
-  rdma_works_ = false;
+  rdma_.works = false;
   InitiatorOptions options = Options();
   options.nop_interval = absl::ZeroDuration();
   options.command_timeout = absl::ZeroDuration();
   stack_.LogIn(options);
-  rdma_works_ = true;
+  rdma_.works = true;
   // The way back is dark: nothing that is under way ends.
   stack_.world.network().BlackholeOneWay("server", "client");
   TestCommand stuck(scsi::cdb::Inquiry(96), 96);
@@ -202,11 +211,11 @@ TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
   EXPECT_EQ(stuck.command.outcome, scsi::Command::Outcome::kCompleted);
 }
 
-// The session that connects there is refused: it is restored where it was.
+// The session is restored where it was.
 TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
-  rdma_works_ = false;
+  rdma_.works = false;
   stack_.LogIn(Options());
-  rdma_works_ = true;
+  rdma_.works = true;
   ASSERT_TRUE(stack_.RunUntil(
       [&] { return absl::StrContains(Log(), "the session moves there"); }));
   CutRdma();
@@ -218,10 +227,56 @@ TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
   EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
 }
 
-TEST_P(MoveTest, EndsWithTheInitiator) {
-  rdma_works_ = false;
+// RDMA leads to somebody who does not have the target.
+TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
+  auto stranger = TargetServer::Create(&stack_.registry,
+                                       {stack_.world.AddReactor("stranger")},
+                                       stack_.server_options)
+                      .value();
+  ASSERT_TRUE(
+      stranger->Listen(Address::Parse("sim://stranger:3260?kind=rdma").value())
+          .ok());
+  rdma_.works = false;
   stack_.LogIn(Options());
-  rdma_works_ = true;
+  rdma_ = {true, "stranger"};
+  for (int i = 0; i < 10; ++i) {
+    stack_.world.RunFor(absl::Minutes(1));
+    TestCommand command(scsi::cdb::TestUnitReady(), 0);
+    stack_.Run(&command.command);
+    EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
+  }
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  // After 20 s, 40 s, 80 s, 160 s.
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 4u) << Log();
+  rdma_.leads_to.clear();
+  ExpectModel("iSER");
+  bool down = false;
+  stranger->Shutdown(absl::ZeroDuration(), [&down] { down = true; });
+  EXPECT_TRUE(stack_.RunUntil([&down] { return down; }));
+}
+
+// Commands that wait for a move have lost no session.
+TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
+  rdma_.works = false;
+  InitiatorOptions initiator = Options();
+  initiator.rdma_retry_interval = absl::Milliseconds(20);
+  initiator.replacement_timeout = absl::ZeroDuration();
+  stack_.LogIn(initiator);
+  VerifiedLoad::Options options;
+  options.commands = 25000;
+  VerifiedLoad load(stack_.initiator.get(), &stack_.world.random(), options);
+  load.Start();
+  rdma_.works = true;
+  ExpectModel("iSER");
+  EXPECT_FALSE(load.done());
+  EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+}
+
+TEST_P(MoveTest, EndsWithTheInitiator) {
+  rdma_.works = false;
+  stack_.LogIn(Options());
+  rdma_.works = true;
   ASSERT_TRUE(stack_.RunUntil(
       [&] { return absl::StrContains(Log(), "the session moves there"); }));
   for (uint64_t i = 0; i < GetParam() * 3; ++i) stack_.world.Step();
@@ -230,15 +285,19 @@ TEST_P(MoveTest, EndsWithTheInitiator) {
 }
 
 TEST_P(MoveTest, ALogoutDuringTheMoveEndsTheSession) {
-  rdma_works_ = false;
+  rdma_.works = false;
   stack_.LogIn(Options());
-  rdma_works_ = true;
+  rdma_.works = true;
   ASSERT_TRUE(stack_.RunUntil(
       [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  stack_.initiator->Submit(&command.command);
   EXPECT_TRUE(
       stack_
           .Await([&](auto done) { stack_.initiator->Logout(std::move(done)); })
           .ok());
+  EXPECT_TRUE(command.finished);
+  EXPECT_FALSE(stack_.initiator->connected());
   stack_.world.RunFor(absl::Minutes(1));
   EXPECT_FALSE(stack_.initiator->connected());
 }

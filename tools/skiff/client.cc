@@ -282,7 +282,7 @@ SessionReport Session::Report() {
     c = connection.counters;
   });
   const std::string why_no_rdma = client_->WhyNoRdma(portal_);
-  if (!why_no_rdma.empty()) {
+  if (!why_no_rdma.empty() && report.device.empty()) {
     report.fallbacks.push_back(
         absl::StrCat("TCP instead of RDMA: ", why_no_rdma));
   }

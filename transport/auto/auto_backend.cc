@@ -35,13 +35,14 @@ class AutoBackend final : public Backend {
     return ParseAutoOptions(address, options_).status();
   }
 
-  std::optional<Address> RdmaOnly(const Address& address) const override {
+  std::optional<Address> Only(const Address& address,
+                              bool rdma) const override {
     const auto options = ParseAutoOptions(address, options_);
     if (!options.ok() || options->policy != RdmaPolicy::kPrefer) {
       return std::nullopt;
     }
     Address only = address;
-    only.options["rdma"] = "require";
+    only.options["rdma"] = rdma ? "require" : "off";
     return only;
   }
 

@@ -69,6 +69,7 @@ class OperationRing {
     slot.outcome.status = CompletionStatus::kOk;
     slot.outcome.scope = DamageScope::kNone;
     slot.outcome.provider_code = 0;
+    slot.outcome.bytes = 0;
     slot.state = OperationSlot::State::kIssued;
     // Nothing overtakes those that are held.
     if (held_ != 0) ++held_;

@@ -84,7 +84,6 @@ PostResult FabricQueuePair::PostReceive(OperationId id,
   }
   if (domain_->needs_sink()) AddSink(slot, &work);
   slot.room = work.room;
-  slot.outcome.bytes = 0;
   const ssize_t result = IssueWork<OperationKind::kReceive>(&slot, work);
   if (result == -FI_EAGAIN) {
     receives_.UntakeNewest();

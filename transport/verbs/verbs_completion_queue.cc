@@ -102,7 +102,11 @@ void VerbsCompletionQueue::Add(VerbsQueuePair* queue_pair) {
 }
 
 void VerbsCompletionQueue::Remove(VerbsQueuePair* queue_pair) {
-  queue_pairs_.erase(queue_pair->number());
+  // Another one may have its number by now.
+  const auto found = queue_pairs_.find(queue_pair->number());
+  if (found != queue_pairs_.end() && found->second == queue_pair) {
+    queue_pairs_.erase(found);
+  }
   if (draining_ == queue_pair) draining_ = nullptr;
 }
 
