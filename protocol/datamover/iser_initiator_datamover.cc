@@ -77,8 +77,9 @@ void IserInitiatorDatamover::EnableDatamover(const Parameters& parameters) {
   // RFC 7145 section 5.1.3: the first message, and commands wait for the
   // answer.
   IserHello hello;
-  hello.iser_ird = static_cast<uint16_t>(
-      std::min<uint32_t>(endpoint()->capabilities().max_read_depth, 0xffff));
+  // Devices take in one at least. What they negotiated may be of ours only.
+  hello.iser_ird = static_cast<uint16_t>(std::clamp<uint32_t>(
+      endpoint()->capabilities().max_read_depth, 1, 0xffff));
   channel_.SendHello(hello);
   awaiting_hello_reply_ = true;
 }

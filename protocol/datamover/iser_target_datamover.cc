@@ -125,7 +125,8 @@ void IserTargetDatamover::OnHello(const IserHello& hello) {
     wrong = "an iSER Hello out of place";
   } else if (!parameters_.iser.hello_required) {
     wrong = "an iSER Hello although iSERHelloRequired=No";
-  } else if (hello.iser_ird == 0) {
+  } else if (hello.iser_ird == 0 &&
+             IserVersionsOverlap(hello.min_version, hello.max_version)) {
     wrong = "an iSER Hello that allows no RDMA Read (iSER-IRD=0)";
   }
   if (wrong != nullptr) {

@@ -108,6 +108,13 @@ TEST_P(HelloAtTargetTest, RejectsVersionsThatItDoesNotSpeak) {
   ExpectClosed("the initiator speaks iSER versions 11 to 12 only");
 }
 
+// Writes would wait for ever.
+TEST_P(HelloAtTargetTest, HasToAllowReads) {
+  Negotiate();
+  peer_.Send(ToIserHello(IserHello{.iser_ird = 0}));
+  ExpectClosed("an iSER Hello that allows no RDMA Read (iSER-IRD=0)");
+}
+
 TEST_P(HelloAtTargetTest, MustComeFirst) {
   Negotiate();
   peer_.Send(ToIser(Command(0, 0)));
