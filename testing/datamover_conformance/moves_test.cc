@@ -130,7 +130,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   SimStack stack_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Seeds, MoveTest, ::testing::Range<uint64_t>(1, 7));
+INSTANTIATE_TEST_SUITE_P(Seeds, MoveTest, ::testing::Range<uint64_t>(1, 4));
 
 TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
   InitiatorOptions initiator = Options();
