@@ -202,7 +202,8 @@ void InitiatorImpl::OnSessionEnded() {
   const absl::Duration wait = session_->time2wait();
   const std::string redirect = session_->redirect_address();
   std::unique_ptr<Move> move = std::move(move_);
-  if (!up_ && transport_->rdma()) {
+  if (!up_ && transport_->rdma() &&
+      state != InitiatorSession::State::kRedirected) {
     ++failed_rdma_logins_;
     avoid_rdma_ = true;
   }

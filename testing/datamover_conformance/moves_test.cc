@@ -115,6 +115,15 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
     stack_.world.network().ResetConnections("client", "server");
   }
 
+  // A session that began without RDMA is about to have it.
+  void BeginMove() {
+    rdma_.works = false;
+    stack_.LogIn(Options());
+    rdma_.works = true;
+    ASSERT_TRUE(stack_.RunUntil(
+        [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  }
+
   void ExpectModel(const std::string& model) {
     EXPECT_TRUE(stack_.RunUntil([&] {
       return stack_.initiator->connected() &&
@@ -213,11 +222,7 @@ TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
 
 // The session is restored where it was.
 TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
-  rdma_.works = false;
-  stack_.LogIn(Options());
-  rdma_.works = true;
-  ASSERT_TRUE(stack_.RunUntil(
-      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  ASSERT_NO_FATAL_FAILURE(BeginMove());
   CutRdma();
   ExpectModel("iSCSI");
   TestCommand attention(scsi::cdb::TestUnitReady(), 0);
@@ -274,22 +279,14 @@ TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
 }
 
 TEST_P(MoveTest, EndsWithTheInitiator) {
-  rdma_.works = false;
-  stack_.LogIn(Options());
-  rdma_.works = true;
-  ASSERT_TRUE(stack_.RunUntil(
-      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  ASSERT_NO_FATAL_FAILURE(BeginMove());
   for (uint64_t i = 0; i < GetParam() * 3; ++i) stack_.world.Step();
   stack_.initiator.reset();
   stack_.world.RunFor(absl::Minutes(1));
 }
 
 TEST_P(MoveTest, ALogoutDuringTheMoveEndsTheSession) {
-  rdma_.works = false;
-  stack_.LogIn(Options());
-  rdma_.works = true;
-  ASSERT_TRUE(stack_.RunUntil(
-      [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  ASSERT_NO_FATAL_FAILURE(BeginMove());
   TestCommand command(scsi::cdb::TestUnitReady(), 0);
   stack_.initiator->Submit(&command.command);
   EXPECT_TRUE(
