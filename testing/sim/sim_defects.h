@@ -21,6 +21,7 @@ enum class SimDefect : uint8_t {
   kLostCompletion,         // Every 8th SEND never completes.
   kReorderedCompletions,   // Neighbouring completions change places.
   kEarlySendCompletion,    // A SEND completes before its buffer is read.
+  kEarlyWriteCompletion,   // The same of a WRITE.
   kEarlyReadCompletion,    // A READ completes before its data is there.
   kWrongByteCount,         // A RECEIVE reports one byte too many.
   kUncheckedRemoteAccess,  // Keys, bounds and permissions are not checked.

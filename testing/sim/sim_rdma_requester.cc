@@ -181,8 +181,11 @@ void SimRdmaWire::Transmit(int side, const std::shared_ptr<Request>& request) {
       request->kind == OperationKind::kRead ? 0 : request->length;
   pipes_[side].Send(on_the_way, [self = shared_from_this(), peer = 1 - side,
                                  request] { self->Arrive(peer, request); });
-  if (defect_ == SimDefect::kEarlySendCompletion &&
-      request->kind == OperationKind::kSend && !request->is_inline) {
+  const bool early = (defect_ == SimDefect::kEarlySendCompletion &&
+                      request->kind == OperationKind::kSend) ||
+                     (defect_ == SimDefect::kEarlyWriteCompletion &&
+                      request->kind == OperationKind::kWrite);
+  if (early && !request->is_inline) {
     Finish(side, request, CompletionStatus::kOk);
   }
 }

@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
           Broken("lost_completion", SimDefect::kLostCompletion),
           Broken("reordered_completions", SimDefect::kReorderedCompletions),
           Broken("early_send_completion", SimDefect::kEarlySendCompletion),
+          Broken("early_write_completion", SimDefect::kEarlyWriteCompletion),
           Broken("early_read_completion", SimDefect::kEarlyReadCompletion),
           Broken("wrong_byte_count", SimDefect::kWrongByteCount),
           Broken("unchecked_remote_access", SimDefect::kUncheckedRemoteAccess),

@@ -27,6 +27,7 @@ CAUGHT_BY = {
     "lost_completion": ["CompletionTest.ExactlyOneForEveryPost"],
     "reordered_completions": ["CompletionTest.ExactlyOneForEveryPost"],
     "early_send_completion": ["MessageTest.SourceIsUsedUntilTheCompletionAndNotAfter"],
+    "early_write_completion": ["OneSidedTest.MemoryIsFreeOnceCompleted"],
     "early_read_completion": ["OneSidedTest.SizesAroundEveryBoundary"],
     "wrong_byte_count": ["MessageTest.SizesAroundEveryBoundary"],
     "unchecked_remote_access": [

@@ -202,6 +202,36 @@ TEST_P(OneSidedTest, WriteThenSendArrivesInThatOrder) {
   }
 }
 
+// Whoever has the completion uses the memory for something else, whether the
+// bytes have left by then or not.
+TEST_P(OneSidedTest, MemoryIsFreeOnceCompleted) {
+  Connect();
+  constexpr uint64_t kOther = 1000;
+  constexpr size_t kCount = 16;
+  const size_t size = std::min<size_t>(Largest(), 32 << 10);
+  const MemoryHandle source = client().Memory(kCount * size);
+  const MemoryHandle target = server().Memory(kCount * size, kRemoteAll);
+  std::vector<Posted> posted;
+  for (size_t i = 0; i < kCount; ++i) {
+    source.FillPart(i * size, size, i);
+    Operation write;
+    write.kind = OperationKind::kWrite;
+    write.pieces = {source.Part(i * size, size)};
+    write.remote = target.Remote(i * size);
+    posted.push_back(client().Post(write));
+  }
+  client().Flush();
+  // The youngest first: those are under way.
+  for (size_t i = kCount; i-- > 0;) {
+    Succeed(client(), posted[i], "WRITE among many");
+    source.FillPart(i * size, size, kOther);
+  }
+  Fence(client(), target.Remote());
+  for (size_t i = 0; i < kCount && !HasFailure(); ++i) {
+    ExpectBytes(target, i * size, size, i);
+  }
+}
+
 TEST_P(OneSidedTest, BeyondTheEndIsRefused) {
   Connect();
   const MemoryHandle source = client().Memory(101);
