@@ -114,6 +114,10 @@ absl::Status VerbsQueuePair::Initialize() {
         errno);
   }
   number_ = qp_->qp_num;
+  signal_every_ = settings_.signal_every;
+  // Soft-iWARP lends the pages of what is not signalled to TCP, which may still
+  // have them to send when a later operation completes (siw_qp_prepare_tx()).
+  if (domain_->facts().soft_iwarp) signal_every_ = 1;
   const size_t batch =
       std::max(1u, std::min(settings_.send_batch, send_queue_));
   staged_.resize(batch);

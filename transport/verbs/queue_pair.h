@@ -154,6 +154,7 @@ class VerbsQueuePair final
   uint32_t staged_count_ = 0;
   uint32_t staged_limit_ = 0;
   bool staged_binds_ = false;
+  uint32_t signal_every_ = 1;
   uint32_t unsignalled_ = 0;  // Since the last that was signalled.
   std::vector<ibv_sge> receive_sges_;
 

@@ -34,7 +34,7 @@ PostResult VerbsQueuePair::MakeRoom() {
 
 inline ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
                                           bool signalled) {
-  if (++unsignalled_ >= settings_.signal_every) signalled = true;
+  if (++unsignalled_ >= signal_every_) signalled = true;
   if (signalled) unsignalled_ = 0;
   ibv_send_wr* request = staged_.data() + staged_count_++;
   request->wr_id =

@@ -21,7 +21,7 @@ struct VerbsOptions {
   uint8_t min_rnr_timer = 26;
 
   // Of the operations that one Flush() posts, each so manieth and the last ask
-  // the device for a completion.
+  // the device for a completion. On Soft-iWARP all do: see VerbsQueuePair.
   uint32_t signal_every = 16;
   // Operations that are kept for one call into the device.
   uint32_t send_batch = 32;
