@@ -8,6 +8,9 @@ from runner import Failure
 
 PORT = 18515
 SECONDS = 120
+# What the connection manager of InfiniBand says when nobody listens (IB_CM_REJ_INVALID_SERVICE_ID).
+NOBODY_LISTENS = "RDMA_CM_EVENT_REJECTED; error: 8"
+ATTEMPTS = 5
 
 
 def run_perftest(work, device, address, *, depth, iterations, cores, options=()):
@@ -22,7 +25,7 @@ def run_perftest(work, device, address, *, depth, iterations, cores, options=())
                           stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as server:
         try:
             _wait_for_listener(server)
-            output = _run(["taskset", "-c", str(cores[1]), *command, address])
+            output = _connect(["taskset", "-c", str(cores[1]), *command, address])
         finally:
             server.terminate()
     # "64 1000 ...": latency has the median in the fifth column. Bandwidth has MiB/s in the fourth, with two digits
@@ -34,6 +37,18 @@ def run_perftest(work, device, address, *, depth, iterations, cores, options=())
                 return float(columns[3]) * (1 << 20) / size if size >= 65536 else float(columns[4]) * 1e6
             return float(columns[4])
     raise Failure(f"{tool}: no result in\n{output}")
+
+
+def _connect(command):
+    """What the client prints. The kernel lists a listener some time before it is one, and the client does not wait."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return _run(command)
+        except Failure as failure:
+            if NOBODY_LISTENS not in str(failure) or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.1)
+    raise AssertionError("not reached")
 
 
 def _run(command):
