@@ -202,6 +202,8 @@ absl::Status FabricDomain::AdaptToShm() {
   local_only_ = true;
   forgets_refusals_ = true;
   capabilities_.max_message_bytes = kMaxShmMessage;
+  // What is longer is copied by process_vm_readv(2), and answered.
+  capabilities_.eager_message_bytes = capabilities_.max_inline_bytes;
   max_iovecs_ = capabilities_.max_receive_sges;
   void* memory = mmap(nullptr, kMaxShmMessage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -250,10 +252,10 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
   }
   const uint64_t flags =
       FabricAccess(access, capabilities_.read_sink_needs_remote_write);
-  const FabricRegion::Parts parts = {shared_from_this(), data, size, access,
-                                     virtual_addresses_};
-  const std::string what =
-      absl::StrCat(name_, ": cannot register ", size, " bytes");
+  // Only for errors: some callers register for every command.
+  const auto what = [&] {
+    return absl::StrCat(name_, ": cannot register ", size, " bytes");
+  };
   fid_mr* region = nullptr;
   int result = -FI_ENOKEY;
   for (int i = 0; result == -FI_ENOKEY && i < kKeyAttempts; ++i) {
@@ -261,17 +263,20 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
                        provider_keys_ ? 0 : NextKey(), 0, &region, nullptr);
     if (provider_keys_) break;
   }
-  if (result != 0) return FabricStatus(result, what);
+  if (result != 0) return FabricStatus(result, what());
   Fid<fid_mr> owned(region);
   const uint64_t key = fi_mr_key(region);
   const uint8_t bits = capabilities_.remote_key_bits;
   if (key == FI_KEY_NOTAVAIL || (bits < 64 && (key >> bits) != 0)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(what, ": the provider gave the key ", absl::Hex(key),
+        absl::StrCat(what(), ": the provider gave the key ", absl::Hex(key),
                      ", which does not fit the ", bits,
                      " bits that it promised; use another provider"));
   }
-  return std::make_unique<FabricRegion>(parts, std::move(owned));
+  return std::make_unique<FabricRegion>(
+      FabricRegion::Parts{shared_from_this(), data, size, access,
+                          virtual_addresses_},
+      std::move(owned));
 }
 
 absl::StatusOr<std::shared_ptr<CompletionQueue>>
