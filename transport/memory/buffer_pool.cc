@@ -86,7 +86,10 @@ BufferPool::Buffer BufferPool::Get() {
   }
   const uint32_t index = free_.back();
   free_.pop_back();
-  return Buffer(this, index);
+  const Slab& slab = slabs_[index / buffers_per_slab_];
+  char* const data =
+      static_cast<char*>(slab.memory) + (index % buffers_per_slab_) * stride_;
+  return Buffer(this, index, data, slab.region.get());
 }
 
 absl::Status BufferPool::Reserve(size_t buffers) {

@@ -50,21 +50,26 @@ class BufferPool {
    public:
     Buffer() = default;
     Buffer(Buffer&& other) noexcept
-        : pool_(std::exchange(other.pool_, nullptr)), index_(other.index_) {}
+        : pool_(std::exchange(other.pool_, nullptr)),
+          index_(other.index_),
+          data_(other.data_),
+          region_(other.region_) {}
     Buffer& operator=(Buffer&& other) noexcept {
       if (this != &other) {
         Release();
         pool_ = std::exchange(other.pool_, nullptr);
         index_ = other.index_;
+        data_ = other.data_;
+        region_ = other.region_;
       }
       return *this;
     }
     ~Buffer() { Release(); }
 
     explicit operator bool() const { return pool_ != nullptr; }
-    char* data() const { return pool_->DataOf(index_); }
+    char* data() const { return data_; }
     size_t size() const { return pool_->options_.buffer_bytes; }
-    const MemoryRegion* region() const { return pool_->SlabOf(index_); }
+    const MemoryRegion* region() const { return region_; }
     Sge Part(size_t offset, size_t length) const {
       return {data() + offset, length, region()};
     }
@@ -83,9 +88,13 @@ class BufferPool {
 
    private:
     friend class BufferPool;
-    Buffer(BufferPool* pool, uint32_t index) : pool_(pool), index_(index) {}
+    Buffer(BufferPool* pool, uint32_t index, char* data,
+           const MemoryRegion* region)
+        : pool_(pool), index_(index), data_(data), region_(region) {}
     BufferPool* pool_ = nullptr;
     uint32_t index_ = 0;
+    char* data_ = nullptr;
+    const MemoryRegion* region_ = nullptr;
   };
 
   // `domain` must live until the pool is destroyed; an endpoint of it, or
@@ -117,13 +126,6 @@ class BufferPool {
 
   BufferPool(MemoryDomain* domain, const BufferPoolOptions& options);
 
-  char* DataOf(uint32_t index) const {
-    return static_cast<char*>(slabs_[index / buffers_per_slab_].memory) +
-           (index % buffers_per_slab_) * stride_;
-  }
-  const MemoryRegion* SlabOf(uint32_t index) const {
-    return slabs_[index / buffers_per_slab_].region.get();
-  }
   void Put(uint32_t index) { free_.push_back(index); }  // Has the capacity.
   absl::Status AddSlab();
 
