@@ -10,7 +10,9 @@ namespace skiff::transport {
 struct Capabilities {
   // One-sided operations and messages (RdmaEndpoint), or bytes (ByteStream).
   bool rdma = false;
-  size_t max_message_bytes = 0;   // Largest SEND.
+  size_t max_message_bytes = 0;  // Largest SEND.
+  // Longer SENDs wait until the receiver has taken the data: as slow as READs.
+  size_t eager_message_bytes = SIZE_MAX;
   size_t max_transfer_bytes = 0;  // Largest one-sided READ or WRITE.
   size_t max_inline_bytes = 0;    // Data copied by the post itself.
   uint32_t max_send_sges = 0;     // Gather entries of SEND and WRITE.

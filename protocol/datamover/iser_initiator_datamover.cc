@@ -45,7 +45,9 @@ uint8_t* OnePiece(const iovec* iov, int count, size_t length) {
 IserInitiatorDatamover::IserInitiatorDatamover(
     IserMemory* memory, const IserDatamoverOptions& options)
     : channel_(memory, options, this),
-      windows_(memory->domain()->capabilities().memory_windows) {}
+      windows_(memory->domain()->capabilities().memory_windows),
+      eager_message_bytes_(
+          memory->domain()->capabilities().eager_message_bytes) {}
 
 IserInitiatorDatamover::~IserInitiatorDatamover() { ConnectionTerminate(); }
 
@@ -110,14 +112,9 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   // Immediate and unsolicited data together are bounded by FirstBurstLength
   // (RFC 7143 sections 13.10, 13.11 and 13.14).
   const uint32_t first_burst =
-      std::min(task.out.length, parameters_.first_burst_length);
+      WorthSending(std::min(task.out.length, parameters_.first_burst_length));
   const uint32_t immediate =
-      parameters_.immediate_data
-          ? std::min({first_burst,
-                      parameters_.target_max_recv_data_segment_length,
-                      static_cast<uint32_t>(
-                          channel_.options().max_copied_immediate_bytes)})
-          : 0;
+      parameters_.immediate_data ? std::min(first_burst, MaxDataSegment()) : 0;
   const uint32_t unsolicited =
       parameters_.initial_r2t ? immediate : first_burst;
   task.unsolicited = unsolicited;
@@ -159,14 +156,36 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   SendUnsolicited(slot, immediate, unsolicited);
 }
 
+// The longest data segment of a message that is sent.
+uint32_t IserInitiatorDatamover::MaxDataSegment() const {
+  return std::min(
+      parameters_.target_max_recv_data_segment_length,
+      static_cast<uint32_t>(channel_.options().max_copied_immediate_bytes));
+}
+
+// How much of data that may be sent unsolicited is: all or nothing. Where a
+// long message costs a round trip, the target's RDMA Read costs no more.
+uint32_t IserInitiatorDatamover::WorthSending(uint32_t length) const {
+  const size_t message = kIserControlSize + std::min(length, MaxDataSegment());
+  return message > eager_message_bytes_ ? 0 : length;
+}
+
 // Lets `message` carry a part of the data: from where it is if that is
 // registered, else copied.
 void IserInitiatorDatamover::AddData(const Data& data, uint32_t offset,
                                      uint32_t length, IserOutgoing* message,
                                      transport::Sge* place) const {
   if (length == 0) return;
-  if (data.pin) {
-    *place = data.pin.Part(data.memory + offset, length);
+  const transport::MemoryRegion* region = data.pin.region();
+  const uint8_t* memory = data.memory;
+  if (region == nullptr) {
+    memory = OnePiece(data.iov, data.count, data.length);
+    if (memory != nullptr) {
+      region = channel_.memory()->ArenaOf(memory, data.length);
+    }
+  }
+  if (region != nullptr) {
+    *place = {const_cast<uint8_t*>(memory) + offset, length, region};
     message->payload = {place, 1};
     return;
   }
@@ -178,9 +197,7 @@ void IserInitiatorDatamover::AddData(const Data& data, uint32_t offset,
 void IserInitiatorDatamover::SendUnsolicited(TaskSlot slot, uint32_t offset,
                                              uint32_t end) {
   Task& task = tasks_[slot];
-  const uint32_t limit = std::min(
-      parameters_.target_max_recv_data_segment_length,
-      static_cast<uint32_t>(channel_.options().max_copied_immediate_bytes));
+  const uint32_t limit = MaxDataSegment();
   ScsiDataOutPdu pdu;
   pdu.initiator_task_tag = task.initiator_task_tag;
   pdu.target_transfer_tag = kReservedTag;

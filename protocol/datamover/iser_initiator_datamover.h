@@ -131,6 +131,8 @@ class IserInitiatorDatamover final : public IserDatamover,
   bool Expose(TaskSlot slot, Data* data, transport::Access access);
   absl::Status Bind(TaskSlot slot, Data* data, transport::Access access);
   transport::RemoteBuffer RemoteOf(const Data& data) const;
+  uint32_t MaxDataSegment() const;
+  uint32_t WorthSending(uint32_t length) const;
   void AddData(const Data& data, uint32_t offset, uint32_t length,
                IserOutgoing* message, transport::Sge* place) const;
   void SendUnsolicited(TaskSlot slot, uint32_t offset, uint32_t end);
@@ -141,7 +143,8 @@ class IserInitiatorDatamover final : public IserDatamover,
   IserChannel channel_;
   DatamoverClient* client_ = nullptr;
   Parameters parameters_;
-  bool windows_ = false;  // The device has them.
+  const bool windows_;  // The device has them.
+  const size_t eager_message_bytes_;
   bool enabled_ = false;
   bool awaiting_hello_reply_ = false;
   std::vector<Task> tasks_;

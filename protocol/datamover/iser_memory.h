@@ -80,6 +80,11 @@ class IserMemory {
   // ends with the pin.
   absl::StatusOr<Pin> Get(const void* data, size_t size,
                           transport::Access access, bool exclusive);
+  // The arena's registration for local use, or null if it lies in none.
+  const transport::MemoryRegion* ArenaOf(const void* data, size_t size) const {
+    return FindArena(reinterpret_cast<uintptr_t>(data), size,
+                     transport::Access::kLocal);
+  }
   // The memory is about to be freed or mapped anew.
   void Forget(const void* data, size_t size);
 

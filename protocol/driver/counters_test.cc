@@ -81,6 +81,47 @@ TEST_F(CountersTest, ImmediateDataAreCopiedOnceByTheTarget) {
   EXPECT_EQ(Target().counters.copied_bytes, kRounds * uint64_t{8192});
 }
 
+TEST_F(CountersTest, ImmediateDataInRegisteredMemoryAreNotCopiedToBeSent) {
+  constexpr uint32_t kSmall = 4096;
+  Start(testing::SimRdmaOptions::InfiniBand(), /*immediate_data=*/true);
+  const auto write = [this](const iovec& iov) {
+    TestCommand command(scsi::cdb::Write(0, kSmall / kBlock), 0,
+                        std::string(kSmall, 'd'));
+    command.iov = iov;
+    stack_->Run(&command.command);
+    EXPECT_EQ(command.command.status, 0);
+  };
+  auto memory = std::make_shared<std::string>(2 * kSmall, 'm');
+  const iovec part = {memory->data() + kSmall / 2, kSmall};
+  write(part);
+  EXPECT_EQ(Initiator().counters.copied_bytes, kSmall);
+  ASSERT_TRUE(
+      stack_->initiator->UseMemory(memory->data(), memory->size(), memory)
+          .ok());
+  write(part);
+  EXPECT_EQ(Initiator().counters.copied_bytes, kSmall);
+  EXPECT_EQ(Initiator().counters.registrations, 0u);
+}
+
+TEST_F(CountersTest, DataThatWouldMakeAMessageWaitAreReadInstead) {
+  testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
+  fabric.capabilities.eager_message_bytes = 4096;
+  Start(fabric, /*immediate_data=*/true);
+  const auto write = [this](uint32_t blocks) {
+    TestCommand command(scsi::cdb::Write(0, blocks), 0,
+                        std::string(blocks * kBlock, 'd'));
+    stack_->Run(&command.command);
+    EXPECT_EQ(command.command.status, 0);
+  };
+  write(7);  // The message has 76 bytes more.
+  EXPECT_EQ(Target().counters.rdma_reads, 0u);
+  const uint64_t copied = Target().counters.copied_bytes;
+  write(8);
+  EXPECT_EQ(Target().counters.rdma_reads, 1u);
+  EXPECT_EQ(Target().counters.rdma_read_bytes, 8u * kBlock);
+  EXPECT_EQ(Target().counters.copied_bytes, copied);
+}
+
 TEST_F(CountersTest, IserCountsWhatItDoes) {
   Start(testing::SimRdmaOptions::InfiniBand(), /*immediate_data=*/false);
   const ConnectionCounters before = Initiator().counters;

@@ -1,5 +1,6 @@
 // The report of `skiff transports`, for programs.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,6 +17,8 @@ using transport::DeviceReport;
 Json ToObject(const Capabilities& c) {
   return {{"rdma", c.rdma},
           {"max_message_bytes", c.max_message_bytes},
+          {"eager_message_bytes",
+           std::min(c.eager_message_bytes, c.max_message_bytes)},
           {"max_transfer_bytes", c.max_transfer_bytes},
           {"max_inline_bytes", c.max_inline_bytes},
           {"max_send_sges", c.max_send_sges},
