@@ -1,6 +1,7 @@
 #include "protocol/driver/end_to_end_test_util.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,8 @@ VerifiedLoad::VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
     Slot& slot = slots_.emplace_back();
     slot.load = this;
     slot.index = i;
+    slot.buffer = std::make_unique<testing::GuardPages>(
+        size_t{options.max_blocks} * kBlock);
     slot.command.context = &slot;
     slot.command.done = [](scsi::Command* command) {
       auto* done = static_cast<Slot*>(command->context);
@@ -60,29 +63,28 @@ void VerifiedLoad::Submit(Slot* slot) {
   slot->blocks =
       1 + random_->Below(std::min<uint64_t>(options_.max_blocks, share));
   slot->lba = slot->index * share + random_->Below(share - slot->blocks + 1);
-  slot->buffer.assign(slot->blocks * kBlock, '\xee');
+  testing::GuardPages& buffer = *slot->buffer;
+  buffer.Use(size_t{slot->blocks} * kBlock, '\xee');
   if (slot->write) {
-    for (size_t i = 0; i < slot->buffer.size(); i += 8) {
+    for (size_t i = 0; i < buffer.size(); i += 8) {
       const uint64_t word = random_->Next();
-      for (size_t b = 0; b < 8; ++b) {
-        slot->buffer[i + b] = static_cast<char>(word >> (8 * b));
-      }
+      std::memcpy(buffer.data() + i, &word, sizeof(word));
     }
   }
   slot->iov.clear();
   size_t at = 0;
   for (int i = 1; i <= options_.pieces; ++i) {
     const size_t end = i == options_.pieces
-                           ? slot->buffer.size()
-                           : at + random_->Below(slot->buffer.size() - at + 1);
-    slot->iov.push_back({slot->buffer.data() + at, end - at});
+                           ? buffer.size()
+                           : at + random_->Below(buffer.size() - at + 1);
+    slot->iov.push_back({buffer.data() + at, end - at});
     at = end;
   }
   scsi::Command& command = slot->command;
   SetCdb(slot->write ? scsi::cdb::Write(slot->lba, slot->blocks)
                      : scsi::cdb::Read(slot->lba, slot->blocks),
          &command);
-  const auto length = static_cast<uint32_t>(slot->buffer.size());
+  const auto length = static_cast<uint32_t>(buffer.size());
   command.data_out = slot->write ? slot->iov.data() : nullptr;
   command.data_out_count = slot->write ? options_.pieces : 0;
   command.data_out_length = slot->write ? length : 0;
@@ -109,6 +111,11 @@ void VerifiedLoad::OnDone(Slot* slot) {
 void VerifiedLoad::Check(Slot* slot) {
   const scsi::Command& command = slot->command;
   const size_t offset = slot->lba * kBlock;
+  const absl::string_view data = slot->buffer->view();
+  if (!slot->buffer->intact()) {
+    errors_.push_back(absl::StrCat("memory before the buffer of ", data.size(),
+                                   " bytes was written to"));
+  }
   if (command.outcome != scsi::Command::Outcome::kCompleted ||
       command.status != kGood || command.underflow || command.overflow) {
     errors_.push_back(absl::StrCat(
@@ -118,8 +125,8 @@ void VerifiedLoad::Check(Slot* slot) {
     return;
   }
   if (slot->write) {
-    medium_.replace(offset, slot->buffer.size(), slot->buffer);
-  } else if (medium_.compare(offset, slot->buffer.size(), slot->buffer) != 0) {
+    medium_.replace(offset, data.size(), data.data(), data.size());
+  } else if (absl::string_view(medium_).substr(offset, data.size()) != data) {
     errors_.push_back(
         absl::StrCat("wrong data in ", slot->blocks, " blocks at ", slot->lba));
   }

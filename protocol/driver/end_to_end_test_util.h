@@ -15,6 +15,7 @@
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/command.h"
 #include "scsi/target/target.h"
+#include "testing/sim/guard_pages.h"
 #include "testing/sim/sim_network.h"
 #include "testing/sim/sim_random.h"
 #include "testing/sim/sim_rdma.h"
@@ -33,6 +34,7 @@ std::shared_ptr<scsi::Target> MakeRamTarget();
 
 // What keeps a port busy: random reads and writes of its logical unit, several
 // at once on disjoint ranges, every read compared with what was last written.
+// Their memory lies between guard pages.
 // Unit attentions and BUSY are answered by trying again, as SAM-5 wants it.
 class VerifiedLoad {
  public:
@@ -58,7 +60,7 @@ class VerifiedLoad {
     uint32_t index = 0;
     scsi::Command command;
     std::vector<iovec> iov;
-    std::string buffer;
+    std::unique_ptr<testing::GuardPages> buffer;
     uint64_t lba = 0;
     uint32_t blocks = 0;
     bool write = false;

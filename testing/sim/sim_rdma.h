@@ -20,6 +20,17 @@
 
 namespace skiff::testing {
 
+// One operation of the fabric that fails, counted over all connections and both
+// ends. kLocalError: what the poster's device refuses; anything else: what the
+// peer's does. Binds and invalidations are of the first kind only.
+struct SimFailure {
+  uint64_t nth = 1;
+  transport::CompletionStatus status =
+      transport::CompletionStatus::kTransportError;
+  uint64_t seen = 0;
+  bool struck() const { return seen >= nth; }
+};
+
 // What the simulated fabric is like.
 struct SimRdmaOptions {
   transport::Capabilities capabilities;
@@ -32,6 +43,7 @@ struct SimRdmaOptions {
   bool zero_based_addresses = false;  // MemoryRegion::remote_base() is 0.
   // Posts other than receives stay back until Flush().
   bool hold_until_flush = true;
+  std::shared_ptr<SimFailure> failure;  // Null: none.
 
   static SimRdmaOptions InfiniBand();
   static SimRdmaOptions Iwarp();
@@ -154,6 +166,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
 
   // The requester's part.
   void Transmit(int side, const std::shared_ptr<Request>& request);
+  bool Strikes(bool local) const;
   void Arrive(int side, const std::shared_ptr<Request>& request);
   bool RunLocally(int side, const Request& request);
   bool LocallyValid(int side, const Request& request) const;

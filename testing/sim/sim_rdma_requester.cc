@@ -158,17 +158,26 @@ bool SimRdmaWire::RunLocally(int side, const Request& request) {
                      request.access);
 }
 
+// Whether this is the operation that is to fail.
+bool SimRdmaWire::Strikes(bool local) const {
+  SimFailure* const failure = options_.failure.get();
+  return failure != nullptr &&
+         (failure->status == CompletionStatus::kLocalError) == local &&
+         ++failure->seen == failure->nth;
+}
+
 void SimRdmaWire::Transmit(int side, const std::shared_ptr<Request>& request) {
   const bool local = request->kind == OperationKind::kBind ||
                      request->kind == OperationKind::kInvalidate;
-  if (local && RunLocally(side, *request)) {
+  const bool strikes = Strikes(/*local=*/true);
+  if (local && !strikes && RunLocally(side, *request)) {
     world_->After(absl::ZeroDuration(),
                   [self = shared_from_this(), side, request] {
                     self->Finish(side, request, CompletionStatus::kOk);
                   });
     return;
   }
-  if (local || !LocallyValid(side, *request)) {
+  if (local || strikes || !LocallyValid(side, *request)) {
     qps_[side].stopped = true;
     // Completed by the device some time later, never within the post.
     world_->After(absl::ZeroDuration(),

@@ -86,6 +86,11 @@ void SimRdmaWire::ProcessInbound(int side) {
       return;
     }
     qp.inbound.pop_front();
+    if (Strikes(/*local=*/false)) {
+      Refuse(side, request, options_.failure->status,
+             absl::InternalError("a failure that a test asked for"));
+      return;
+    }
     switch (request->kind) {
       case OperationKind::kSend:
         HandleSend(side, request);
