@@ -15,19 +15,18 @@
 namespace skiff::transport {
 namespace {
 
-constexpr absl::Duration kForgetInterval = absl::Milliseconds(200);
-
 // librdmacm keeps every device open that it ever used, and some drivers keep a
 // device until it is closed. It closes those that are not in the system's list
 // any more whenever it looks at that, so this makes it look: a device leaves
 // the list some time after the event that it is removed.
 class RemovedDevice final : public ReactorObject {
  public:
-  RemovedDevice(Reactor* reactor, absl::Duration patience)
+  RemovedDevice(Reactor* reactor, const VerbsOptions& settings)
       : reactor_(reactor),
-        until_(reactor->Now() + patience),
+        until_(reactor->Now() + settings.forget_removed_for),
+        interval_(settings.forget_interval),
         timer_(reactor, [this] { Look(); }) {
-    timer_.ScheduleAfter(kForgetInterval);
+    timer_.ScheduleAfter(interval_);
   }
 
  private:
@@ -35,12 +34,13 @@ class RemovedDevice final : public ReactorObject {
     if (ibv_context** devices = rdma_get_devices(nullptr)) {
       rdma_free_devices(devices);
     }
-    timer_.ScheduleAfter(kForgetInterval);
+    timer_.ScheduleAfter(interval_);
     if (reactor_->Now() > until_) reactor_->Disown(this);
   }
 
   Reactor* const reactor_;
   const absl::Time until_;
+  const absl::Duration interval_;
   Timer timer_;
 };
 
@@ -134,8 +134,7 @@ void CmChannel::OnEvent(const CmEvent& event, rdma_cm_id* addressee) {
     rdma_destroy_id(event.id);
   }
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-    reactor_->Own(std::make_unique<RemovedDevice>(
-        reactor_, settings_.forget_removed_for));
+    reactor_->Own(std::make_unique<RemovedDevice>(reactor_, settings_));
   }
 }
 

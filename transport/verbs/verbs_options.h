@@ -37,6 +37,8 @@ struct VerbsOptions {
   // How long after a device's removal librdmacm is made to look for devices
   // that it need not keep open, on reactors that used one.
   absl::Duration forget_removed_for = absl::Seconds(5);
+  // ... and how often.
+  absl::Duration forget_interval = absl::Milliseconds(200);
   // Connection manager events handled in one turn of a reactor.
   int cm_events_per_turn = 64;
 };
