@@ -20,10 +20,11 @@ std::string HostOf(const std::string& address) {
 
 absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
     const FabricAddressOptions& fabric, std::unique_ptr<ControlStream> control,
-    Reactor* reactor, const ConnectOptions& options) {
+    Reactor* reactor, const ConnectOptions& options,
+    const LibfabricOptions& settings) {
   auto info = DatagramQuery(fabric, HostOf(control->local_address()));
   if (!info.ok()) return info.status();
-  auto domain = FabricDomain::For(**info);
+  auto domain = FabricDomain::For(**info, settings);
   if (!domain.ok()) return domain.status();
   auto endpoint = MakeEndpoint(*domain, reactor, options);
   if (!endpoint.ok()) return endpoint.status();
@@ -43,9 +44,9 @@ absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
 absl::StatusOr<std::unique_ptr<DatagramConnector>> DatagramConnector::Create(
     Reactor* reactor, const Address& address,
     const FabricAddressOptions& fabric, const ConnectOptions& options,
-    ConnectCallback done) {
+    const LibfabricOptions& settings, ConnectCallback done) {
   std::unique_ptr<DatagramConnector> out(new DatagramConnector(
-      reactor, address, fabric, options, std::move(done)));
+      reactor, address, fabric, options, settings, std::move(done)));
   Address tcp = address;
   tcp.scheme = "tcp";
   tcp.options.clear();
@@ -61,11 +62,13 @@ absl::StatusOr<std::unique_ptr<DatagramConnector>> DatagramConnector::Create(
 DatagramConnector::DatagramConnector(Reactor* reactor, Address address,
                                      FabricAddressOptions fabric,
                                      const ConnectOptions& options,
+                                     const LibfabricOptions& settings,
                                      ConnectCallback done)
     : reactor_(reactor),
       address_(std::move(address)),
       fabric_(std::move(fabric)),
       options_(options),
+      settings_(settings),
       done_(std::move(done)),
       timer_(reactor, [this] {
         Fail(absl::DeadlineExceededError(absl::StrCat(
@@ -91,8 +94,8 @@ void DatagramConnector::OnStream(absl::StatusOr<Endpoint> stream) {
 }
 
 absl::Status DatagramConnector::Start(std::unique_ptr<ControlStream> control) {
-  auto made =
-      MakeDatagramEndpoint(fabric_, std::move(control), reactor_, options_);
+  auto made = MakeDatagramEndpoint(fabric_, std::move(control), reactor_,
+                                   options_, settings_);
   if (!made.ok()) return made.status();
   endpoint_ = std::move(made->endpoint);
   link_ = made->link;

@@ -21,7 +21,8 @@ struct DatagramEndpoint {
 // chose and prepared by him.
 absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
     const FabricAddressOptions& fabric, std::unique_ptr<ControlStream> control,
-    Reactor* reactor, const ConnectOptions& options);
+    Reactor* reactor, const ConnectOptions& options,
+    const LibfabricOptions& settings);
 
 // Connects over reliable datagrams: the TCP connection, then the endpoint and
 // the handshake, all within one deadline.
@@ -30,13 +31,13 @@ class DatagramConnector final : public ConnectAttempt {
   static absl::StatusOr<std::unique_ptr<DatagramConnector>> Create(
       Reactor* reactor, const Address& address,
       const FabricAddressOptions& fabric, const ConnectOptions& options,
-      ConnectCallback done);
+      const LibfabricOptions& settings, ConnectCallback done);
   ~DatagramConnector() override = default;
 
  private:
   DatagramConnector(Reactor* reactor, Address address,
                     FabricAddressOptions fabric, const ConnectOptions& options,
-                    ConnectCallback done);
+                    const LibfabricOptions& settings, ConnectCallback done);
 
   void OnStream(absl::StatusOr<Endpoint> stream);
   absl::Status Start(std::unique_ptr<ControlStream> control);
@@ -48,6 +49,7 @@ class DatagramConnector final : public ConnectAttempt {
   const Address address_;
   const FabricAddressOptions fabric_;
   const ConnectOptions options_;
+  const LibfabricOptions settings_;
   ConnectCallback done_;
   std::unique_ptr<TcpConnector> tcp_;
   std::unique_ptr<FabricEndpoint> endpoint_;

@@ -17,8 +17,6 @@
 namespace skiff::transport {
 namespace {
 
-// How soon to try again what a provider does not take yet.
-constexpr absl::Duration kRetry = absl::Milliseconds(1);
 // Tells probes from messages; connection numbers leave it alone.
 constexpr uint64_t kProbeBit = uint64_t{1} << 62;
 
@@ -332,7 +330,7 @@ bool DatagramLink::TrySendProbe() {
   const ssize_t result =
       queue_pair_->SendProbe(Probe(/*outgoing=*/true, probe_length_));
   probe_due_ = result == -FI_EAGAIN;
-  if (probe_due_) timer_.ScheduleAfter(kRetry);
+  if (probe_due_) timer_.ScheduleAfter(settings().retry_interval);
   if (probe_due_ || result == 0) return true;
   Fail(FabricStatus(result, absl::StrCat(Name(), ": fi_tsendmsg")));
   return false;
@@ -366,7 +364,7 @@ void DatagramLink::OnTurnEnd() {
   if (state_ == State::kEstablished &&
       queue_pair_->queue()->domain()->forgets_refusals() &&
       queue_pair_->one_sided() != checked_ && !check_timer_.scheduled()) {
-    check_timer_.ScheduleAfter(kDatagramCheckInterval);
+    check_timer_.ScheduleAfter(settings().check_interval);
   }
 }
 
@@ -388,7 +386,7 @@ void DatagramLink::OnSleep() {
 void DatagramLink::OnPeerSleeping(uint64_t received) {
   if (state_ == State::kProbing) {
     // It has our probe already. It says so again when it has been woken.
-    wake_timer_.ScheduleAfter(kRetry);
+    wake_timer_.ScheduleAfter(settings().retry_interval);
     return;
   }
   if (state_ != State::kEstablished) return;
@@ -405,7 +403,7 @@ void DatagramLink::OnPeerSleeping(uint64_t received) {
   }
   if (missed) {
     // It has looked in vain: perhaps it has no RECEIVE.
-    wake_timer_.ScheduleAfter(kRetry);
+    wake_timer_.ScheduleAfter(settings().retry_interval);
     return;
   }
   peer_asleep_ = true;
@@ -446,7 +444,7 @@ void DatagramLink::OnPeerLeaving(uint64_t messages) {
   }
   peer_leaving_ = true;
   peer_messages_ = messages;
-  leave_by_ = reactor_->Now() + kDatagramCloseLimit;
+  leave_by_ = reactor_->Now() + settings().close_limit;
   queue_pair_->ServeLink();
 }
 
@@ -458,7 +456,7 @@ void DatagramLink::FinishPeerLeaving() {
   queue_pair_->queue()->Drain();
   if (queue_pair_->received() < peer_messages_ &&
       !queue_pair_->without_receives() && reactor_->Now() < leave_by_) {
-    timer_.ScheduleAfter(kRetry);
+    timer_.ScheduleAfter(settings().retry_interval);
     return;
   }
   peer_leaving_ = false;
@@ -534,7 +532,7 @@ bool DatagramLink::OnClosing(bool /*tell_peer*/) {
     return true;
   }
   state_ = State::kLeaving;
-  timer_.ScheduleAfter(kDatagramCloseLimit);
+  timer_.ScheduleAfter(settings().close_limit);
   HandshakeMessage message = Message(HandshakeType::kDisconnect);
   message.count = queue_pair_->sent();
   control_->Send(message);

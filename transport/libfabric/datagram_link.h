@@ -16,16 +16,6 @@
 
 namespace skiff::transport {
 
-// How long a closing end waits for the other to have stopped, and for messages
-// that are still on their way. A peer that does not answer may then still
-// write to what our READs were to fill.
-inline constexpr absl::Duration kDatagramCloseLimit = absl::Seconds(5);
-// How long after a READ or WRITE the peer is asked whether it was served, where
-// its provider forgets what it refuses. Two answers without progress in
-// between mean that it was refused.
-inline constexpr absl::Duration kDatagramCheckInterval =
-    absl::Milliseconds(100);
-
 // The machine since its last boot; zeros if it does not say.
 std::array<uint8_t, 16> ThisHost();
 
@@ -100,6 +90,9 @@ class DatagramLink final : public FabricQueuePair::Link,
   void OnTimer();
   void Check();
   void Fail(absl::Status why);
+  const LibfabricOptions& settings() const {
+    return queue_pair_->queue()->domain()->settings();
+  }
   std::string Name() const { return queue_pair_->queue()->domain()->name(); }
 
   FabricQueuePair* const queue_pair_;

@@ -29,9 +29,11 @@ void SendRejection(ControlStream* control, const HandshakeMessage& request,
 
 class PendingDatagrams final : public PendingConnection {
  public:
-  PendingDatagrams(FabricAddressOptions fabric, HandshakeMessage request,
+  PendingDatagrams(FabricAddressOptions fabric,
+                   const LibfabricOptions& settings, HandshakeMessage request,
                    std::unique_ptr<ControlStream> control)
       : fabric_(std::move(fabric)),
+        settings_(settings),
         request_(std::move(request)),
         control_(std::move(control)) {
     private_data = request_.private_data;
@@ -50,8 +52,8 @@ class PendingDatagrams final : public PendingConnection {
     if (!status.ok()) return status;
     auto control = ControlStream::Create(home, std::move(socket_));
     if (!control.ok()) return control.status();
-    auto made =
-        MakeDatagramEndpoint(fabric_, *std::move(control), home, options);
+    auto made = MakeDatagramEndpoint(fabric_, *std::move(control), home,
+                                     options, settings_);
     if (!made.ok()) return made.status();
     status =
         made->link->Accept(request_, options.private_data, std::move(outcome));
@@ -65,6 +67,7 @@ class PendingDatagrams final : public PendingConnection {
 
  private:
   const FabricAddressOptions fabric_;
+  const LibfabricOptions settings_;
   const HandshakeMessage request_;
   std::unique_ptr<ControlStream> control_;  // On the listener's reactor.
   ScopedFd socket_;                         // Between reactors.
@@ -79,7 +82,7 @@ class DatagramListener::Guest final : private ControlStream::Handler {
       : listener_(listener),
         control_(std::move(control)),
         timer_(listener->reactor_, [this] { listener_->Remove(this); }) {
-    timer_.ScheduleAfter(kGreetingLimit);
+    timer_.ScheduleAfter(listener->settings_.greeting_limit);
     control_->SetHandler(this);
   }
 
@@ -102,13 +105,13 @@ class DatagramListener::Guest final : private ControlStream::Handler {
 absl::StatusOr<std::unique_ptr<DatagramListener>> DatagramListener::Create(
     Reactor* reactor, const Address& address,
     const FabricAddressOptions& fabric, const ListenOptions& options,
-    AcceptCallback on_request) {
+    const LibfabricOptions& settings, AcceptCallback on_request) {
   std::unique_ptr<DatagramListener> out(new DatagramListener(
-      reactor, address, fabric, options, std::move(on_request)));
+      reactor, address, fabric, options, settings, std::move(on_request)));
   Address tcp = address;
   tcp.scheme = "tcp";
   tcp.options.clear();
-  auto listener = TcpListener::Create(reactor, tcp, options,
+  auto listener = TcpListener::Create(reactor, tcp, options, settings.tcp,
                                       [self = out.get()](auto request) {
                                         self->OnConnection(std::move(request));
                                       });
@@ -121,11 +124,13 @@ absl::StatusOr<std::unique_ptr<DatagramListener>> DatagramListener::Create(
 DatagramListener::DatagramListener(Reactor* reactor, Address address,
                                    FabricAddressOptions fabric,
                                    const ListenOptions& options,
+                                   const LibfabricOptions& settings,
                                    AcceptCallback on_request)
     : reactor_(reactor),
       address_(std::move(address)),
       fabric_(std::move(fabric)),
       options_(options),
+      settings_(settings),
       on_request_(std::move(on_request)) {}
 
 DatagramListener::~DatagramListener() {
@@ -180,9 +185,10 @@ void DatagramListener::OnGreeting(Guest* guest,
                   {});
     return;
   }
-  on_request_(MakeFabricRequest(
-      std::make_unique<PendingDatagrams>(fabric_, message, std::move(control)),
-      open_));
+  on_request_(
+      MakeFabricRequest(std::make_unique<PendingDatagrams>(
+                            fabric_, settings_, message, std::move(control)),
+                        open_));
 }
 
 }  // namespace skiff::transport

@@ -9,6 +9,7 @@
 #include "transport/libfabric/control_stream.h"
 #include "transport/libfabric/fabric_info.h"
 #include "transport/libfabric/fabric_request.h"
+#include "transport/libfabric/libfabric_options.h"
 #include "transport/tcp/tcp_listener.h"
 
 namespace skiff::transport {
@@ -18,13 +19,10 @@ namespace skiff::transport {
 // connection is accepted.
 class DatagramListener final : public Listener {
  public:
-  // A peer that has not said so by then is dropped.
-  static constexpr absl::Duration kGreetingLimit = absl::Seconds(5);
-
   static absl::StatusOr<std::unique_ptr<DatagramListener>> Create(
       Reactor* reactor, const Address& address,
       const FabricAddressOptions& fabric, const ListenOptions& options,
-      AcceptCallback on_request);
+      const LibfabricOptions& settings, AcceptCallback on_request);
   ~DatagramListener() override;
 
   Address address() const override { return address_; }
@@ -34,7 +32,7 @@ class DatagramListener final : public Listener {
 
   DatagramListener(Reactor* reactor, Address address,
                    FabricAddressOptions fabric, const ListenOptions& options,
-                   AcceptCallback on_request);
+                   const LibfabricOptions& settings, AcceptCallback on_request);
 
   void OnConnection(std::unique_ptr<ConnectionRequest> request);
   void OnStream(absl::StatusOr<Endpoint> stream);
@@ -47,6 +45,7 @@ class DatagramListener final : public Listener {
   Address address_;
   const FabricAddressOptions fabric_;
   const ListenOptions options_;
+  const LibfabricOptions settings_;
   AcceptCallback on_request_;
   std::unique_ptr<TcpListener> tcp_;
   size_t coming_ = 0;  // Accepted by the kernel, and not yet guests.

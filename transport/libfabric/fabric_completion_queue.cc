@@ -21,22 +21,8 @@ namespace skiff::transport {
 namespace {
 
 constexpr int kBatch = 32;
-constexpr uint32_t kMaxEntries = 1 << 22;  // A quarter of a gigabyte.
 // Tries to get the provider to sleep before leaving it to the timer.
 constexpr int kSettleRounds = 4;
-// How soon the timer looks again.
-constexpr absl::Duration kRetry = absl::Milliseconds(1);
-// A message that waits for a RECEIVE keeps the tcp provider's descriptor
-// readable. After so many wake-ups without a completion it is looked at only
-// every kRetry.
-constexpr uint32_t kMaxFruitless = 16;
-// How long a provider without wait objects is looked at after it last had
-// something: waking a peer costs a message over a socket.
-constexpr absl::Duration kSpin = absl::Microseconds(100);
-// The same while an operation is under way, such as a message that waits for
-// its RECEIVE. Then it is looked at every kRetry.
-constexpr absl::Duration kPatience = absl::Milliseconds(10);
-constexpr absl::Duration kQuarantine = absl::Seconds(1);
 
 }  // namespace
 
@@ -47,10 +33,11 @@ FabricCompletionQueue::Create(std::shared_ptr<FabricDomain> domain,
     return absl::InvalidArgumentError(absl::StrCat(
         domain->name(), ": a completion queue needs at least one entry"));
   }
-  if (entries > kMaxEntries) {
+  const uint32_t limit = domain->settings().max_completion_queue_entries;
+  if (entries > limit) {
     return absl::ResourceExhaustedError(
         absl::StrCat(domain->name(), ": a completion queue of ", entries,
-                     " entries exceeds the limit of ", kMaxEntries));
+                     " entries exceeds the limit of ", limit));
   }
   std::shared_ptr<FabricCompletionQueue> out(
       new FabricCompletionQueue(std::move(domain), reactor, entries));
@@ -62,6 +49,7 @@ FabricCompletionQueue::Create(std::shared_ptr<FabricDomain> domain,
 FabricCompletionQueue::FabricCompletionQueue(
     std::shared_ptr<FabricDomain> domain, Reactor* reactor, uint32_t entries)
     : domain_(std::move(domain)),
+      settings_(domain_->settings()),
       reactor_(reactor),
       entries_(entries),
       ready_mask_(std::bit_ceil(entries) - 1),
@@ -338,7 +326,7 @@ void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
   Unreserve(queue_pair->entries());
   quarantine_.push_back(std::move(*found));
   queue_pairs_.erase(found);
-  if (!burial_.scheduled()) burial_.ScheduleAfter(kQuarantine);
+  if (!burial_.scheduled()) burial_.ScheduleAfter(settings_.quarantine);
 }
 
 void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
@@ -347,7 +335,8 @@ void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
   const uint64_t before = seen_;
   Settle();
   fruitless_ = seen_ == before ? fruitless_ + 1 : 0;
-  if (fruitless_ < kMaxFruitless || !StarvedOfReceives()) return;
+  if (fruitless_ < settings_.max_fruitless_wakeups || !StarvedOfReceives())
+    return;
   muted_ = true;
   // Cannot fail for a descriptor that is watched.
   reactor_->ModifyFd(provider_fd_, 0).IgnoreError();
@@ -371,7 +360,7 @@ void FabricCompletionQueue::OnTimer() {
 
 void FabricCompletionQueue::HeldBack() {
   held_back_ = true;
-  if (!timer_.scheduled()) timer_.ScheduleAfter(kRetry);
+  if (!timer_.scheduled()) timer_.ScheduleAfter(settings_.retry_interval);
 }
 
 void FabricCompletionQueue::Unmute() {
@@ -383,7 +372,7 @@ void FabricCompletionQueue::Unmute() {
 
 void FabricCompletionQueue::Backoff() {
   unsettled_ = true;
-  if (!timer_.scheduled()) timer_.ScheduleAfter(kRetry);
+  if (!timer_.scheduled()) timer_.ScheduleAfter(settings_.retry_interval);
 }
 
 void FabricCompletionQueue::Settle() {
@@ -440,18 +429,18 @@ bool FabricCompletionQueue::Restless() const {
 
 bool FabricCompletionQueue::WorthPolling() const {
   const absl::Duration idle = reactor_->Now() - active_;
-  return idle < kSpin || (idle < kPatience && Restless());
+  return idle < settings_.spin || (idle < settings_.patience && Restless());
 }
 
 // Without wait objects: every turn, and after a while without success every
-// kRetry, for as long as something is under way.
+// retry_interval, for as long as something is under way.
 void FabricCompletionQueue::UpdatePoller() {
   if (waits() || polling_ || queue_pairs_.empty()) return;
   if (WorthPolling()) {
     polling_ = true;
     reactor_->AddPoller(this, /*busy=*/true);
   } else if (Restless() && !timer_.scheduled()) {
-    timer_.ScheduleAfter(kRetry);
+    timer_.ScheduleAfter(settings_.retry_interval);
   }
 }
 

@@ -112,6 +112,7 @@ class FabricCompletionQueue final
   void WakeUser();
 
   const std::shared_ptr<FabricDomain> domain_;
+  const LibfabricOptions& settings_;  // The domain's.
   Reactor* const reactor_;
   Fid<fid_cq> queue_;
   int provider_fd_ = -1;  // None where the provider has no wait objects.

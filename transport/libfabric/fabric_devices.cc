@@ -68,7 +68,7 @@ void AddFacts(const fi_info& info, DeviceReport* report) {
   }
 }
 
-DeviceReport Report(const fi_info& info) {
+DeviceReport Report(const fi_info& info, const LibfabricOptions& settings) {
   DeviceReport report;
   report.name =
       absl::StrCat(info.fabric_attr->prov_name, "/", info.domain_attr->name);
@@ -80,7 +80,7 @@ DeviceReport Report(const fi_info& info) {
                     "; use another provider (option provider=)");
     return report;
   }
-  auto domain = FabricDomain::For(info);
+  auto domain = FabricDomain::For(info, settings);
   if (!domain.ok()) {
     report.problem = std::string(domain.status().message());
     return report;
@@ -106,6 +106,8 @@ InfoPtr Everything(const FabricAddressOptions& options, fi_ep_type type) {
 
 class Reports {
  public:
+  explicit Reports(const LibfabricOptions& settings) : settings_(settings) {}
+
   void AddAll(const fi_info* list) {
     for (const fi_info* info = list; info != nullptr; info = info->next) {
       // The same device with shared receive contexts.
@@ -113,7 +115,7 @@ class Reports {
       const auto [known, is_new] =
           seen_.emplace(FabricName(*info), reports_.size());
       if (is_new) {
-        reports_.push_back(Report(*info));
+        reports_.push_back(Report(*info, settings_));
       } else {
         AddAddress(*info, &reports_[known->second]);
       }
@@ -123,6 +125,7 @@ class Reports {
   std::vector<DeviceReport> Take() { return std::move(reports_); }
 
  private:
+  const LibfabricOptions& settings_;
   std::vector<DeviceReport> reports_;
   std::map<std::string, size_t> seen_;
 };
@@ -141,8 +144,8 @@ std::set<std::string> DatagramProviders() {
 
 }  // namespace
 
-std::vector<DeviceReport> FabricDevices() {
-  Reports reports;
+std::vector<DeviceReport> FabricDevices(const LibfabricOptions& settings) {
+  Reports reports(settings);
   reports.AddAll(Everything({}, FI_EP_MSG).get());
   for (const std::string& provider : DatagramProviders()) {
     FabricAddressOptions options;

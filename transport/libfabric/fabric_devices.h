@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "transport/backend.h"
+#include "transport/libfabric/libfabric_options.h"
 
 namespace skiff::transport {
 
 // One report for each provider and domain that offers what this backend needs,
 // and for each that would but cannot be used.
-std::vector<DeviceReport> FabricDevices();
+std::vector<DeviceReport> FabricDevices(const LibfabricOptions& settings);
 
 }  // namespace skiff::transport
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -97,20 +98,26 @@ uint64_t FabricAccess(Access access, bool iwarp) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::For(
-    const fi_info& info) {
+    const fi_info& info, const LibfabricOptions& settings) {
   static std::mutex mutex;
-  static auto* domains = new std::map<std::string, std::weak_ptr<FabricDomain>>;
+  // Nearly always one for each key.
+  using Domains = std::vector<std::weak_ptr<FabricDomain>>;
+  static auto* domains = new std::map<std::string, Domains>;
   std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<FabricDomain>& known = (*domains)[DomainKey(info)];
-  if (auto domain = known.lock()) return domain;
-  auto opened = Open(info);
-  if (opened.ok()) known = *opened;
+  Domains& known = (*domains)[DomainKey(info)];
+  for (auto it = known.begin(); it != known.end();) {
+    const auto domain = it->lock();
+    if (domain != nullptr && domain->settings() == settings) return domain;
+    it = domain == nullptr ? known.erase(it) : std::next(it);
+  }
+  auto opened = Open(info, settings);
+  if (opened.ok()) known.push_back(*opened);
   return opened;
 }
 
 absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
-    const fi_info& info) {
-  std::shared_ptr<FabricDomain> out(new FabricDomain);
+    const fi_info& info, const LibfabricOptions& settings) {
+  std::shared_ptr<FabricDomain> out(new FabricDomain(settings));
   out->name_ = FabricName(info);
   out->provider_ = info.fabric_attr->prov_name;
   out->device_ = info.domain_attr->name;

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/libfabric/fid.h"
+#include "transport/libfabric/libfabric_options.h"
 #include "transport/memory.h"
 
 namespace skiff::transport {
@@ -19,9 +20,10 @@ namespace skiff::transport {
 class FabricDomain final : public MemoryDomain,
                            public std::enable_shared_from_this<FabricDomain> {
  public:
-  // The process' one domain for the fabric, domain and endpoint type of `info`,
-  // opened if need be. May block for milliseconds.
-  static absl::StatusOr<std::shared_ptr<FabricDomain>> For(const fi_info& info);
+  // The process' one domain for the fabric, domain and endpoint type of `info`
+  // with these settings, opened if need be. May block for milliseconds.
+  static absl::StatusOr<std::shared_ptr<FabricDomain>> For(
+      const fi_info& info, const LibfabricOptions& settings);
   ~FabricDomain() override = default;
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -34,6 +36,7 @@ class FabricDomain final : public MemoryDomain,
   absl::StatusOr<std::shared_ptr<CompletionQueue>> CreateCompletionQueue(
       Reactor* reactor, uint32_t entries) override;
 
+  const LibfabricOptions& settings() const { return settings_; }
   fid_fabric* fabric() const { return fabric_.get(); }
   fid_domain* domain() const { return domain_.get(); }
   // Local buffers need descriptors (FI_MR_LOCAL).
@@ -58,15 +61,17 @@ class FabricDomain final : public MemoryDomain,
   bool send_passes_write() const { return send_passes_write_; }
 
  private:
-  FabricDomain() = default;
+  explicit FabricDomain(const LibfabricOptions& settings)
+      : settings_(settings) {}
   static absl::StatusOr<std::shared_ptr<FabricDomain>> Open(
-      const fi_info& info);
+      const fi_info& info, const LibfabricOptions& settings);
   void FindLimits(const fi_info& info);
   absl::Status OpenPlaceholder();
   absl::Status CheckNoCache();
   absl::Status AdaptToShm();
   uint64_t NextKey();
 
+  const LibfabricOptions settings_;
   // Closed in reverse order.
   Fid<fid_fabric> fabric_;
   Fid<fid_domain> domain_;

@@ -18,7 +18,6 @@ namespace {
 // More than any provider lets a peer send (FI_OPT_CM_DATA_SIZE).
 constexpr size_t kMaxPrivateData = 1024;
 constexpr int kSettleRounds = 64;
-constexpr absl::Duration kRetry = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -87,7 +86,7 @@ void FabricEventQueue::Settle() {
   }
   // The rest comes in the next turn, so that a storm of events leaves others
   // their share.
-  timer_.ScheduleAfter(kRetry);
+  timer_.ScheduleAfter(domain_->settings().retry_interval);
 }
 
 bool FabricEventQueue::ReadOne() {

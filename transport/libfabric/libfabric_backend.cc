@@ -15,6 +15,9 @@ namespace {
 
 class LibfabricBackend final : public Backend {
  public:
+  explicit LibfabricBackend(const LibfabricOptions& settings)
+      : settings_(settings) {}
+
   absl::string_view scheme() const override { return "libfabric"; }
   // Of the best device that there is now.
   Capabilities capabilities() const override {
@@ -25,7 +28,9 @@ class LibfabricBackend final : public Backend {
     none.rdma = true;
     return none;
   }
-  std::vector<DeviceReport> Devices() const override { return FabricDevices(); }
+  std::vector<DeviceReport> Devices() const override {
+    return FabricDevices(settings_);
+  }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
@@ -34,9 +39,9 @@ class LibfabricBackend final : public Backend {
     if (!fabric.ok()) return fabric.status();
     if (UsesDatagrams(*fabric)) {
       return DatagramListener::Create(reactor, address, *fabric, options,
-                                      std::move(on_request));
+                                      settings_, std::move(on_request));
     }
-    return MessageListener::Create(reactor, address, options,
+    return MessageListener::Create(reactor, address, options, settings_,
                                    std::move(on_request));
   }
   absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
@@ -46,18 +51,23 @@ class LibfabricBackend final : public Backend {
     if (!fabric.ok()) return fabric.status();
     if (UsesDatagrams(*fabric)) {
       return DatagramConnector::Create(reactor, address, *fabric, options,
-                                       std::move(done));
+                                       settings_, std::move(done));
     }
-    return MessageConnector::Create(reactor, address, options, std::move(done));
+    return MessageConnector::Create(reactor, address, options, settings_,
+                                    std::move(done));
   }
+
+ private:
+  const LibfabricOptions settings_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeLibfabricBackend() {
+std::unique_ptr<Backend> MakeLibfabricBackend(
+    const LibfabricOptions& settings) {
   // FabricDomain says why. libfabric reads it when it is used first.
   setenv("FI_MR_CACHE_MAX_COUNT", "0", /*replace=*/1);
-  return std::make_unique<LibfabricBackend>();
+  return std::make_unique<LibfabricBackend>(settings);
 }
 
 }  // namespace skiff::transport

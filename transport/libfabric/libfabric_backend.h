@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "transport/backend.h"
+#include "transport/libfabric/libfabric_options.h"
 
 namespace skiff::transport {
 
@@ -14,7 +15,10 @@ namespace skiff::transport {
 // Turns libfabric's registration cache off, by setting FI_MR_CACHE_MAX_COUNT=0
 // in the environment: make it before there are threads that read that, and
 // before anything else uses libfabric.
-std::unique_ptr<Backend> MakeLibfabricBackend();
+//
+// Backends with different settings share no MemoryDomain.
+std::unique_ptr<Backend> MakeLibfabricBackend(
+    const LibfabricOptions& settings = {});
 
 }  // namespace skiff::transport
 

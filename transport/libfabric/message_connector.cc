@@ -8,11 +8,11 @@ namespace skiff::transport {
 
 absl::StatusOr<std::unique_ptr<MessageConnector>> MessageConnector::Create(
     Reactor* reactor, const Address& address, const ConnectOptions& options,
-    ConnectCallback done) {
+    const LibfabricOptions& settings, ConnectCallback done) {
   absl::Status status = CheckConnect(address, options);
   if (!status.ok()) return status;
-  std::unique_ptr<MessageConnector> out(
-      new MessageConnector(reactor, address, options, std::move(done)));
+  std::unique_ptr<MessageConnector> out(new MessageConnector(
+      reactor, address, options, settings, std::move(done)));
   auto lookup =
       FabricLookup::Start(reactor, address, [self = out.get()](auto resolved) {
         self->OnResolved(std::move(resolved));
@@ -25,10 +25,12 @@ absl::StatusOr<std::unique_ptr<MessageConnector>> MessageConnector::Create(
 
 MessageConnector::MessageConnector(Reactor* reactor, Address address,
                                    const ConnectOptions& options,
+                                   const LibfabricOptions& settings,
                                    ConnectCallback done)
     : reactor_(reactor),
       address_(std::move(address)),
       options_(options),
+      settings_(settings),
       done_(std::move(done)),
       timer_(reactor, [this] { OnTimer(); }) {}
 
@@ -42,7 +44,7 @@ void MessageConnector::OnResolved(absl::StatusOr<InfoPtr> resolved) {
 }
 
 absl::Status MessageConnector::Start(const fi_info& info) {
-  auto domain = FabricDomain::For(info);
+  auto domain = FabricDomain::For(info, settings_);
   if (!domain.ok()) return domain.status();
   bool opened = false;
   auto made = MakeConnectable(*domain, info, reactor_, options_, &opened);

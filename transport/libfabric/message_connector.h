@@ -16,12 +16,13 @@ class MessageConnector final : public ConnectAttempt {
  public:
   static absl::StatusOr<std::unique_ptr<MessageConnector>> Create(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
-      ConnectCallback done);
+      const LibfabricOptions& settings, ConnectCallback done);
   ~MessageConnector() override = default;
 
  private:
   MessageConnector(Reactor* reactor, Address address,
-                   const ConnectOptions& options, ConnectCallback done);
+                   const ConnectOptions& options,
+                   const LibfabricOptions& settings, ConnectCallback done);
 
   void OnResolved(absl::StatusOr<InfoPtr> resolved);
   absl::Status Start(const fi_info& info);
@@ -33,6 +34,7 @@ class MessageConnector final : public ConnectAttempt {
   Reactor* const reactor_;
   const Address address_;
   const ConnectOptions options_;
+  const LibfabricOptions settings_;
   ConnectCallback done_;
   std::unique_ptr<FabricLookup> lookup_;
   std::unique_ptr<FabricEndpoint> endpoint_;

@@ -17,13 +17,6 @@
 namespace skiff::transport {
 namespace {
 
-// The kernel's iWARP connection managers do not let go of a connect before the
-// peer has answered or their own time is up (Soft-iWARP: ten seconds), and the
-// queue pair waits for them. First of all it goes to its error state, in which
-// it touches no memory any more: by the end of the grace that is done.
-constexpr absl::Duration kGrace = absl::Milliseconds(10);
-constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
-
 void Pause(absl::Duration time) {
   const timespec pause = absl::ToTimespec(time);
   nanosleep(&pause, nullptr);
@@ -156,6 +149,10 @@ bool MessageLink::OnClosing(bool tell_peer) {
   return true;
 }
 
+// The kernel's iWARP connection managers do not let go of a connect before the
+// peer has answered or their own time is up (Soft-iWARP: ten seconds), and the
+// queue pair waits for them. First of all it goes to its error state, in which
+// it touches no memory any more: by the end of the grace that is done.
 bool MessageLink::CloseElsewhere() {
   // It would wait for the thread.
   events_->Stop();
@@ -173,10 +170,11 @@ bool MessageLink::CloseElsewhere() {
   [[maybe_unused]] fid_ep* const now_the_threads = endpoint.release();
   constexpr absl::Duration kStep = absl::Milliseconds(1);
   while (!closing_) Pause(kStep);
-  for (absl::Duration waited; waited < kGrace && !closed_; waited += kStep) {
+  for (absl::Duration waited; waited < settings().close_grace && !closed_;
+       waited += kStep) {
     Pause(kStep);
   }
-  if (!closed_) timer_.ScheduleAfter(kLookAgain);
+  if (!closed_) timer_.ScheduleAfter(settings().closing_interval);
   return closed_;
 }
 
@@ -184,7 +182,7 @@ void MessageLink::OnTimer() {
   if (closed_) {
     queue_pair_->Close();
   } else {
-    timer_.ScheduleAfter(kLookAgain);
+    timer_.ScheduleAfter(settings().closing_interval);
   }
 }
 

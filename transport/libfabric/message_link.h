@@ -55,6 +55,9 @@ class MessageLink final : public FabricQueuePair::Link,
   // Closes the endpoint on a thread for that; true if it was quick.
   bool CloseElsewhere();
   void OnTimer();
+  const LibfabricOptions& settings() const {
+    return queue_pair_->queue()->domain()->settings();
+  }
   std::string Name() const { return queue_pair_->queue()->domain()->name(); }
 
   FabricQueuePair* const queue_pair_;

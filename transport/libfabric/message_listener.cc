@@ -113,7 +113,7 @@ uint16_t PortOf(const sockaddr_storage& address) {
 
 absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
     Reactor* reactor, const Address& address, const ListenOptions& options,
-    AcceptCallback on_request) {
+    const LibfabricOptions& settings, AcceptCallback on_request) {
   auto parsed = ParseFabricOptions(address);
   if (!parsed.ok()) return parsed.status();
   absl::Status status = CheckListen(address, options);
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
   auto info = FabricQuery(address, *parsed, /*listen=*/true);
   if (!info.ok()) return info.status();
   std::unique_ptr<MessageListener> out(
-      new MessageListener(address, options, std::move(on_request)));
+      new MessageListener(address, options, settings, std::move(on_request)));
   status = out->Listen(reactor, *std::move(info));
   if (!status.ok()) {
     return Annotate(status,
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
 
 absl::Status MessageListener::Listen(Reactor* reactor, InfoPtr info) {
   info_ = std::move(info);
-  auto domain = FabricDomain::For(*info_);
+  auto domain = FabricDomain::For(*info_, settings_);
   if (!domain.ok()) return domain.status();
   domain_ = *std::move(domain);
   auto events = FabricEventQueue::Create(reactor, domain_);
@@ -175,7 +175,7 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> MessageListener::DomainOf(
       info.fabric_attr->name == nullptr || domain_->device() == name) {
     return domain_;
   }
-  return FabricDomain::For(info);
+  return FabricDomain::For(info, settings_);
 }
 
 void MessageListener::OnEvent(uint32_t event, InfoPtr info,

@@ -41,16 +41,17 @@ class MessageListener final : public Listener,
  public:
   static absl::StatusOr<std::unique_ptr<MessageListener>> Create(
       Reactor* reactor, const Address& address, const ListenOptions& options,
-      AcceptCallback on_request);
+      const LibfabricOptions& settings, AcceptCallback on_request);
   ~MessageListener() override;
 
   Address address() const override { return address_; }
 
  private:
   MessageListener(Address address, const ListenOptions& options,
-                  AcceptCallback on_request)
+                  const LibfabricOptions& settings, AcceptCallback on_request)
       : address_(std::move(address)),
         options_(options),
+        settings_(settings),
         on_request_(std::move(on_request)) {}
   absl::Status Listen(Reactor* reactor, InfoPtr info);
   absl::StatusOr<std::shared_ptr<FabricDomain>> DomainOf(
@@ -63,6 +64,7 @@ class MessageListener final : public Listener,
 
   Address address_;
   const ListenOptions options_;
+  const LibfabricOptions settings_;
   AcceptCallback on_request_;
   std::shared_ptr<FabricDomain> domain_;
   // An event queue of its own: the tcp provider keeps connections that have not

@@ -12,6 +12,8 @@ namespace {
 
 class TcpBackend final : public Backend {
  public:
+  explicit TcpBackend(const TcpOptions& settings) : settings_(settings) {}
+
   absl::string_view scheme() const override { return "tcp"; }
   Capabilities capabilities() const override { return TcpCapabilities(); }
   std::vector<DeviceReport> Devices() const override { return TcpDevices(); }
@@ -22,7 +24,7 @@ class TcpBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
       AcceptCallback on_request) override {
-    return TcpListener::Create(reactor, address, options,
+    return TcpListener::Create(reactor, address, options, settings_,
                                std::move(on_request));
   }
 
@@ -31,12 +33,15 @@ class TcpBackend final : public Backend {
       ConnectCallback done) override {
     return TcpConnector::Create(reactor, address, options, std::move(done));
   }
+
+ private:
+  const TcpOptions settings_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeTcpBackend() {
-  return std::make_unique<TcpBackend>();
+std::unique_ptr<Backend> MakeTcpBackend(const TcpOptions& settings) {
+  return std::make_unique<TcpBackend>(settings);
 }
 
 }  // namespace skiff::transport

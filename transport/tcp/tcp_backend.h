@@ -4,11 +4,12 @@
 #include <memory>
 
 #include "transport/backend.h"
+#include "transport/tcp/tcp_options.h"
 
 namespace skiff::transport {
 
 // Plain TCP over IPv4 and IPv6, scheme `tcp`. Endpoints are ByteStreams.
-std::unique_ptr<Backend> MakeTcpBackend();
+std::unique_ptr<Backend> MakeTcpBackend(const TcpOptions& settings = {});
 
 }  // namespace skiff::transport
 

@@ -417,6 +417,44 @@ TEST_F(TcpConnectTest, OutOfDescriptorsPausesWithoutSpinning) {
   EXPECT_TRUE(RunUntil([&] { return !requests_.empty(); }));
 }
 
+TEST_F(TcpConnectTest, PausesAndComplaintsAreAsSet) {
+  TcpOptions settings;
+  settings.accept_pause = absl::Milliseconds(20);
+  settings.complaint_interval = absl::ZeroDuration();
+  backend_ = MakeTcpBackend(settings);
+  auto listener = Listen("tcp://127.0.0.1:0");
+  ASSERT_NE(listener, nullptr);
+  ScopedFd client(socket(AF_INET, SOCK_STREAM, 0));
+  auto address = ParseLiteral("127.0.0.1", listener->address().port);
+  ASSERT_EQ(connect(client.get(), address->get(), address->length), 0);
+  ::testing::internal::CaptureStderr();
+  {
+    NoDescriptors none;
+    EXPECT_FALSE(
+        RunUntil([&] { return !requests_.empty(); }, absl::Milliseconds(400)));
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_GT(std::count(log.begin(), log.end(), '\n'), 4) << log;
+}
+
+TEST_F(TcpConnectTest, TakesSoManyConnectionsInATurn) {
+  TcpOptions settings;
+  settings.accepts_per_turn = 2;
+  backend_ = MakeTcpBackend(settings);
+  auto listener = Listen("tcp://127.0.0.1:0");
+  ASSERT_NE(listener, nullptr);
+  auto address = ParseLiteral("127.0.0.1", listener->address().port);
+  std::vector<ScopedFd> clients;
+  for (int i = 0; i < 5; ++i) {
+    clients.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(clients[i].get(), address->get(), address->length), 0);
+  }
+  for (size_t expected : {2, 4, 5}) {
+    reactor_->Poll();
+    EXPECT_EQ(requests_.size(), expected);
+  }
+}
+
 TEST_F(TcpConnectTest, DevicesIncludeTheLoopback) {
   bool found = false;
   for (const DeviceReport& device : backend_->Devices()) {

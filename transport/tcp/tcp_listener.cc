@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,15 +19,6 @@
 
 namespace skiff::transport {
 namespace {
-
-// Connections taken in one turn, so that a flood of them leaves the connected
-// ones their share. The descriptor is watched level-triggered: the rest comes
-// next turn.
-constexpr int kAcceptsPerTurn = 32;
-// How long to leave the backlog alone when the process or system is out of
-// descriptors or memory. Peers wait in the backlog meanwhile.
-constexpr absl::Duration kPause = absl::Milliseconds(100);
-constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 
 class TcpConnectionRequest final : public ConnectionRequest {
  public:
@@ -148,7 +140,7 @@ bool ConcernsOneConnection(int error_number) {
 
 absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
     Reactor* reactor, const Address& address, const ListenOptions& options,
-    AcceptCallback on_request) {
+    const TcpOptions& settings, AcceptCallback on_request) {
   auto tcp_options = ParseTcpOptions(address);
   if (!tcp_options.ok()) return tcp_options.status();
   absl::Status status = CheckListen(address, options);
@@ -157,16 +149,18 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
   if (!socket.ok()) return socket.status();
   const int fd = socket->get();
   std::unique_ptr<TcpListener> listener(new TcpListener(
-      reactor, address, *std::move(socket), std::move(on_request)));
+      reactor, address, settings, *std::move(socket), std::move(on_request)));
   status = reactor->WatchFd(fd, EPOLLIN, listener.get());
   if (!status.ok()) return status;
   return listener;
 }
 
-TcpListener::TcpListener(Reactor* reactor, Address address, ScopedFd socket,
+TcpListener::TcpListener(Reactor* reactor, Address address,
+                         const TcpOptions& settings, ScopedFd socket,
                          AcceptCallback on_request)
     : reactor_(reactor),
       address_(std::move(address)),
+      settings_(settings),
       socket_(std::move(socket)),
       on_request_(std::move(on_request)),
       resume_(reactor, [this] {
@@ -184,7 +178,9 @@ TcpListener::~TcpListener() {
 
 void TcpListener::OnFdReady(uint32_t /*events*/) {
   const std::shared_ptr<bool> destroyed = destroyed_;
-  for (int i = 0; i < kAcceptsPerTurn && !*destroyed; ++i) {
+  // The descriptor is watched level-triggered: the rest comes next turn.
+  const int limit = std::max(1, settings_.accepts_per_turn);
+  for (int i = 0; i < limit && !*destroyed; ++i) {
     ScopedFd connection(
         accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.valid()) {
@@ -202,10 +198,10 @@ void TcpListener::OnFdReady(uint32_t /*events*/) {
 void TcpListener::PauseAfter(int error_number) {
   // The descriptor stays readable, and would keep the reactor from sleeping.
   reactor_->ModifyFd(socket_.get(), 0).IgnoreError();
-  resume_.ScheduleAfter(kPause);
+  resume_.ScheduleAfter(settings_.accept_pause);
   const absl::Time now = reactor_->Now();
   if (now < next_complaint_) return;
-  next_complaint_ = now + kComplainEvery;
+  next_complaint_ = now + settings_.complaint_interval;
   std::fprintf(stderr,
                "skiff: %s: cannot accept connections for now: %s; raise the "
                "limit on open files (ulimit -n) if it was reached\n",

@@ -7,6 +7,7 @@
 #include "transport/backend.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/reactor.h"
+#include "transport/tcp/tcp_options.h"
 
 namespace skiff::transport {
 
@@ -18,20 +19,21 @@ class TcpListener final : public Listener, private FdHandler {
  public:
   static absl::StatusOr<std::unique_ptr<TcpListener>> Create(
       Reactor* reactor, const Address& address, const ListenOptions& options,
-      AcceptCallback on_request);
+      const TcpOptions& settings, AcceptCallback on_request);
   ~TcpListener() override;
 
   Address address() const override { return address_; }
 
  private:
-  TcpListener(Reactor* reactor, Address address, ScopedFd socket,
-              AcceptCallback on_request);
+  TcpListener(Reactor* reactor, Address address, const TcpOptions& settings,
+              ScopedFd socket, AcceptCallback on_request);
 
   void OnFdReady(uint32_t events) override;
   void PauseAfter(int error_number);
 
   Reactor* const reactor_;
   Address address_;
+  const TcpOptions settings_;
   ScopedFd socket_;
   AcceptCallback on_request_;
   Timer resume_;

@@ -1,0 +1,218 @@
+// The settings of the backend do what they say.
+
+#include "transport/libfabric/libfabric_options.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "transport/libfabric/libfabric_test_util.h"
+#include "transport/net/scoped_fd.h"
+
+namespace skiff::transport {
+namespace {
+
+size_t OpenDescriptors() {
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                    std::filesystem::directory_iterator()));
+}
+
+class LibfabricOptionsTest : public LibfabricTest {
+ protected:
+  void Use(const LibfabricOptions& settings) {
+    backend_ = MakeLibfabricBackend(settings);
+  }
+  absl::Duration Took(const std::function<bool()>& done) {
+    const absl::Time start = EpollReactor::MonotonicNow();
+    EXPECT_TRUE(RunUntil(done));
+    return EpollReactor::MonotonicNow() - start;
+  }
+  // How long the idle reactor goes on without sleeping.
+  absl::Duration Spinning() {
+    return Took([this] {
+      return reactor_->NextDeadline() > EpollReactor::MonotonicNow();
+    });
+  }
+};
+
+// One that needs endpoints without wait objects, and looks for refusals.
+class ShmOptionsTest : public LibfabricOptionsTest {};
+// Those that begin at a port of their own.
+class DatagramOptionsTest : public LibfabricOptionsTest {};
+
+TEST_P(LibfabricOptionsTest, CompletionQueuesAreLimited) {
+  LibfabricOptions settings;
+  settings.max_completion_queue_entries = 100;
+  Use(settings);
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  ConnectOptions options;
+  options.send_queue = 50;
+  options.receive_queue = 51;
+  absl::StatusOr<EndpointPtr> client;
+  const auto attempt = Connect(&client, options);
+  ASSERT_TRUE(RunUntil([&] { return Concluded(client); }));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(client.status().message(), "limit of 100"))
+      << client.status();
+  options.receive_queue = 50;
+  AcceptOptions accept;
+  accept.send_queue = accept.receive_queue = 50;
+  ConnectPair(options, accept);
+}
+
+// Both settings in one process: each backend's connections have their own.
+TEST_P(LibfabricOptionsTest, BackendsDiffer) {
+  LibfabricOptions settings;
+  settings.max_completion_queue_entries = 100;
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  ConnectOptions options;
+  options.send_queue = options.receive_queue = 100;
+  const std::unique_ptr<Backend> other =
+      std::exchange(backend_, MakeLibfabricBackend(settings));
+  absl::StatusOr<EndpointPtr> client;
+  const auto attempt = Connect(&client, options);
+  ASSERT_TRUE(RunUntil([&] { return Concluded(client); }));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(client_->connected());
+}
+
+TEST_P(DatagramOptionsTest, SilentPeersAreDroppedInTime) {
+  LibfabricOptions settings;
+  settings.greeting_limit = absl::Milliseconds(300);
+  Use(settings);
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(listener_->address().port);
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  ASSERT_EQ(
+      connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+      0);
+  const absl::Duration took = Took([&] {
+    char byte = 0;
+    const ssize_t got = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  });
+  EXPECT_GE(took, absl::Milliseconds(290));
+  EXPECT_LT(took, absl::Seconds(4));
+}
+
+// The peer's reactor does not turn any more.
+TEST_P(DatagramOptionsTest, ClosingWaitsForAPeerSoLong) {
+  LibfabricOptions settings;
+  settings.close_limit = absl::Milliseconds(300);
+  settings.quarantine = absl::ZeroDuration();
+  Use(settings);
+  const auto other = EpollReactor::Create().value();
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  absl::StatusOr<EndpointPtr> client;
+  absl::StatusOr<EndpointPtr> server;
+  const auto attempt = Connect(&client);
+  Accept(&server, {}, other.get());
+  ASSERT_TRUE(RunUntil([&] {
+    other->Poll();
+    return Concluded(client) && Concluded(server);
+  })) << client.status()
+      << server.status();
+  ASSERT_TRUE(client.ok() && server.ok());
+  // The connection beside it goes with the queue pair.
+  const size_t before = OpenDescriptors();
+  client->reset();
+  const absl::Duration took = Took([&] { return OpenDescriptors() < before; });
+  EXPECT_GE(took, absl::Milliseconds(290));
+  EXPECT_LT(took, absl::Seconds(4));
+  EXPECT_TRUE(RunUntil([&] {
+    other->Poll();
+    return !(*server)->connected();
+  }));
+}
+
+TEST_P(ShmOptionsTest, WhatEndedIsKeptSoLong) {
+  LibfabricOptions settings;
+  settings.quarantine = absl::Milliseconds(1500);
+  Use(settings);
+  // Held here, as what has ended stays with its completion queue.
+  std::shared_ptr<CompletionQueue> queue;
+  ConnectOptions connect;
+  connect.resources =
+      [&](MemoryDomain& domain) -> absl::StatusOr<EndpointResources> {
+    auto made = domain.CreateCompletionQueue(reactor_.get(), 1024);
+    if (!made.ok()) return made.status();
+    queue = *std::move(made);
+    EndpointResources resources;
+    resources.completion_queue = queue.get();
+    return resources;
+  };
+  ConnectPair(connect);
+  ASSERT_NE(client_, nullptr);
+  const size_t before = OpenDescriptors();
+  client_.reset();
+  EXPECT_GE(Took([&] { return OpenDescriptors() < before; }),
+            absl::Milliseconds(1490));
+}
+
+TEST_P(ShmOptionsTest, SpinsSoLong) {
+  LibfabricOptions settings;
+  settings.spin = absl::Milliseconds(400);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  EXPECT_GE(Spinning(), absl::Milliseconds(300));
+}
+
+// A SEND that meets no RECEIVE.
+TEST_P(ShmOptionsTest, IsPatientSoLong) {
+  LibfabricOptions settings;
+  settings.patience = absl::Milliseconds(400);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  Spinning();
+  TestBuffer& memory = Memory(client_.get(), 65536, 'c');
+  const Sge piece = memory.Part(0, 65536);
+  ASSERT_EQ(client_->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+  client_->Flush();
+  EXPECT_GE(Spinning(), absl::Milliseconds(300));
+}
+
+TEST_P(ShmOptionsTest, RefusalsAreLookedForSoOften) {
+  LibfabricOptions settings;
+  settings.check_interval = absl::Milliseconds(250);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  TestBuffer& memory = Memory(client_.get(), 64, 'c');
+  const TestBuffer& there = Memory(server_.get(), 64, 's');
+  const Sge piece = memory.Part(0, 64);
+  ASSERT_EQ(client_->PostRead({1}, {&piece, 1}, there.Remote(0)),
+            PostResult::kAccepted);
+  client_->Flush();
+  const absl::Duration took = Took([&] { return !client_->connected(); });
+  // It is asked twice.
+  EXPECT_GE(took, absl::Milliseconds(490));
+  EXPECT_EQ(client_->error().code(), absl::StatusCode::kPermissionDenied);
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, LibfabricOptionsTest,
+                         ::testing::Values("provider=tcp", "provider=shm"),
+                         ProviderName);
+INSTANTIATE_TEST_SUITE_P(Providers, DatagramOptionsTest,
+                         ::testing::Values("provider=shm",
+                                           "provider=tcp;ofi_rxm"),
+                         ProviderName);
+INSTANTIATE_TEST_SUITE_P(Providers, ShmOptionsTest,
+                         ::testing::Values("provider=shm"), ProviderName);
+
+}  // namespace
+}  // namespace skiff::transport
