@@ -141,22 +141,28 @@ VerbsQueuePair::~VerbsQueuePair() {
 
 // Destroying takes long where something else refers to the queue pair, such as
 // a window that this very thread would free next.
-void VerbsQueuePair::DestroyQp() {
-  if (qp_ == nullptr) return;
+std::shared_ptr<BuriedWork> VerbsQueuePair::DestroyQp() {
+  if (qp_ == nullptr) return nullptr;
   domain_->Remove(number_);
   const bool fenced = Fence();
   ibv_qp* const qp = std::exchange(qp_, nullptr);
-  if (fenced) {
-    domain_->DestroyLater([qp] { ibv_destroy_qp(qp); });
-  } else {
+  if (!fenced) {
     ibv_destroy_qp(qp);
+    return nullptr;
   }
+  auto work = std::make_shared<BuriedWork>();
+  domain_->DestroyLater([qp, work] {
+    ibv_destroy_qp(qp);
+    work->destroyed = true;
+  });
+  return work;
 }
 
 // Returns true if the device is done with what was posted: with its memory,
 // which is its owner's from here on, and with its completions. The state Reset
 // does that to a queue pair that was not drained, or whose receives are shared
-// (InfiniBand specification, section 10.3.1); iWARP's have none.
+// (InfiniBand specification, section 10.3.1); iWARP's have none. Completions
+// that a driver makes in spite of it find buried slots.
 bool VerbsQueuePair::Fence() {
   if (Drained(true) && shared_receive_ == nullptr) return true;
   if (domain_->facts().iwarp) return false;
@@ -263,11 +269,14 @@ void VerbsQueuePair::Abandon() {
   // What the device did complete keeps its result.
   completion_queue_->Sweep();
   if (Drained(true)) return;
-  DestroyQp();
+  const std::shared_ptr<BuriedWork> work = DestroyQp();
   completion_queue_->Sweep();
   sends_.FlushAll();
   receives_.FlushAll();
   completion_queue_->Collect(this);
+  if (work == nullptr) return;
+  work->slots = {sends_.Bury(), receives_.Bury()};
+  completion_queue_->Bury(work);
 }
 
 bool VerbsQueuePair::Drained(bool idle) const {

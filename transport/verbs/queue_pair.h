@@ -117,7 +117,8 @@ class VerbsQueuePair final
   void Fail(absl::Status why);
   // Completes what is said of one that did not go well.
   static void Explain(Completion* failed);
-  void DestroyQp();
+  // What can be destroyed later is told when that is done; null otherwise.
+  std::shared_ptr<BuriedWork> DestroyQp();
   bool Fence();
 
   const std::shared_ptr<VerbsDomain> domain_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -98,6 +99,7 @@ absl::Status VerbsCompletionQueue::Reserve(uint32_t entries) {
 }
 
 void VerbsCompletionQueue::Add(VerbsQueuePair* queue_pair) {
+  ReleaseBuried();
   queue_pairs_[queue_pair->number()] = queue_pair;
 }
 
@@ -139,6 +141,23 @@ void VerbsCompletionQueue::Sweep() {
   if (!backlog_.empty()) SetWake(true);
 }
 
+void VerbsCompletionQueue::Bury(std::shared_ptr<BuriedWork> work) {
+  ReleaseBuried();
+  buried_.push_back(std::move(work));
+}
+
+void VerbsCompletionQueue::ReleaseBuried() {
+  const auto first =
+      std::partition(buried_.begin(), buried_.end(),
+                     [](const auto& work) { return !work->destroyed; });
+  if (first == buried_.end()) return;
+  // Until what was completed before has been seen.
+  const std::vector<std::shared_ptr<BuriedWork>> destroyed(
+      std::make_move_iterator(first), std::make_move_iterator(buried_.end()));
+  buried_.erase(first, buried_.end());
+  Sweep();
+}
+
 // The device's next completions. False if there are none.
 bool VerbsCompletionQueue::Refill() {
   const int count = ibv_poll_cq(cq_, kBatch, batch_.data());
@@ -151,6 +170,7 @@ size_t VerbsCompletionQueue::ExpandReceive(const ibv_wc& wc, Completion* out) {
   auto* slot = reinterpret_cast<WorkSlot*>(wc.wr_id);
   VerbsQueuePair* queue_pair = slot->queue_pair;
   if (queue_pair == nullptr) {  // From a shared receive queue.
+    if (slot->buried()) return 0;
     const auto found = queue_pairs_.find(wc.qp_num);
     if (found != queue_pairs_.end()) queue_pair = found->second;
   }

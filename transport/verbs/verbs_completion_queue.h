@@ -15,6 +15,7 @@
 #include "transport/net/scoped_fd.h"
 #include "transport/rdma_endpoint.h"
 #include "transport/verbs/verbs_domain.h"
+#include "transport/verbs/work_ring.h"
 
 namespace skiff::transport {
 
@@ -54,6 +55,10 @@ class VerbsCompletionQueue final
   // Takes over everything that the device has completed, so that no work
   // request is referred to any more.
   void Sweep();
+  // Keeps `work` until completions cannot refer to it any more. Those that do
+  // are dropped.
+  void Bury(std::shared_ptr<BuriedWork> work);
+  size_t buried() const { return buried_.size(); }
   // A completion that the device does not make.
   void Push(const Completion& completion);
 
@@ -69,6 +74,7 @@ class VerbsCompletionQueue final
   size_t ExpandReceive(const ibv_wc& wc, Completion* out);
   size_t Drain(absl::Span<Completion> out);
   void ReleaseDrained(bool idle);
+  void ReleaseBuried();
   void SetWake(bool wake);
 
   const std::shared_ptr<VerbsDomain> domain_;
@@ -98,6 +104,7 @@ class VerbsCompletionQueue final
 
   absl::flat_hash_map<uint32_t, VerbsQueuePair*> queue_pairs_;  // By QP number.
   std::vector<std::shared_ptr<VerbsQueuePair>> orphans_;
+  std::vector<std::shared_ptr<BuriedWork>> buried_;
 };
 
 }  // namespace skiff::transport

@@ -59,8 +59,12 @@ VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
   // What the device completed refers to our slots.
   if (queue != nullptr) queue->Sweep();
   // After its queue pairs, which do not use it any more.
+  const auto work = std::make_shared<BuriedWork>();
   if (srq_ != nullptr) {
-    domain_->DestroyLater([srq = srq_] { ibv_destroy_srq(srq); });
+    domain_->DestroyLater([srq = srq_, work] {
+      ibv_destroy_srq(srq);
+      work->destroyed = true;
+    });
   }
   if (queue == nullptr) return;
   queue->Sweep();
@@ -75,6 +79,10 @@ VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
     queue->Push(completion);
   }
   queue->Release(static_cast<uint32_t>(slots_.size()));
+  for (SharedReceiveSlot& slot : slots_) slot.Bury();
+  work->slots = {
+      std::make_shared<std::vector<SharedReceiveSlot>>(std::move(slots_))};
+  queue->Bury(work);
 }
 
 absl::Status VerbsSharedReceiveQueue::Attach(

@@ -1,6 +1,7 @@
 #include "transport/verbs/work_ring.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace skiff::transport {
 namespace {
@@ -57,6 +58,11 @@ void WorkRing::FlushAll() {
                       ? CompletionStatus::kOk
                       : CompletionStatus::kFlushed;
   }
+}
+
+std::shared_ptr<void> WorkRing::Bury() {
+  for (uint64_t i = 0; i <= mask_; ++i) slots_[i].Bury();
+  return std::shared_ptr<WorkSlot[]>(std::move(owned_));
 }
 
 size_t WorkRing::Take(absl::Span<Completion> out) {

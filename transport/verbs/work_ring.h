@@ -1,8 +1,10 @@
 #ifndef SKIFF_TRANSPORT_VERBS_WORK_RING_H_
 #define SKIFF_TRANSPORT_VERBS_WORK_RING_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "transport/rdma_endpoint.h"
@@ -20,6 +22,22 @@ struct alignas(64) WorkSlot : Completion {
   bool reported = false;
   // Whose it is; null in a shared receive queue.
   VerbsQueuePair* queue_pair = nullptr;
+
+  // Makes a completion that comes all the same recognizable. On the way of
+  // those of shared receive queues, so that others do not have to ask.
+  void Bury() {
+    kind = OperationKind::kReceive;
+    queue_pair = nullptr;
+    reported = true;
+  }
+  bool buried() const { return queue_pair == nullptr && reported; }
+};
+
+// Slots whose operations are over, for the device's completion or without it,
+// while the device has not destroyed what they were posted to.
+struct BuriedWork {
+  std::atomic<bool> destroyed{false};
+  std::vector<std::shared_ptr<void>> slots;
 };
 
 // The operations of one direction of a queue pair, in posting order. Turns the
@@ -60,6 +78,8 @@ class WorkRing {
   void FailNewest(uint32_t count, CompletionStatus first);
   // Nothing comes from the device any more: what is not over, is flushed.
   void FlushAll();
+  // Gives the slots away, buried. Needs empty(); nothing may follow.
+  std::shared_ptr<void> Bury();
 
   // Takes the oldest operations that are over, as many as fit.
   size_t Take(absl::Span<Completion> out);
@@ -70,7 +90,7 @@ class WorkRing {
 
   const uint32_t capacity_;
   const uint64_t mask_;
-  const std::unique_ptr<WorkSlot[]> owned_;
+  std::unique_ptr<WorkSlot[]> owned_;
   WorkSlot* const slots_;
   uint64_t head_ = 0;     // The oldest that was not taken.
   uint64_t tail_ = 0;     // The next to be pushed.

@@ -141,5 +141,22 @@ TEST(WorkRingTest, WhatWasReportedIsNotReportedAgain) {
   EXPECT_EQ(Take(&ring), "3=1");
 }
 
+TEST(WorkRingTest, BuriedSlotsOutliveTheRingAndAreRecognized) {
+  std::shared_ptr<void> slots;
+  WorkSlot* slot = nullptr;
+  {
+    WorkRing ring(4, nullptr);
+    slot = Push(&ring, 1);
+    ring.FlushAll();
+    EXPECT_EQ(Take(&ring), "1=1");
+    EXPECT_FALSE(slot->buried());
+    slots = ring.Bury();
+  }
+  EXPECT_TRUE(slot->buried());
+  // So that only those of shared receive queues need to ask.
+  EXPECT_EQ(slot->kind, OperationKind::kReceive);
+  EXPECT_EQ(slot->queue_pair, nullptr);
+}
+
 }  // namespace
 }  // namespace skiff::transport
