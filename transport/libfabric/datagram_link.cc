@@ -433,6 +433,7 @@ void DatagramLink::OnChecked(uint64_t served) {
 // side's provider or is on its way.
 void DatagramLink::OnPeerLeaving(uint64_t messages) {
   if (state_ == State::kConnecting || state_ == State::kProbing) {
+    peer_left_ = true;
     Fail(absl::UnavailableError(
         absl::StrCat(Name(), ": the peer ended the connection")));
     return;
@@ -503,11 +504,13 @@ void DatagramLink::OnEnd(const absl::Status& why) {
                            absl::StrCat(Name(), ": ", why.message()));
   timer_.Cancel();
   peer_leaving_ = false;
-  if (state_ == State::kEstablished || state_ == State::kLeaving) {
-    state_ = State::kEnded;
-    queue_pair_->PeerVanished(ended);
-  } else if (state_ != State::kEnded) {
+  if (state_ == State::kConnecting) {
     Fail(ended);
+  } else if (state_ != State::kEnded) {
+    state_ = State::kEnded;
+    Outcome outcome = std::exchange(outcome_, nullptr);
+    queue_pair_->PeerVanished(ended);
+    if (outcome) outcome(ended);
   }
 }
 
@@ -520,11 +523,19 @@ void DatagramLink::Fail(absl::Status why) {
   }
 }
 
+// While there are probes, too, where the two ends share their mappings.
+bool DatagramLink::ClosesInSteps() const {
+  const ShmPresence* const presence = queue_pair_->presence();
+  return state_ == State::kEstablished ||
+         (state_ == State::kProbing && presence != nullptr &&
+          presence->PeerIsHere());
+}
+
 bool DatagramLink::OnClosing(bool /*tell_peer*/) {
   outcome_ = nullptr;
   check_timer_.Cancel();
   wake_timer_.Cancel();
-  if (state_ != State::kEstablished) {
+  if (!ClosesInSteps()) {
     state_ = State::kEnded;
     timer_.Cancel();
     control_->SetHandler(nullptr);

@@ -87,6 +87,7 @@ class DatagramLink final : public FabricQueuePair::Link,
   void Established();
   void CloseNow();
   void FinishPeerLeaving();
+  bool ClosesInSteps() const;
   void OnTimer();
   void Check();
   void Fail(absl::Status why);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "transport/libfabric/handshake.h"
 #include "transport/libfabric/libfabric_test_util.h"
 #include "transport/libfabric/shm_peer.h"
@@ -207,6 +208,93 @@ TEST_P(DatagramPeerTest, APeerOutlivesTheReactorOfTheOtherEnd) {
   EXPECT_EQ(OurShmFiles(), 0);
 }
 
+// An end that goes in any turn of connecting, while the other is at work in the
+// same process; `n` turns of both reactors come before. False once both ends
+// had their outcome by then.
+class EndWhileConnectingTest : public DatagramPeerTest {
+ protected:
+  bool ConnectFor(int n) {
+    Listen();
+    client_outcome_ = absl::UnknownError("no outcome");
+    server_outcome_ = absl::UnknownError("no outcome");
+    home_ = EpollReactor::Create().value();
+    attempt_ = Connect(&client_outcome_);
+    AcceptOptions accept;
+    accept.timeout = absl::Seconds(2);
+    Accept(&server_outcome_, accept, home_.get());
+    for (int i = 0; i < n; ++i) Turns();
+    return !Concluded(client_outcome_) || !Concluded(server_outcome_);
+  }
+  // So slowly that those of a wait are few.
+  void Turns() {
+    if (home_ != nullptr) home_->Poll();
+    reactor_->Poll();
+    absl::SleepFor(absl::Microseconds(100));
+  }
+  // What is left of an end has its outcome, uses the connection, and hears that
+  // it is over.
+  void ExpectEnd(absl::StatusOr<EndpointPtr>* end) {
+    const absl::Time limit = EpollReactor::MonotonicNow() + absl::Seconds(20);
+    const auto run_until = [&](const std::function<bool()>& done) {
+      while (!done() && EpollReactor::MonotonicNow() < limit) Turns();
+      return done();
+    };
+    ASSERT_TRUE(run_until([&] { return Concluded(*end); }));
+    if (!end->ok()) return;
+    TestBuffer& memory = Memory(end->value().get(), 4096, 'c');
+    const Sge piece = memory.Part(0, 4096);
+    end->value()->PostSend({1}, {&piece, 1});
+    EXPECT_TRUE(run_until([&] { return !end->value()->connected(); }));
+  }
+  // What a closing end waits for.
+  void Finish() {
+    client_outcome_ = absl::UnknownError("no outcome");
+    server_outcome_ = absl::UnknownError("no outcome");
+    attempt_.reset();
+    for (int i = 0; i < 100; ++i) Turns();
+    home_.reset();
+    EXPECT_TRUE(RunUntil([] { return OurShmFiles() == 0; }));
+    listener_.reset();
+  }
+
+  std::unique_ptr<EpollReactor> home_;  // The server's.
+  std::unique_ptr<ConnectAttempt> attempt_;
+  absl::StatusOr<EndpointPtr> client_outcome_;
+  absl::StatusOr<EndpointPtr> server_outcome_;
+};
+
+constexpr int kTooManyTurns = 1000;
+
+TEST_P(EndWhileConnectingTest, OfTheConnectingEnd) {
+  int n = 0;
+  for (bool connecting = true; connecting && n < kTooManyTurns; ++n) {
+    SCOPED_TRACE(n);
+    connecting = ConnectFor(n);
+    attempt_.reset();
+    client_outcome_ = absl::CancelledError("gone");
+    ExpectEnd(&server_outcome_);
+    Finish();
+  }
+  EXPECT_GT(n, 2);
+  EXPECT_LT(n, kTooManyTurns);
+}
+
+TEST_P(EndWhileConnectingTest, OfTheAcceptingEndAndItsReactor) {
+  int n = 0;
+  for (bool connecting = true; connecting && n < kTooManyTurns; ++n) {
+    SCOPED_TRACE(n);
+    connecting = ConnectFor(n);
+    server_outcome_ = absl::CancelledError("gone");
+    home_.reset();
+    ExpectEnd(&client_outcome_);
+    Finish();
+  }
+  EXPECT_GT(n, 2);
+  EXPECT_LT(n, kTooManyTurns);
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, EndWhileConnectingTest,
+                         ::testing::Values("provider=shm"), ProviderName);
 INSTANTIATE_TEST_SUITE_P(Providers, DatagramPeerTest,
                          ::testing::Values("provider=shm",
                                            "provider=tcp;ofi_rxm"),

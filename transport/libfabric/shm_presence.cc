@@ -60,6 +60,12 @@ ShmPresence::~ShmPresence() {
   ClearGraves();
 }
 
+bool ShmPresence::PeerIsHere() const {
+  Presences& presences = OfThisProcess();
+  const std::lock_guard<std::mutex> lock(presences.mutex);
+  return presences.at_work.count(peer_) != 0;
+}
+
 void BuryShm(std::vector<std::unique_ptr<ShmPresence>> presences,
              std::shared_ptr<void> remains) {
   Grave grave;

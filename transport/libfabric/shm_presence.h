@@ -23,6 +23,7 @@ class ShmPresence {
   ShmPresence& operator=(const ShmPresence&) = delete;
 
   const std::string& peer() const { return peer_; }
+  bool PeerIsHere() const;  // At work in this process.
   void set_peer(std::string peer) { peer_ = std::move(peer); }
 
  private:
