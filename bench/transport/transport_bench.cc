@@ -30,6 +30,7 @@
 #include "bench/transport/rdma_end.h"
 #include "benchmark/benchmark.h"
 #include "transport/epoll_reactor.h"
+#include "transport/memory/registration_cache.h"
 
 ABSL_FLAG(std::vector<std::string>, transport, {},
           "URLs to listen on, by commas; without it, every one that works");
@@ -217,6 +218,22 @@ void Register(benchmark::State& state, const std::string& url) {
   state.counters["deregister_us"] = 1e6 * deregistering / count;
 }
 
+// What a registration that is known already costs.
+void CachedRegistration(benchmark::State& state, const std::string& url) {
+  auto reactor = MakeReactor(/*polling=*/true);
+  const Pair pair = MustConnect(reactor.get(), reactor.get(), url, {});
+  auto* const end = dynamic_cast<RdmaEnd*>(pair.client.get());
+  std::vector<char> memory(static_cast<size_t>(state.range(0)), 1);
+  transport::RegistrationCache cache(end->endpoint()->domain(), {});
+  for (auto _ : state) {
+    auto handle =
+        cache.Get(memory.data(), memory.size(), transport::Access::kLocal);
+    if (!handle.ok()) Die(handle.status().ToString());
+    benchmark::DoNotOptimize(handle->region());
+  }
+  if (cache.statistics().misses != 1) Die("the cache missed");
+}
+
 const char* NameOf(Workload::Kind kind) {
   switch (kind) {
     case Workload::Kind::kSend:
@@ -286,6 +303,10 @@ void AddTransport(const std::string& url) {
       ->RangeMultiplier(16)
       ->Range(4096, 16 << 20)
       ->UseRealTime();
+  benchmark::RegisterBenchmark(
+      absl::StrCat(url, "/CachedRegistration").c_str(),
+      [url](benchmark::State& state) { CachedRegistration(state, url); })
+      ->Arg(65536);
 }
 
 int Main(int argc, char** argv) {
