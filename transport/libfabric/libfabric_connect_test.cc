@@ -270,6 +270,22 @@ TEST_P(ConnectTest, DestroyedEndpointsDeliverTheRest) {
   EXPECT_TRUE(Quiet(queue.get()));
 }
 
+// A peer that has not yet heard of the end goes on to send.
+TEST_P(ConnectTest, NoMessageLandsInMemoryOfADestroyedEndpoint) {
+  ConnectPair();
+  auto& sink = Memory(server_.get(), 4096, '.');
+  auto& source = Memory(client_.get(), 4096, 'x');
+  ASSERT_EQ(server_->PostReceive({1, 1}, {{sink.Part(0, 4096)}}),
+            PostResult::kAccepted);
+  server_.reset();
+  // Not yet: nothing has turned.
+  ASSERT_EQ(client_->PostSend({2, 1}, {{source.Part(0, 100)}}),
+            PostResult::kAccepted);
+  client_->Flush();
+  RunUntil([this] { return !client_->connected(); });
+  EXPECT_EQ(sink.text(), std::string(4096, '.'));
+}
+
 TEST_P(ConnectTest, CompletionQueueCannotOverflow) {
   std::shared_ptr<CompletionQueue> queue;
   ConnectOptions connect;

@@ -104,6 +104,14 @@ class OperationRing {
     }
     return nullptr;
   }
+  // Calls `visit` with each that the provider has.
+  template <typename Visitor>
+  void ForEachIssued(Visitor visit) {
+    for (uint64_t count = retired_; count != taken_ - held_; ++count) {
+      OperationSlot& slot = slots_[Index(count)];
+      if (slot.state == OperationSlot::State::kIssued) visit(&slot);
+    }
+  }
   void RetireOldest() {
     slots_[Index(retired_)].state = OperationSlot::State::kFree;
     ++retired_;

@@ -225,6 +225,9 @@ void FabricQueuePair::Detach() {
   on_disconnect_ = nullptr;
   Break(absl::CancelledError("the endpoint was destroyed"),
         /*tell_peer=*/true);
+  // A peer that has not heard of it may go on to send for a while, and the
+  // memory of our RECEIVEs may be freed now.
+  if (closing_) TakeReceivesBack();
   queue_->Detached(this);
 }
 

@@ -293,6 +293,8 @@ class FabricQueuePair {
     if (!watched_) WatchOneSided();
   }
   void WatchOneSided();
+  // Of a queue pair whose user is gone, while it closes.
+  void TakeReceivesBack();
   // Whether the slot was a probe's.
   bool ProbeDone(const OperationSlot* slot, size_t bytes);
   void Hold(OperationSlot* slot, const Work& work);

@@ -1,4 +1,5 @@
 // What a queue pair over reliable datagrams does besides.
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
@@ -128,6 +129,15 @@ void FabricQueuePair::Settle() {
   for (int i = 0; i < kRounds && (i < kRounds / 4 || has_requests()); ++i) {
     queue_->Drain();
   }
+}
+
+// Each then fails with FI_ECANCELED. One that has its message already cannot be
+// taken back, and completes.
+void FabricQueuePair::TakeReceivesBack() {
+  receives_.ForEachIssued([this](OperationSlot* slot) {
+    fi_cancel(&endpoint_->fid, &slot->context);
+  });
+  queue_->Drain();
 }
 
 void FabricQueuePair::WatchOneSided() {
