@@ -1,6 +1,6 @@
-// Initiator and target over the machine's own network, iSCSI over TCP and iSER
-// over libfabric's tcp provider: the server's reactors on threads of their own,
-// the initiator's turned by the test.
+// Initiator and target on one machine: iSCSI over TCP, and iSER over
+// libfabric's providers that need no device. The server's reactors have threads
+// of their own, the initiator's is turned by the test.
 
 #include <atomic>
 #include <chrono>
@@ -10,7 +10,10 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "transport/epoll_reactor.h"
@@ -26,6 +29,8 @@ struct Network {
   const char* data_model;
   const char* portal;
   std::unique_ptr<transport::Backend> (*make_backend)();
+  // What the name of the device begins with: the provider. Byte streams: "".
+  const char* device = "";
 };
 
 class LoopbackStack {
@@ -110,11 +115,18 @@ class LoopbackTest : public ::testing::TestWithParam<Network> {
 
 INSTANTIATE_TEST_SUITE_P(
     Networks, LoopbackTest,
-    ::testing::Values(Network{"Tcp", "iSCSI", "tcp://127.0.0.1:0",
-                              &transport::MakeTcpBackend},
-                      Network{"Libfabric", "iSER",
-                              "libfabric://127.0.0.1:0?provider=tcp",
-                              &MakeLibfabric}),
+    ::testing::Values(
+        Network{"Tcp", "iSCSI", "tcp://127.0.0.1:0",
+                &transport::MakeTcpBackend},
+        Network{"Libfabric", "iSER", "libfabric://127.0.0.1:0?provider=tcp",
+                &MakeLibfabric, "libfabric tcp on"},
+        Network{"Sockets", "iSER", "libfabric://127.0.0.1:0?provider=sockets",
+                &MakeLibfabric, "libfabric sockets on"},
+        // Connections over reliable datagrams.
+        Network{"SharedMemory", "iSER", "libfabric://127.0.0.1:0?provider=shm",
+                &MakeLibfabric, "libfabric shm on"},
+        Network{"Rxm", "iSER", "libfabric://127.0.0.1:0?provider=tcp;ofi_rxm",
+                &MakeLibfabric, "libfabric tcp;ofi_rxm on"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(LoopbackTest, VerifiesDataAtDepth) {
@@ -128,6 +140,9 @@ TEST_P(LoopbackTest, VerifiesDataAtDepth) {
     }
     stack.LogIn(options);
     EXPECT_EQ(stack.initiator->data_model(), GetParam().data_model);
+    const std::string device = stack.initiator->connection().device;
+    EXPECT_EQ(device.empty(), !rdma());
+    EXPECT_TRUE(absl::StartsWith(device, GetParam().device)) << device;
     testing::SimRandom random(1);
     VerifiedLoad::Options load_options;
     load_options.depth = 64;
@@ -163,6 +178,8 @@ TEST_P(LoopbackTest, OutlivesTheServersRestart) {
   LoopbackStack stack(GetParam());
   InitiatorOptions options;
   options.reconnect_delay = absl::Milliseconds(5);
+  std::vector<std::string> log;
+  options.log = [&log](absl::string_view line) { log.emplace_back(line); };
   stack.LogIn(options);
   testing::SimRandom random(3);
   VerifiedLoad::Options load_options;
@@ -171,7 +188,8 @@ TEST_P(LoopbackTest, OutlivesTheServersRestart) {
   load.Start();
   for (int i = 0; i < 3; ++i) {
     const uint64_t goal = load.completed() + 300;
-    EXPECT_TRUE(stack.Turn([&load, goal] { return load.completed() >= goal; }));
+    EXPECT_TRUE(stack.Turn([&load, goal] { return load.completed() >= goal; }))
+        << absl::StrJoin(log, "\n");
     stack.StopServer();
     stack.StartServer();
   }
