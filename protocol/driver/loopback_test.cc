@@ -16,6 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "scsi/backend/file_backend.h"
+#include "scsi/backend/file_test_util.h"
 #include "transport/epoll_reactor.h"
 #include "transport/libfabric/libfabric_backend.h"
 #include "transport/reactor_threads.h"
@@ -33,9 +35,25 @@ struct Network {
   const char* device = "";
 };
 
+// A target with one logical unit in a new file.
+std::shared_ptr<scsi::Target> MakeFileTarget(const std::string& path) {
+  std::shared_ptr<scsi::Target> target = scsi::Target::Create(kTargetName);
+  scsi::FileBackendOptions file;
+  file.path = path;
+  file.size_bytes = kBlocks * kBlock;
+  file.block_size = kBlock;
+  const absl::Status added = target->AddLogicalUnit(
+      scsi::MakeFileBackend(file).value(), scsi::LogicalUnitOptions());
+  EXPECT_TRUE(added.ok()) << added;
+  return target;
+}
+
 class LoopbackStack {
  public:
-  explicit LoopbackStack(const Network& network) : target_(MakeRamTarget()) {
+  explicit LoopbackStack(const Network& network,
+                         std::shared_ptr<scsi::Target> target = MakeRamTarget(),
+                         const TargetServerOptions& options = {})
+      : target_(std::move(target)), server_options_(options) {
     EXPECT_TRUE(registry.Add(network.make_backend()).ok());
     transport::ReactorThreadsOptions threads;
     threads.count = 2;
@@ -50,9 +68,9 @@ class LoopbackStack {
   }
 
   void StartServer() {
-    server_ = TargetServer::Create(&registry, threads_->reactors(),
-                                   TargetServerOptions())
-                  .value();
+    server_ =
+        TargetServer::Create(&registry, threads_->reactors(), server_options_)
+            .value();
     EXPECT_TRUE(server_->AddTarget(target_).ok());
     threads_->RunOn(0, [this] {
       const auto bound = server_->Listen(portal);
@@ -93,6 +111,19 @@ class LoopbackStack {
     ASSERT_TRUE(ready->ok()) << *ready;
   }
 
+  // The target's view of the only session.
+  SessionInfo Session() {
+    std::vector<SessionInfo> sessions;
+    std::atomic<bool> listed{false};
+    server_->ListSessions([&](std::vector<SessionInfo> found) {
+      sessions = std::move(found);
+      listed = true;
+    });
+    EXPECT_TRUE(Turn([&listed] { return listed.load(); }));
+    EXPECT_EQ(sessions.size(), 1u);
+    return sessions.empty() ? SessionInfo() : sessions[0];
+  }
+
   transport::Registry registry;
   std::unique_ptr<transport::EpollReactor> reactor;
   transport::Address portal;
@@ -100,6 +131,7 @@ class LoopbackStack {
 
  private:
   std::shared_ptr<scsi::Target> target_;
+  const TargetServerOptions server_options_;
   std::unique_ptr<transport::ReactorThreads> threads_;
   std::unique_ptr<TargetServer> server_;
 };
@@ -172,6 +204,39 @@ TEST_P(LoopbackTest, BigSolicitedWritesAndReads) {
   load.Start();
   EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+}
+
+// A medium in a file has no memory to move data from and to. Commands are
+// longer than one of the worker's buffers, and use its halves in turn: the file
+// works on the one while the other is on the wire.
+TEST_P(LoopbackTest, FileDiskAtDepth) {
+  const scsi::TemporaryFile file("loopback");
+  TargetServerOptions options;
+  options.worker.buffer_bytes = 256u << 10;
+  options.worker.buffer_pool_bytes = 2u << 20;  // Fewer than commands.
+  LoopbackStack stack(GetParam(), MakeFileTarget(file.path()), options);
+  stack.LogIn(InitiatorOptions());
+  testing::SimRandom random(4);
+  VerifiedLoad::Options load_options;
+  load_options.depth = 16;
+  load_options.max_blocks = 1024;  // 512 KiB.
+  load_options.commands = 500;
+  load_options.pieces = 1;
+  VerifiedLoad load(stack.initiator.get(), &random, load_options);
+  load.Start();
+  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  const SessionInfo session = stack.Session();
+  EXPECT_EQ(session.connection.data_model, GetParam().data_model);
+  if (!rdma()) return;
+  // A step of a command is an operation of 128 KiB at most.
+  const ConnectionCounters& counters = session.connection.counters;
+  EXPECT_GT(counters.rdma_writes, counters.rdma_write_bytes / (128u << 10));
+  EXPECT_GT(counters.rdma_reads, counters.rdma_read_bytes / (128u << 10));
+  EXPECT_GT(counters.rdma_write_bytes, uint64_t{100} * kBlock * 512);
+  EXPECT_GT(counters.rdma_read_bytes, uint64_t{100} * kBlock * 512);
+  // But immediate data.
+  EXPECT_LT(counters.copied_bytes, uint64_t{500} * 8192);
 }
 
 TEST_P(LoopbackTest, OutlivesTheServersRestart) {
