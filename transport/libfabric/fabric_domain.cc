@@ -138,6 +138,7 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
   if (IsSoftIwarp(info)) {
     absl::Status opened = out->OpenPlaceholder();
     if (!opened.ok()) return opened;
+    out->completes_before_reads_ = true;
   }
   const auto mode = static_cast<uint64_t>(info.domain_attr->mr_mode);
   out->local_ = (mode & FI_MR_LOCAL) != 0;

@@ -59,6 +59,10 @@ class FabricDomain final : public MemoryDomain,
   bool local_only() const { return local_only_; }
   // A SEND may overtake the data of an earlier WRITE (no FI_ORDER_SAW).
   bool send_passes_write() const { return send_passes_write_; }
+  // What is posted behind a READ completes before it, which the provider does
+  // not survive: it takes each completion for that of the oldest operation
+  // (vrb_poll_cq()).
+  bool completes_before_reads() const { return completes_before_reads_; }
 
  private:
   explicit FabricDomain(const LibfabricOptions& settings)
@@ -84,6 +88,7 @@ class FabricDomain final : public MemoryDomain,
   bool provider_keys_ = false;
   bool virtual_addresses_ = false;
   bool send_passes_write_ = false;
+  bool completes_before_reads_ = false;
   bool asks_for_delivery_ = false;
   bool datagrams_ = false;
   bool forgets_refusals_ = false;

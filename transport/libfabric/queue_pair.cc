@@ -118,7 +118,7 @@ void FabricQueuePair::Failed(OperationSlot* slot, int error, int provider_error,
   // Without probes, connecting ends at its deadline.
   if (ProbeDone(slot, 0)) return;
   if (slot->state != OperationSlot::State::kIssued) return;
-  if (slot->outcome.kind == OperationKind::kWrite) --writes_;
+  NotProvidersAnyMore(slot->outcome.kind);
   const CompletionStatus status = MapOperationError(
       domain_->provider(), slot->outcome.kind, error, provider_error);
   Outcome(slot, status, provider_error != 0 ? provider_error : error);

@@ -299,7 +299,12 @@ class FabricQueuePair {
   bool ProbeDone(const OperationSlot* slot, size_t bytes);
   void Hold(OperationSlot* slot, const Work& work);
   void IssueHeld();
-  // A SEND has to wait for the WRITEs before it.
+  // For an operation that has failed.
+  void NotProvidersAnyMore(OperationKind kind) {
+    if (kind == OperationKind::kWrite) --writes_;
+    if (kind == OperationKind::kRead) --provider_reads_;
+  }
+  // It has to wait for others before it, which the provider has.
   bool Fenced(OperationKind kind) const;
   void Outcome(OperationSlot* slot, CompletionStatus status, int32_t code);
   void NotIssued(OperationSlot* slot, ssize_t result);
@@ -327,8 +332,9 @@ class FabricQueuePair {
   std::function<void(RdmaEndpoint&)> on_disconnect_;
   OperationRing requests_;
   OperationRing receives_;
-  uint32_t reads_ = 0;   // READs taken and not yet polled.
-  uint32_t writes_ = 0;  // WRITEs that the provider has.
+  uint32_t reads_ = 0;           // READs taken and not yet polled.
+  uint32_t writes_ = 0;          // WRITEs that the provider has.
+  uint32_t provider_reads_ = 0;  // The same of READs.
   // Room for held operations, by the index of their slots; empty until one is.
   std::vector<Work> held_;
   std::vector<uint8_t> held_inline_;
@@ -383,6 +389,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricQueuePair::Completed(
     ++sent_;
   } else if (slot->outcome.kind == OperationKind::kWrite) {
     --writes_;
+  } else if (slot->outcome.kind == OperationKind::kRead) {
+    --provider_reads_;
   } else if (slot->outcome.kind == OperationKind::kReceive) {
     ring = &receives_;
     if (closing_) {

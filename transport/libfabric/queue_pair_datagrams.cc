@@ -109,7 +109,7 @@ void FabricQueuePair::RefusedByPeer() {
            issued.outcome.kind == OperationKind::kWrite;
   });
   if (slot != nullptr) {
-    if (slot->outcome.kind == OperationKind::kWrite) --writes_;
+    NotProvidersAnyMore(slot->outcome.kind);
     Outcome(slot, CompletionStatus::kRemoteAccess, FI_EKEYREJECTED);
   }
   queue_->ScheduleService(this);

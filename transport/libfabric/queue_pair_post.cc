@@ -186,8 +186,12 @@ template PostResult FabricQueuePair::PostRequest<OperationKind::kWrite>(
     OperationId, absl::Span<const Sge>, RemoteBuffer);
 
 bool FabricQueuePair::Fenced(OperationKind kind) const {
-  return kind == OperationKind::kSend && writes_ != 0 &&
-         domain_->send_passes_write();
+  if (kind == OperationKind::kSend && writes_ != 0 &&
+      domain_->send_passes_write()) {
+    return true;
+  }
+  return kind != OperationKind::kRead && provider_reads_ != 0 &&
+         domain_->completes_before_reads();
 }
 
 template <OperationKind kKind>
@@ -212,7 +216,10 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
                               &slot->context, 0};
   if constexpr (kKind == OperationKind::kRead) {
     const ssize_t result = fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
-    if (result == 0) OneSidedIssued();
+    if (result == 0) {
+      ++provider_reads_;
+      OneSidedIssued();
+    }
     return result;
   }
   if (domain_->asks_for_delivery()) flags |= FI_DELIVERY_COMPLETE;
