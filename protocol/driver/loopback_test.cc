@@ -136,6 +136,10 @@ class LoopbackStack {
   std::unique_ptr<TargetServer> server_;
 };
 
+std::unique_ptr<transport::Backend> MakeTcp() {
+  return transport::MakeTcpBackend();
+}
+
 std::unique_ptr<transport::Backend> MakeLibfabric() {
   return transport::MakeLibfabricBackend();
 }
@@ -148,8 +152,7 @@ class LoopbackTest : public ::testing::TestWithParam<Network> {
 INSTANTIATE_TEST_SUITE_P(
     Networks, LoopbackTest,
     ::testing::Values(
-        Network{"Tcp", "iSCSI", "tcp://127.0.0.1:0",
-                &transport::MakeTcpBackend},
+        Network{"Tcp", "iSCSI", "tcp://127.0.0.1:0", &MakeTcp},
         Network{"Libfabric", "iSER", "libfabric://127.0.0.1:0?provider=tcp",
                 &MakeLibfabric, "libfabric tcp on"},
         Network{"Sockets", "iSER", "libfabric://127.0.0.1:0?provider=sockets",
@@ -258,9 +261,11 @@ TEST_P(LoopbackTest, OutlivesTheServersRestart) {
     stack.StopServer();
     stack.StartServer();
   }
-  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
+  // The load may be done before the last restart.
+  EXPECT_TRUE(stack.Turn([&] {
+    return load.done() && stack.initiator->stats().reconnects >= 3;
+  })) << absl::StrJoin(log, "\n");
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
-  EXPECT_GE(stack.initiator->stats().reconnects, 3u);
 }
 
 TEST_P(LoopbackTest, SaysThatNobodyListens) {
