@@ -63,6 +63,7 @@ class EpollReactorImpl final : public EpollReactor {
       : epoll_fd_(epoll_fd),
         wake_fd_(wake_fd),
         spin_(options.spin),
+        descriptor_interval_(options.descriptor_interval),
         events_(options.max_events_per_turn) {}
 
   ~EpollReactorImpl() override {
@@ -77,7 +78,11 @@ class EpollReactorImpl final : public EpollReactor {
 
   void Run() override {
     while (!stop_.load(std::memory_order_relaxed)) {
-      Turn(TimeUntil(NextDeadline()));
+      if (pollers_.any_busy() || (spinning() && !pollers_.empty())) {
+        BusyTurn();
+      } else {
+        Turn(TimeUntil(NextDeadline()));
+      }
     }
     stop_.store(false);
     ExpectWakeups();
@@ -161,11 +166,15 @@ class EpollReactorImpl final : public EpollReactor {
   }
 
   int Turn(absl::Duration timeout);
+  void BusyTurn();
+  // What a turn does at the time now_, with so many events.
+  int Handle(int count);
   int Dispatch(int count);
 
   const int epoll_fd_;
   const int wake_fd_;
   const absl::Duration spin_;
+  const absl::Duration descriptor_interval_;
   std::vector<epoll_event> events_;
   std::vector<Watch> watches_;  // By descriptor.
   PostQueue posts_;
@@ -176,6 +185,7 @@ class EpollReactorImpl final : public EpollReactor {
   bool in_turn_ = false;
   absl::Time now_ = MonotonicNow();  // The last turn's.
   absl::Time last_active_ = now_;
+  absl::Time last_look_ = absl::InfinitePast();  // At descriptors.
 };
 
 absl::Status EpollReactorImpl::WatchFd(int fd, uint32_t events,
@@ -224,13 +234,28 @@ void EpollReactorImpl::UnwatchFd(int fd) {
 
 int EpollReactorImpl::Turn(absl::Duration timeout) {
   const bool sleep = timeout > absl::ZeroDuration() && posts_.BeginSleep();
-  int count = WaitForEvents(epoll_fd_, &events_,
-                            sleep ? timeout : absl::ZeroDuration());
+  const int count = WaitForEvents(epoll_fd_, &events_,
+                                  sleep ? timeout : absl::ZeroDuration());
   if (sleep) posts_.EndSleep();
-  if (count < 0) count = 0;  // A signal.
-
-  in_turn_ = true;
   now_ = MonotonicNow();
+  last_look_ = now_;
+  return Handle(count);
+}
+
+// One that pollers keep from sleeping. What is posted needs no descriptor then.
+void EpollReactorImpl::BusyTurn() {
+  now_ = MonotonicNow();
+  int count = 0;
+  if (now_ - last_look_ >= descriptor_interval_) {
+    count = WaitForEvents(epoll_fd_, &events_, absl::ZeroDuration());
+    last_look_ = now_;
+  }
+  Handle(count);
+}
+
+int EpollReactorImpl::Handle(int count) {
+  if (count < 0) count = 0;  // A signal.
+  in_turn_ = true;
   int handled = Dispatch(count);
   handled += posts_.RunAll();
   handled += timers_.ExpireUntil(now_);
@@ -277,6 +302,11 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("spin must not be negative, but is ",
                      absl::FormatDuration(options.spin)));
+  }
+  if (options.descriptor_interval < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("descriptor_interval must not be negative, but is ",
+                     absl::FormatDuration(options.descriptor_interval)));
   }
   const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd < 0) {

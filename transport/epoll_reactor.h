@@ -16,6 +16,11 @@ struct EpollReactorOptions {
   absl::Duration spin = absl::ZeroDuration();
   // Events taken from the kernel in one turn.
   int max_events_per_turn = 64;
+  // How often the kernel is asked for events at most, in Run() while pollers
+  // keep the reactor from sleeping (busy ones, or any if it never sleeps):
+  // asking costs several times what such a turn does otherwise. A descriptor is
+  // noticed later by no more than this and one turn. Zero: ask in every turn.
+  absl::Duration descriptor_interval = absl::Microseconds(1);
 };
 
 // The reactor over epoll. Drive it in one of two ways:

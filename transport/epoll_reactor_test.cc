@@ -518,6 +518,42 @@ TEST(EpollReactorTest, PollerMayAddAndRemovePollers) {
   EXPECT_EQ(order, "12");
 }
 
+// Turns of a poller between a descriptor that becomes readable and its
+// handler.
+int TurnsUntilNoticed(absl::Duration descriptor_interval, bool spinning) {
+  EpollReactorOptions options;
+  if (spinning) options.spin = absl::InfiniteDuration();
+  options.descriptor_interval = descriptor_interval;
+  const auto reactor = EpollReactor::Create(options).value();
+  EventFd fd;
+  int turns = 0;
+  CallbackHandler handler([&](uint32_t) { reactor->Stop(); });
+  EXPECT_TRUE(reactor->WatchFd(fd.get(), EPOLLIN | EPOLLET, &handler).ok());
+  CallbackPoller poller([&] {
+    if (turns++ == 0) fd.Signal();
+    return 0;
+  });
+  reactor->AddPoller(&poller, /*busy=*/!spinning);
+  reactor->Run();
+  return turns;
+}
+
+TEST(EpollReactorTest, PollersLeaveDescriptorsAloneForAWhile) {
+  for (const bool spinning : {false, true}) {
+    SCOPED_TRACE(spinning);
+    EXPECT_EQ(TurnsUntilNoticed(absl::ZeroDuration(), spinning), 2);
+    const absl::Time start = EpollReactor::MonotonicNow();
+    EXPECT_GT(TurnsUntilNoticed(absl::Milliseconds(20), spinning), 10);
+    const absl::Duration took = EpollReactor::MonotonicNow() - start;
+    EXPECT_GE(took, absl::Milliseconds(20));
+    EXPECT_LT(took, absl::Seconds(5));
+  }
+  EpollReactorOptions options;
+  options.descriptor_interval = absl::Nanoseconds(-1);
+  EXPECT_EQ(EpollReactor::Create(options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(EpollReactorTest, TakesNoMoreEventsPerTurnThanTold) {
   EpollReactorOptions options;
   options.max_events_per_turn = 2;
