@@ -83,6 +83,10 @@ class MemoryDomain {
   virtual const Capabilities& capabilities() const = 0;
   // For people: "rxe0 port 1", "libfabric tcp on lo".
   virtual std::string name() const = 0;
+  // The device is gone for good; one that comes back is another domain. What
+  // was made of this one is of no use any more, and its driver may wait until
+  // all of it was destroyed.
+  virtual bool removed() const { return false; }
 
   // Errors name the device, the size and the limit that was hit
   // (RLIMIT_MEMLOCK, the device's regions, keys that are too wide). An empty

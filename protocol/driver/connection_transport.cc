@@ -55,16 +55,18 @@ class StreamTransport final : public ConnectionTransport {
 
 class IserTransport final : public ConnectionTransport {
  public:
-  IserTransport(std::shared_ptr<IserMemories> memories, IserMemory* memory,
+  IserTransport(std::shared_ptr<IserMemories> memories,
+                std::shared_ptr<IserMemory> memory,
                 std::unique_ptr<IserDatamover> datamover,
                 std::shared_ptr<RdmaLink> link, ConnectionInfo fixed)
       : local_(datamover->endpoint()->local_address()),
         peer_(datamover->endpoint()->peer_address()),
         memories_(std::move(memories)),
-        memory_(memory),
+        memory_(std::move(memory)),
         datamover_(std::move(datamover)),
         link_(std::move(link)),
         fixed_(std::move(fixed)) {}
+  ~IserTransport() override { memories_->DropRemoved(); }
 
   Datamover* datamover() override { return datamover_.get(); }
   std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
@@ -95,7 +97,7 @@ class IserTransport final : public ConnectionTransport {
   const std::string local_;
   const std::string peer_;
   const std::shared_ptr<IserMemories> memories_;
-  IserMemory* const memory_;
+  const std::shared_ptr<IserMemory> memory_;
   const std::unique_ptr<IserDatamover> datamover_;
   const std::shared_ptr<RdmaLink> link_;
   const ConnectionInfo fixed_;  // Without counters.
@@ -117,8 +119,10 @@ uint32_t UnexpectedReceives(const IserOffer& offer) {
              : kWithoutLimit;
 }
 
-absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
-  std::unique_ptr<IserMemory>& memory = memories_[domain];
+absl::StatusOr<std::shared_ptr<IserMemory>> IserMemories::For(
+    transport::MemoryDomain* domain) {
+  DropRemoved();
+  std::shared_ptr<IserMemory>& memory = memories_[domain];
   if (memory == nullptr) {
     IserMemoryOptions options = options_;
     if (role_ == Role::kInitiator) {
@@ -130,7 +134,13 @@ absl::StatusOr<IserMemory*> IserMemories::For(transport::MemoryDomain* domain) {
     if (!created.ok()) return created.status();
     memory = *std::move(created);
   }
-  return memory.get();
+  return memory;
+}
+
+void IserMemories::DropRemoved() {
+  std::erase_if(memories_, [](const auto& memory) {
+    return memory.second == nullptr || memory.second->domain()->removed();
+  });
 }
 
 IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
@@ -159,12 +169,14 @@ void IserSetup::FillIn(transport::ConnectOptions* options) const {
 }
 
 absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
-  absl::StatusOr<IserMemory*> memory = memories->For(endpoint->domain());
+  auto memory = memories->For(endpoint->domain());
   if (!memory.ok()) return memory.status();
   Prepared fresh;
-  fresh.datamover = memories->role() == IserMemories::Role::kInitiator
-                        ? MakeInitiatorIserDatamover(*memory, options)
-                        : MakeTargetIserDatamover(*memory, options);
+  fresh.memory = *std::move(memory);
+  fresh.datamover =
+      memories->role() == IserMemories::Role::kInitiator
+          ? MakeInitiatorIserDatamover(fresh.memory.get(), options)
+          : MakeTargetIserDatamover(fresh.memory.get(), options);
   absl::Status status = fresh.datamover->Prepare(endpoint);
   if (status.ok()) prepared[endpoint] = std::move(fresh);
   return status;
@@ -180,7 +192,6 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   const auto found = state_->prepared.find(endpoint.get());
   assert(found != state_->prepared.end());
   Prepared& mine = found->second;
-  IserMemory* const memory = *state_->memories->For(endpoint->domain());
   if (state_->capture != nullptr) {
     mine.datamover->SetTrace(MakeIserCapture(
         endpoint->local_address(), endpoint->peer_address(), state_->capture));
@@ -196,7 +207,7 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   if (state_->memories->role() == IserMemories::Role::kInitiator &&
       !endpoint->domain()->capabilities().memory_windows) {
     info.fallbacks.push_back(
-        memory->options().lasting_keys
+        mine.memory->options().lasting_keys
             ? "keys of lasting memory outlive their commands, and other memory "
               "is registered for each: the device has no memory windows"
             : "memory is registered for each command: the device has no memory "
@@ -204,9 +215,9 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
-  return std::make_unique<IserTransport>(state_->memories, memory,
-                                         std::move(mine.datamover), mine.link,
-                                         std::move(info));
+  return std::make_unique<IserTransport>(
+      state_->memories, std::move(mine.memory), std::move(mine.datamover),
+      mine.link, std::move(info));
 }
 
 }  // namespace skiff::protocol

@@ -50,20 +50,25 @@ class ConnectionTransport {
 // section 6.7), within reason: a peer that has no limit does not send many.
 uint32_t UnexpectedReceives(const IserOffer& offer);
 
-// One IserMemory for each device that a reactor's connections use.
+// One IserMemory for each device that a reactor's connections use. Those of
+// devices that were removed go with their last connection, since the device
+// cannot go before.
 class IserMemories {
  public:
   enum class Role : uint8_t { kInitiator, kTarget };
 
   IserMemories(Role role, const IserMemoryOptions& options)
       : role_(role), options_(options) {}
-  absl::StatusOr<IserMemory*> For(transport::MemoryDomain* domain);
+  absl::StatusOr<std::shared_ptr<IserMemory>> For(
+      transport::MemoryDomain* domain);
+  // Keeps those of removed devices for their connections only.
+  void DropRemoved();
   Role role() const { return role_; }
 
  private:
   const Role role_;
   const IserMemoryOptions options_;
-  std::map<transport::MemoryDomain*, std::unique_ptr<IserMemory>> memories_;
+  std::map<transport::MemoryDomain*, std::shared_ptr<IserMemory>> memories_;
 };
 
 // Makes the datamover of an RDMA connection while it is being made: before the
@@ -86,6 +91,7 @@ class IserSetup {
 
  private:
   struct Prepared {
+    std::shared_ptr<IserMemory> memory;  // The datamover's.
     std::unique_ptr<IserDatamover> datamover;
     std::shared_ptr<RdmaLink> link = std::make_shared<RdmaLink>();
   };

@@ -40,6 +40,17 @@ absl::Status PrepareForFork() {
       kError);
 }
 
+struct OpenDomains {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<VerbsDomain>> by_device;
+};
+
+OpenDomains& Domains() {
+  // Never destroyed: connections of static storage may outlive it.
+  static auto* const kDomains = new OpenDomains;
+  return *kDomains;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<AsyncWatch>> AsyncWatch::Create(
@@ -76,17 +87,22 @@ void AsyncWatch::OnFdReady(uint32_t events) {
 
 absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Get(
     const std::string& device) {
-  static std::mutex mutex;
-  // Never destroyed: connections of static storage may outlive it.
-  static auto* const kDomains =
-      new std::map<std::string, std::weak_ptr<VerbsDomain>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<VerbsDomain>& known = (*kDomains)[device];
+  OpenDomains& open = Domains();
+  std::lock_guard<std::mutex> lock(open.mutex);
+  std::weak_ptr<VerbsDomain>& known = open.by_device[device];
   std::shared_ptr<VerbsDomain> domain = known.lock();
   if (domain != nullptr && !domain->removed_) return domain;
   auto opened = Open(device);
   if (opened.ok()) known = *opened;
   return opened;
+}
+
+void VerbsDomain::SetRemoved(const std::string& device) {
+  OpenDomains& open = Domains();
+  std::lock_guard<std::mutex> lock(open.mutex);
+  const auto known = open.by_device.find(device);
+  if (known == open.by_device.end()) return;
+  if (const auto domain = known->second.lock()) domain->removed_ = true;
 }
 
 absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Open(

@@ -82,7 +82,10 @@ class VerbsDomain final : public MemoryDomain,
 
   // The device is gone: a later Get() looks again.
   void SetRemoved() { removed_ = true; }
-  bool removed() const { return removed_; }
+  bool removed() const override { return removed_; }
+  // The same for whoever has no domain: of the device of this name, if the
+  // process uses it.
+  static void SetRemoved(const std::string& device);
   void TakeAsyncEvent();
 
  private:

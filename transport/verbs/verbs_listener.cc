@@ -10,6 +10,7 @@
 #include "transport/net/socket_address.h"
 #include "transport/verbs/cm_errors.h"
 #include "transport/verbs/verbs_acceptor.h"
+#include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
@@ -88,6 +89,7 @@ void VerbsListener::OnCmEvent(const CmEvent& event) {
     return;
   }
   if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+  VerbsDomain::SetRemoved(ibv_get_device_name(id_.get()->verbs->device));
   failure_ =
       absl::Status(absl::StatusCode::kUnavailable,
                    absl::StrCat("listening on ", address_.ToString(),
