@@ -75,6 +75,13 @@ struct ListenOptions {
   // Runs on the listener's reactor when listening has ended by itself: the
   // device went away, the descriptors ran out. Nothing comes any more.
   std::function<void(absl::Status)> on_failure;
+  // auto:// and PersistentListener: how often to try to listen again where
+  // listening has ended by itself. Zero: never.
+  absl::Duration retry_interval = absl::ZeroDuration();
+  // Of the same: why listening has ended, in part perhaps, or cannot be
+  // resumed, each reason once; OK when it goes on. On the listener's reactor;
+  // may not destroy it.
+  std::function<void(absl::Status)> on_change;
 };
 
 // A peer that wants to connect. Answer with Accept or Reject; destroying it

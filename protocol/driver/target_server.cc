@@ -14,6 +14,7 @@
 #include "protocol/driver/target_node.h"
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
+#include "transport/persistent_listener.h"
 
 namespace skiff::protocol {
 namespace {
@@ -55,6 +56,9 @@ struct State : std::enable_shared_from_this<State> {
   absl::Status Prepare(Shard* shard);
   TargetConnectionContext ContextOf(Shard* shard);
   void Ended(Shard* shard, TargetNode::ConnectionId id);
+  // Of a portal: why it ended, or OK again.
+  void ListeningChanged(const transport::Address& portal,
+                        const absl::Status& status);
   void Abandon(Shard* shard, absl::string_view why);
   void Drain(Shard* shard, absl::Duration grace,
              absl::AnyInvocable<void()> done);
@@ -218,6 +222,28 @@ void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
   });
 }
 
+void State::ListeningChanged(const transport::Address& portal,
+                             const absl::Status& status) {
+  if (status.ok()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat(portal.ToString(), ": listening again"));
+    return;
+  }
+  const absl::Duration retry = options.limits.listen_retry_interval;
+  Log(LogLevel::kError,
+      absl::StrCat(portal.ToString(), ": ", status.message(),
+                   retry == absl::ZeroDuration()
+                       ? std::string("; listen_retry_interval is 0, restart")
+                       : absl::StrCat("; it is tried again every ",
+                                      absl::FormatDuration(retry))));
+  // A device may be gone, and cannot go before what was made of it.
+  for (const std::unique_ptr<Shard>& shard : shards) {
+    shard->reactor->Post([self = shared_from_this(), shard = shard.get()] {
+      if (shard->iser_memories) shard->iser_memories->DropRemoved();
+    });
+  }
+}
+
 void State::Drain(Shard* shard, absl::Duration grace,
                   absl::AnyInvocable<void()> done) {
   shard->draining = true;
@@ -273,8 +299,13 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   const absl::StatusOr<transport::Backend*> backend =
       registry_->Find(address.scheme);
   if (!backend.ok()) return backend.status();
-  auto listener = (*backend)->Listen(
-      state_->shards[0]->reactor, address, state_->options.listen,
+  transport::ListenOptions options = state_->options.listen;
+  options.retry_interval = state_->options.limits.listen_retry_interval;
+  options.on_change = [state = state_, address](const absl::Status& status) {
+    state->ListeningChanged(address, status);
+  };
+  auto listener = transport::PersistentListener::Create(
+      *backend, state_->shards[0]->reactor, address, options,
       [state = state_, portal = address,
        invalidates = (*backend)->capabilities().send_with_invalidate](
           std::unique_ptr<transport::ConnectionRequest> request) {

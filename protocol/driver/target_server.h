@@ -55,6 +55,9 @@ struct TargetServerLimits {
   absl::Duration coalesce_delay = absl::Microseconds(50);
   // A connection that accepts no byte for this long is dropped.
   absl::Duration send_timeout = absl::Seconds(60);
+  // Where listening has ended by itself, as on a device that was removed: how
+  // often it is tried again. Zero: never.
+  absl::Duration listen_retry_interval = absl::Seconds(2);
 };
 
 struct TargetServerOptions {

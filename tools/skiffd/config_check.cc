@@ -80,6 +80,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
   checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
   checker->Duration(limits, Limits::kDataOutTimeoutFieldNumber,
                     &to->data_out_timeout);
+  checker->Duration(limits, Limits::kListenRetryIntervalFieldNumber,
+                    &to->listen_retry_interval);
   checker->Duration(limits, Limits::kCoalesceDelayFieldNumber,
                     &to->coalesce_delay,
                     protocol::TargetServerLimits::kMaxCoalesceDelay);

@@ -358,7 +358,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "portal: \"tcp://[::]:0\"\n"
                "shutdown_grace: \"2s\"\n"
                "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
-               "limits { queue_depth: 32 nop_interval: \"1s\" buffer_pool: "
+               "limits { queue_depth: 32 nop_interval: \"1s\" "
+               "listen_retry_interval: \"3s\" buffer_pool: "
                "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" }\n"
                "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
@@ -378,6 +379,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));
   EXPECT_EQ(config_.server.limits.queue_depth, 32u);
   EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
+  EXPECT_EQ(config_.server.limits.listen_retry_interval, absl::Seconds(3));
   EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
   EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);

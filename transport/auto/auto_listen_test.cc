@@ -15,8 +15,13 @@ namespace {
 
 class AutoListenTest : public testing::AutoTest {
  public:
-  absl::Status Listen(const std::string& uri) {
+  absl::Status Listen(const std::string& uri,
+                      absl::Duration retry = absl::ZeroDuration()) {
     ListenOptions options;
+    options.retry_interval = retry;
+    options.on_change = [this](const absl::Status& status) {
+      changes.push_back(status.ToString());
+    };
     options.on_failure = [this](const absl::Status& why) { ended = why; };
     auto made = backend->Listen(
         reactor, Address::Parse(uri).value(), options,
@@ -30,6 +35,7 @@ class AutoListenTest : public testing::AutoTest {
 
   std::unique_ptr<Listener> listener;
   absl::Status ended;
+  std::vector<std::string> changes;
   int requests = 0;
 };
 
@@ -81,6 +87,51 @@ TEST_F(AutoListenTest, ATransportMayStopLater) {
   fabric.on_failure.at(0)(absl::UnavailableError("device removed"));
   EXPECT_EQ(ended.message(), "device removed");
   EXPECT_EQ(reports.size(), 4u);
+}
+
+// A device that was removed, and comes back.
+TEST_F(AutoListenTest, ATransportThatStoppedIsTriedAgain) {
+  ASSERT_TRUE(Listen("auto://0.0.0.0:0", absl::Seconds(2)).ok());
+  verbs.refusal = absl::UnavailableError("no device has the address");
+  verbs.on_failure.at(0)(absl::UnavailableError("device removed"));
+  EXPECT_EQ(verbs.listens.size(), 1u) << "never from inside";
+  world.RunFor(absl::Seconds(11));
+  EXPECT_EQ(verbs.listens.size(), 6u) << "every two seconds";
+  EXPECT_EQ(Entry("verbs").outcome, ChoiceOutcome::kFailed);
+  EXPECT_EQ(verbs.listeners_alive, 0);
+  // Told once, however often it is tried.
+  const std::vector<std::string> down = {
+      "UNAVAILABLE: verbs stopped to listen: device removed",
+      "UNAVAILABLE: verbs stopped to listen: no device has the address"};
+  EXPECT_EQ(changes, down);
+  EXPECT_EQ(reports.size(), 3u);
+
+  verbs.refusal = absl::OkStatus();
+  world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(verbs.listens.size(), 7u);
+  EXPECT_EQ(verbs.listens.back().port, 4321) << "the port that peers know";
+  EXPECT_EQ(verbs.listeners_alive, 1);
+  EXPECT_EQ(Entry("verbs").outcome, ChoiceOutcome::kSucceeded);
+  EXPECT_EQ(changes.size(), 3u);
+  EXPECT_EQ(changes.back(), "OK");
+  verbs.on_request(nullptr);
+  EXPECT_EQ(requests, 1);
+  // The others were left alone, and all go with the listener.
+  EXPECT_EQ(tcp.listens.size() + fabric.listens.size(), 2u);
+  verbs.on_failure.back()(absl::UnavailableError("device removed"));
+  listener.reset();
+  world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(verbs.listens.size(), 7u);
+}
+
+// Then even the last one has not ended for good.
+TEST_F(AutoListenTest, TheOnlyTransportIsTriedAgain) {
+  ASSERT_TRUE(Listen("auto://0.0.0.0:3260?rdma=off", absl::Seconds(2)).ok());
+  tcp.on_failure.at(0)(absl::UnavailableError("no descriptors"));
+  EXPECT_EQ(reports.back().chosen(), nullptr);
+  EXPECT_TRUE(ended.ok()) << ended;
+  world.RunFor(absl::Seconds(3));
+  EXPECT_EQ(Entry("tcp").outcome, ChoiceOutcome::kSucceeded);
 }
 
 // Real sockets on a real reactor.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/persistent_listener.h"
 
 namespace skiff::transport {
 
@@ -48,11 +49,11 @@ void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
   ChoiceEntry& entry = report_.entries[candidate.entry];
   entry.address = address.ToString();
   ListenOptions options = options_;
-  options.on_failure = [this, candidate](const absl::Status& why) {
-    OnFailure(candidate, why);
+  options.on_change = [this, candidate](const absl::Status& status) {
+    OnChange(candidate, status);
   };
-  auto listener = candidate.backend->Listen(
-      reactor, address, options,
+  auto listener = PersistentListener::Create(
+      candidate.backend, reactor, address, options,
       [this](std::unique_ptr<ConnectionRequest> request) {
         on_request_(std::move(request));
       });
@@ -69,16 +70,29 @@ void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
   listeners_.push_back(*std::move(listener));
 }
 
-void AutoListener::OnFailure(const Candidate& candidate,
-                             const absl::Status& why) {
+void AutoListener::OnChange(const Candidate& candidate,
+                            const absl::Status& status) {
   ChoiceEntry& entry = report_.entries[candidate.entry];
-  entry.outcome = ChoiceOutcome::kFailed;
-  entry.reason = absl::StrCat("stopped to listen: ", why.message());
+  const bool again = options_.retry_interval > absl::ZeroDuration();
+  if (status.ok()) {
+    entry.outcome = ChoiceOutcome::kSucceeded;
+    entry.reason.clear();
+  } else {
+    entry.outcome = ChoiceOutcome::kFailed;
+    entry.reason = absl::StrCat("stopped to listen: ", status.message());
+  }
   observer_(report_);
-  if (report_.chosen() != nullptr) return;
+  if (options_.on_change) {
+    options_.on_change(
+        status.ok()
+            ? status
+            : absl::Status(status.code(),
+                           absl::StrCat(entry.scheme, " ", entry.reason)));
+  }
+  if (again || report_.chosen() != nullptr) return;
   // The callback may destroy this.
   const auto on_failure = options_.on_failure;
-  if (on_failure != nullptr) on_failure(why);
+  if (on_failure != nullptr) on_failure(status);
 }
 
 }  // namespace skiff::transport

@@ -17,13 +17,15 @@ namespace skiff::transport {
 // Listens by every usable transport on one address and port. Byte streams take
 // the port first, since every peer has them; transports that share TCP's port
 // space (iWARP, emulated RDMA) then fail to, which the report says: give them
-// an address of their own. Listening succeeds if one of them does. Lives on one
-// reactor; not thread-safe.
+// an address of their own. Listening succeeds if one of them does. A transport
+// that stops to listen by itself is tried again, if
+// ListenOptions::retry_interval says so. Lives on one reactor; not thread-safe.
 class AutoListener final : public Listener {
  public:
   // `observer` (may not be null) gets the report before this returns, and again
-  // when a transport stops to listen by itself. `options.on_failure` runs when
-  // the last one did.
+  // when a transport stops to listen by itself, or resumes.
+  // `options.on_failure` runs when the last one has stopped, unless they are
+  // tried again.
   static absl::StatusOr<std::unique_ptr<AutoListener>> Create(
       const Registry& registry, Reactor* reactor, const Address& address,
       const AutoOptions& auto_options, const ListenOptions& options,
@@ -37,7 +39,8 @@ class AutoListener final : public Listener {
                ChoiceObserver observer, AcceptCallback on_request);
 
   void Start(Reactor* reactor, const Candidate& candidate);
-  void OnFailure(const Candidate& candidate, const absl::Status& why);
+  // Of a transport that listened: why it stopped, or OK again.
+  void OnChange(const Candidate& candidate, const absl::Status& status);
 
   Address address_;
   const ListenOptions options_;

@@ -60,7 +60,8 @@ struct ChoiceReport {
 };
 
 // Runs when a choice is made, before the caller gets its result; and on
-// listeners again when one of several ends later. On the thread of the reactor.
+// listeners again when one of several ends later, or resumes. On the thread of
+// the reactor.
 using ChoiceObserver = std::function<void(const ChoiceReport&)>;
 
 absl::string_view RdmaPolicyName(RdmaPolicy policy);

@@ -1,0 +1,65 @@
+#include "transport/persistent_listener.h"
+
+#include <utility>
+
+namespace skiff::transport {
+
+absl::StatusOr<std::unique_ptr<PersistentListener>> PersistentListener::Create(
+    Backend* backend, Reactor* reactor, const Address& address,
+    const ListenOptions& options, AcceptCallback on_request) {
+  std::unique_ptr<PersistentListener> self(new PersistentListener(
+      backend, reactor, address, options, std::move(on_request)));
+  absl::Status status = self->Listen();
+  if (!status.ok()) return status;
+  return self;
+}
+
+PersistentListener::PersistentListener(Backend* backend, Reactor* reactor,
+                                       const Address& address,
+                                       const ListenOptions& options,
+                                       AcceptCallback on_request)
+    : backend_(backend),
+      reactor_(reactor),
+      address_(address),
+      options_(options),
+      on_request_(std::move(on_request)),
+      retry_(reactor, [this] { Retry(); }) {}
+
+absl::Status PersistentListener::Listen() {
+  ListenOptions options = options_;
+  options.on_failure = [this](const absl::Status& why) { Ended(why); };
+  auto listener =
+      backend_->Listen(reactor_, address_, options,
+                       [this](std::unique_ptr<ConnectionRequest> request) {
+                         on_request_(std::move(request));
+                       });
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  // Where any port would do, peers know the one that it was.
+  address_.port = listener_->address().port;
+  return absl::OkStatus();
+}
+
+// From inside the listener, which goes at the next attempt.
+void PersistentListener::Ended(const absl::Status& why) {
+  told_ = why.ToString();
+  if (options_.retry_interval > absl::ZeroDuration()) {
+    retry_.ScheduleAfter(options_.retry_interval);
+  }
+  // Of auto://, whoever hears that all has ended may destroy this.
+  const auto on_change = options_.on_change;
+  on_change(why);
+}
+
+void PersistentListener::Retry() {
+  listener_.reset();
+  const absl::Status status = Listen();
+  if (!status.ok()) {
+    retry_.ScheduleAfter(options_.retry_interval);
+    if (told_ == status.ToString()) return;
+  }
+  told_ = status.ToString();
+  options_.on_change(status);
+}
+
+}  // namespace skiff::transport

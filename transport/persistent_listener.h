@@ -1,0 +1,46 @@
+#ifndef SKIFF_TRANSPORT_PERSISTENT_LISTENER_H_
+#define SKIFF_TRANSPORT_PERSISTENT_LISTENER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "transport/backend.h"
+#include "transport/reactor.h"
+
+namespace skiff::transport {
+
+// Where listening has ended by itself, listens on the same address and port
+// again, every `options.retry_interval` until that succeeds: a device that was
+// removed may come back. Lives on one reactor; not thread-safe.
+class PersistentListener final : public Listener {
+ public:
+  // An error if listening fails now. `options.on_change` (may not be null) is
+  // told, `options.on_failure` is not.
+  static absl::StatusOr<std::unique_ptr<PersistentListener>> Create(
+      Backend* backend, Reactor* reactor, const Address& address,
+      const ListenOptions& options, AcceptCallback on_request);
+
+  Address address() const override { return address_; }
+
+ private:
+  PersistentListener(Backend* backend, Reactor* reactor, const Address& address,
+                     const ListenOptions& options, AcceptCallback on_request);
+  absl::Status Listen();
+  void Ended(const absl::Status& why);
+  void Retry();
+
+  Backend* const backend_;
+  Reactor* const reactor_;
+  Address address_;
+  const ListenOptions options_;
+  AcceptCallback on_request_;
+  std::string told_;  // Why it does not listen.
+  Timer retry_;
+  std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_PERSISTENT_LISTENER_H_
