@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.login_timeout = options_.login_timeout;
   options.command_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
+  options.rdma_retry_interval = options_.rdma_retry_interval;
   options.coalesce.max_delay = options_.coalesce;
   options.lasting_keys = options_.lasting_keys;
   options.capture = capture_;

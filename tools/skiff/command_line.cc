@@ -94,6 +94,9 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
               "For each command (60s); 0: none");
   AddDuration(app, "--reconnect-timeout", &o->reconnect_timeout,
               "To restore a lost session before commands fail (30s)");
+  AddDuration(app, "--rdma-retry-interval", &o->rdma_retry_interval,
+              "With auto://, how often a session over TCP tries RDMA (30s); 0: "
+              "never");
   AddDuration(app, "--coalesce", &o->coalesce,
               "How long an answer may wait for others with many commands in "
               "flight, to save wake-ups (300us); 0: not at all; at most 100ms");

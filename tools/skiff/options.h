@@ -22,6 +22,7 @@ struct CommonOptions {
   absl::Duration login_timeout = absl::Seconds(15);
   absl::Duration command_timeout = absl::Seconds(60);
   absl::Duration reconnect_timeout = absl::Seconds(30);
+  absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration spin = absl::ZeroDuration();
   absl::Duration coalesce = absl::Microseconds(300);
   bool lasting_keys = false;  // protocol::InitiatorOptions says what they are.
