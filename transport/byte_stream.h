@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace skiff::transport {
@@ -65,6 +66,8 @@ class ByteStream {
   // Why the stream died; OK while it lives.
   virtual absl::Status error() const = 0;
 
+  // Of the backend that made it, as in its addresses: "tcp".
+  virtual absl::string_view scheme() const = 0;
   // Numeric `host:port` forms, for logs and portal choice.
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "transport/capabilities.h"
 #include "transport/memory.h"
@@ -157,6 +158,8 @@ class RdmaEndpoint {
   // lives. Fabrics may pad it with zeros (rdma_accept(3)).
   virtual absl::Span<const uint8_t> peer_private_data() const { return {}; }
 
+  // Of the backend that made it, as in its addresses: "verbs".
+  virtual absl::string_view scheme() const = 0;
   virtual std::string local_address() const = 0;
   virtual std::string peer_address() const = 0;
   // For people: what carries the connection, "rxe0 port 1, MTU 1024, RoCE v2

@@ -20,7 +20,8 @@ class StreamTransport final : public ConnectionTransport {
  public:
   StreamTransport(std::unique_ptr<ByteStream> stream,
                   std::unique_ptr<StreamDatamover> datamover)
-      : local_(stream->local_address()),
+      : transport_(stream->scheme()),
+        local_(stream->local_address()),
         peer_(stream->peer_address()),
         datamover_(std::move(datamover)),
         stream_(std::move(stream)) {}
@@ -42,11 +43,13 @@ class StreamTransport final : public ConnectionTransport {
   ConnectionInfo Info() const override {
     ConnectionInfo info;
     info.data_model = "iSCSI";
+    info.transport = transport_;
     info.counters = datamover_->counters();
     return info;
   }
 
  private:
+  const std::string transport_;
   const std::string local_;
   const std::string peer_;
   const std::unique_ptr<StreamDatamover> datamover_;
@@ -198,6 +201,7 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   }
   ConnectionInfo info;
   info.data_model = "iSER";
+  info.transport = std::string(endpoint->scheme());
   info.device = endpoint->domain()->name();
   info.remote_invalidation = state_->options.remote_invalidation;
   if (!info.remote_invalidation) {

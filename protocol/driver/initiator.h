@@ -151,8 +151,10 @@ class Initiator : public scsi::CommandPort {
   virtual bool connected() const = 0;
   virtual const Parameters& parameters() const = 0;  // Of the current session.
   virtual const LoginIdentity& identity() const = 0;
-  virtual std::string transport_name() const = 0;  // "tcp"
-  virtual std::string data_model() const = 0;      // "iSCSI"
+  // The backend of the current connection, or of the last one: "tcp", also by
+  // "auto://…". Before the first, the portal's scheme.
+  virtual std::string transport_name() const = 0;
+  virtual std::string data_model() const = 0;  // "iSCSI"
   // Of the current connection, or of the last one; its counters are of all
   // connections of the session together.
   virtual ConnectionInfo connection() const = 0;

@@ -62,7 +62,10 @@ class InitiatorImpl final : public Initiator,
   bool connected() const override { return up_; }
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
-  std::string transport_name() const override { return options_.portal.scheme; }
+  std::string transport_name() const override {
+    const std::string& name = connection_info_.transport;
+    return name.empty() ? options_.portal.scheme : name;
+  }
   std::string data_model() const override {
     return connection_info_.data_model;
   }

@@ -71,6 +71,7 @@ class FakeStream final : public transport::ByteStream {
   absl::Status error() const override {
     return absl::UnavailableError("connection reset by peer");
   }
+  absl::string_view scheme() const override { return "fake"; }
   std::string local_address() const override { return "here"; }
   std::string peer_address() const override { return "there"; }
 

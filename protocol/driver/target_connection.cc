@@ -280,7 +280,6 @@ SessionInfo TargetConnection::Info() const {
   info.target_name = identity.target_name;
   info.portal = portal_.ToString();
   info.peer = peer_;
-  info.transport = portal_.scheme;
   info.connection = transport_->Info();
   info.tsih = session_->tsih();
   info.isid = session_->isid();

@@ -79,7 +79,6 @@ struct SessionInfo {
   std::string target_name;  // Empty: discovery.
   std::string portal;       // Ours.
   std::string peer;
-  std::string transport;  // "tcp"
   ConnectionInfo connection;
   uint16_t tsih = 0;
   Isid isid = {};

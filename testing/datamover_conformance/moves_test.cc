@@ -131,6 +131,19 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
     })) << stack_.initiator->data_model();
   }
 
+  // The target's view of the newest session.
+  SessionInfo TargetsSession() {
+    std::vector<SessionInfo> sessions;
+    bool listed = false;
+    stack_.server->ListSessions([&](std::vector<SessionInfo> found) {
+      sessions = std::move(found);
+      listed = true;
+    });
+    EXPECT_TRUE(stack_.RunUntil([&] { return listed; }));
+    EXPECT_FALSE(sessions.empty());
+    return sessions.empty() ? SessionInfo() : sessions.back();
+  }
+
   std::string Log() const { return absl::StrJoin(stack_.log, "\n"); }
 
   Condition rdma_;
@@ -171,6 +184,22 @@ TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
   EXPECT_EQ(stack_.initiator->stats().reconnects, 4u);
   EXPECT_TRUE(absl::StrContains(Log(), "the session moves there")) << Log();
+}
+
+// Both ends say what carries the session, not what was asked for.
+TEST_P(MoveTest, BothEndsNameTheBackendInUse) {
+  InitiatorOptions options = Options();
+  stack_.Connect(options);
+  EXPECT_EQ(stack_.initiator->transport_name(), "auto") << "not chosen yet";
+  ExpectModel("iSER");
+  EXPECT_EQ(stack_.initiator->transport_name(), "sim");
+  EXPECT_EQ(TargetsSession().connection.transport, "sim");
+  EXPECT_EQ(TargetsSession().connection.data_model, "iSER");
+  CutRdma();
+  ExpectModel("iSCSI");
+  EXPECT_EQ(stack_.initiator->transport_name(), "sim");
+  EXPECT_EQ(TargetsSession().connection.transport, "sim");
+  EXPECT_EQ(TargetsSession().connection.data_model, "iSCSI");
 }
 
 TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {

@@ -150,7 +150,7 @@ std::vector<std::string> SessionTable(
         "%s in",
         s.tsih, s.initiator_name, s.peer,
         s.target_name.empty() ? "discovery" : s.target_name, s.portal,
-        s.connection.data_model, s.transport, s.commands,
+        s.connection.data_model, s.connection.transport, s.commands,
         FormatSize(s.bytes_out), FormatSize(s.bytes_in)));
     const std::string dialect = protocol::IserDialect(s.parameters.iser);
     if (!dialect.empty()) lines.push_back(absl::StrCat("  iSER: ", dialect));

@@ -30,6 +30,7 @@ class FakeStream final : public transport::ByteStream {
   void ShutdownWrite() override {}
   void Abort() override {}
   absl::Status error() const override { return absl::OkStatus(); }
+  absl::string_view scheme() const override { return "fake"; }
   std::string local_address() const override { return "fake"; }
   std::string peer_address() const override { return peer_; }
 

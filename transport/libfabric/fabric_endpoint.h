@@ -68,6 +68,7 @@ class FabricEndpoint final : public RdmaEndpoint {
     return peer_private_data_;
   }
   std::string path() const override { return queue_->domain()->name(); }
+  absl::string_view scheme() const override { return "libfabric"; }
   std::string local_address() const override { return local_address_; }
   std::string peer_address() const override { return peer_address_; }
 

@@ -37,6 +37,7 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   void ShutdownWrite() override;
   void Abort() override;
   absl::Status error() const override { return error_; }
+  absl::string_view scheme() const override { return "tcp"; }
   std::string local_address() const override { return local_; }
   std::string peer_address() const override { return peer_; }
 

@@ -49,6 +49,7 @@ class TracingStream final : public ByteStream {
   void ShutdownWrite() override { inner_->ShutdownWrite(); }
   void Abort() override { inner_->Abort(); }
   absl::Status error() const override { return inner_->error(); }
+  absl::string_view scheme() const override { return inner_->scheme(); }
   std::string local_address() const override { return inner_->local_address(); }
   std::string peer_address() const override { return inner_->peer_address(); }
 

@@ -64,6 +64,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   absl::Span<const uint8_t> peer_private_data() const override {
     return peer_private_data_;
   }
+  absl::string_view scheme() const override { return "verbs"; }
   std::string local_address() const override { return local_address_; }
   std::string peer_address() const override { return peer_address_; }
   std::string path() const override { return path_; }
