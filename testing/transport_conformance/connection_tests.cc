@@ -140,7 +140,10 @@ TEST_P(ConnectionTest, CancelledAttemptIsSilent) {
   ListenPlan plan;
   plan.answer = Answer::kIgnore;
   const int listener = Listen(plan);
-  const EndHandle end = StartConnect(listener);
+  EndPlan client;
+  client.receives = 4;  // They end with the attempt.
+  client.receive_bytes = 64;
+  const EndHandle end = StartConnect(listener, client);
   client_host().CancelConnect(end.number());
   Quiet();
   EXPECT_EQ(end.State().phase, EndPhase::kConnecting)

@@ -227,7 +227,7 @@ void FabricQueuePair::Detach() {
         /*tell_peer=*/true);
   // A peer that has not heard of it may go on to send for a while, and the
   // memory of our RECEIVEs may be freed now.
-  if (closing_) TakeReceivesBack();
+  if (closing_ && endpoint_ != nullptr) TakeReceivesBack();
   queue_->Detached(this);
 }
 
