@@ -181,7 +181,10 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
           ? MakeInitiatorIserDatamover(fresh.memory.get(), options)
           : MakeTargetIserDatamover(fresh.memory.get(), options);
   absl::Status status = fresh.datamover->Prepare(endpoint);
-  if (status.ok()) prepared[endpoint] = std::move(fresh);
+  // What was prepared for an attempt that failed, whose endpoint had the same
+  // address: its datamover goes before its memory.
+  prepared.erase(endpoint);
+  if (status.ok()) prepared.emplace(endpoint, std::move(fresh));
   return status;
 }
 

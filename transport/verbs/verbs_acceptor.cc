@@ -129,6 +129,9 @@ void VerbsAcceptor::OnCmEvent(const CmEvent& event) {
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       break;
     default:
+      if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+        endpoint_->SetDeviceRemoved();
+      }
       Finish(CmEventError(event));
       break;
   }

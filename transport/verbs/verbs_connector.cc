@@ -182,6 +182,9 @@ void VerbsConnector::OnCmEvent(const CmEvent& event) {
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       return;
     default:
+      if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && endpoint_ != nullptr) {
+        endpoint_->SetDeviceRemoved();
+      }
       status = CmEventError(event);
       Failed(status, status.GetPayload(kRejectPrivateData).has_value());
       return;

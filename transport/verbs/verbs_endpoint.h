@@ -30,6 +30,8 @@ class VerbsEndpoint final : public RdmaEndpoint,
 
   const Capabilities& capabilities() const override { return capabilities_; }
   MemoryDomain* domain() override { return domain_.get(); }
+  // Its device is gone.
+  void SetDeviceRemoved() { domain_->SetRemoved(); }
   CompletionQueue* completion_queue() override {
     return completion_queue_.get();
   }

@@ -89,7 +89,10 @@ void VerbsListener::OnCmEvent(const CmEvent& event) {
     return;
   }
   if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
-  VerbsDomain::SetRemoved(ibv_get_device_name(id_.get()->verbs->device));
+  // One that listens on all addresses has no device.
+  if (id_.get()->verbs != nullptr) {
+    VerbsDomain::SetRemoved(ibv_get_device_name(id_.get()->verbs->device));
+  }
   failure_ =
       absl::Status(absl::StatusCode::kUnavailable,
                    absl::StrCat("listening on ", address_.ToString(),
