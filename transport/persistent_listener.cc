@@ -35,20 +35,27 @@ absl::Status PersistentListener::Listen() {
                        });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
-  // Where any port would do, peers know the one that it was.
+  ended_ = false;
+  // Where any port would do, peers know the one that it was; and looking up a
+  // name again could hold up the reactor.
+  address_.host = listener_->address().host;
   address_.port = listener_->address().port;
   return absl::OkStatus();
 }
 
 // From inside the listener, which goes at the next attempt.
 void PersistentListener::Ended(const absl::Status& why) {
+  if (std::exchange(ended_, true)) return;
   told_ = why.ToString();
   if (options_.retry_interval > absl::ZeroDuration()) {
     retry_.ScheduleAfter(options_.retry_interval);
   }
+  const bool again = retry_.scheduled();
   // Of auto://, whoever hears that all has ended may destroy this.
   const auto on_change = options_.on_change;
+  const auto on_failure = options_.on_failure;
   on_change(why);
+  if (!again && on_failure != nullptr) on_failure(why);
 }
 
 void PersistentListener::Retry() {

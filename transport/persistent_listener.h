@@ -17,7 +17,7 @@ namespace skiff::transport {
 class PersistentListener final : public Listener {
  public:
   // An error if listening fails now. `options.on_change` (may not be null) is
-  // told, `options.on_failure` is not.
+  // told, and then `options.on_failure` if it is not tried again.
   static absl::StatusOr<std::unique_ptr<PersistentListener>> Create(
       Backend* backend, Reactor* reactor, const Address& address,
       const ListenOptions& options, AcceptCallback on_request);
@@ -36,6 +36,7 @@ class PersistentListener final : public Listener {
   Address address_;
   const ListenOptions options_;
   AcceptCallback on_request_;
+  bool ended_ = false;
   std::string told_;  // Why it does not listen.
   Timer retry_;
   std::unique_ptr<Listener> listener_;

@@ -301,9 +301,12 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   if (!backend.ok()) return backend.status();
   transport::ListenOptions options = state_->options.listen;
   options.retry_interval = state_->options.limits.listen_retry_interval;
-  options.on_change = [state = state_, address](const absl::Status& status) {
-    state->ListeningChanged(address, status);
-  };
+  options.on_change =
+      [state = state_, address,
+       theirs = std::move(options.on_change)](const absl::Status& status) {
+        state->ListeningChanged(address, status);
+        if (theirs != nullptr) theirs(status);
+      };
   auto listener = transport::PersistentListener::Create(
       *backend, state_->shards[0]->reactor, address, options,
       [state = state_, portal = address,
@@ -394,6 +397,14 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         "coalesce_delay is ", absl::FormatDuration(delay),
         "; it must be between 0 (commands do not wait for each other) and ",
         absl::FormatDuration(TargetServerLimits::kMaxCoalesceDelay)));
+  }
+  const absl::Duration retry = options.limits.listen_retry_interval;
+  if (retry != absl::ZeroDuration() &&
+      retry < TargetServerLimits::kMinListenRetryInterval) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen_retry_interval is ", absl::FormatDuration(retry),
+        "; it must be 0 (never), or at least ",
+        absl::FormatDuration(TargetServerLimits::kMinListenRetryInterval)));
   }
   return std::make_unique<TargetServerImpl>(registry, reactors, options);
 }

@@ -56,8 +56,10 @@ struct TargetServerLimits {
   // A connection that accepts no byte for this long is dropped.
   absl::Duration send_timeout = absl::Seconds(60);
   // Where listening has ended by itself, as on a device that was removed: how
-  // often it is tried again. Zero: never.
+  // often it is tried again. Zero: never. It is ListenOptions::retry_interval.
   absl::Duration listen_retry_interval = absl::Seconds(2);
+  static constexpr absl::Duration kMinListenRetryInterval =
+      absl::Milliseconds(10);
 };
 
 struct TargetServerOptions {

@@ -49,6 +49,7 @@ void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
   ChoiceEntry& entry = report_.entries[candidate.entry];
   entry.address = address.ToString();
   ListenOptions options = options_;
+  options.on_failure = nullptr;
   options.on_change = [this, candidate](const absl::Status& status) {
     OnChange(candidate, status);
   };
@@ -82,17 +83,17 @@ void AutoListener::OnChange(const Candidate& candidate,
     entry.reason = absl::StrCat("stopped to listen: ", status.message());
   }
   observer_(report_);
-  if (options_.on_change) {
-    options_.on_change(
-        status.ok()
-            ? status
-            : absl::Status(status.code(),
-                           absl::StrCat(entry.scheme, " ", entry.reason)));
+  const bool last = !again && report_.chosen() == nullptr;
+  if (last && options_.on_failure != nullptr) {
+    // The callback may destroy this.
+    const auto on_failure = options_.on_failure;
+    return on_failure(status);
   }
-  if (again || report_.chosen() != nullptr) return;
-  // The callback may destroy this.
-  const auto on_failure = options_.on_failure;
-  if (on_failure != nullptr) on_failure(status);
+  if (options_.on_change == nullptr) return;
+  options_.on_change(
+      status.ok() ? status
+                  : absl::Status(status.code(), absl::StrCat(entry.scheme, " ",
+                                                             entry.reason)));
 }
 
 }  // namespace skiff::transport
