@@ -24,6 +24,9 @@
 namespace skiff::transport {
 namespace {
 
+// Longer, and a reactor would seem to hang.
+constexpr absl::Duration kMaxDescriptorInterval = absl::Milliseconds(100);
+
 // Marks the events of the wakeup descriptor; no watched descriptor has this
 // token.
 constexpr uint64_t kWakeToken = ~uint64_t{0};
@@ -303,9 +306,11 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
         absl::StrCat("spin must not be negative, but is ",
                      absl::FormatDuration(options.spin)));
   }
-  if (options.descriptor_interval < absl::ZeroDuration()) {
+  if (options.descriptor_interval < absl::ZeroDuration() ||
+      options.descriptor_interval > kMaxDescriptorInterval) {
     return absl::InvalidArgumentError(
-        absl::StrCat("descriptor_interval must not be negative, but is ",
+        absl::StrCat("descriptor_interval must be between 0 and ",
+                     absl::FormatDuration(kMaxDescriptorInterval), ", but is ",
                      absl::FormatDuration(options.descriptor_interval)));
   }
   const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
