@@ -164,7 +164,7 @@ TEST_P(ShmOptionsTest, WhatEndedIsKeptSoLong) {
 
 TEST_P(ShmOptionsTest, SpinsSoLong) {
   LibfabricOptions settings;
-  settings.spin = absl::Milliseconds(400);
+  settings.spin = absl::Seconds(1);
   Use(settings);
   ConnectPair();
   ASSERT_NE(client_, nullptr);
@@ -174,7 +174,7 @@ TEST_P(ShmOptionsTest, SpinsSoLong) {
 // A SEND that meets no RECEIVE.
 TEST_P(ShmOptionsTest, IsPatientSoLong) {
   LibfabricOptions settings;
-  settings.patience = absl::Milliseconds(400);
+  settings.patience = absl::Seconds(1);
   Use(settings);
   ConnectPair();
   ASSERT_NE(client_, nullptr);

@@ -27,12 +27,12 @@ class HeldCompletions {
  public:
   explicit HeldCompletions(ibv_cq* cq) : cq_(cq) {
     real_ = cq->context->ops.poll_cq;
-    current_ = this;
+    Current() = this;
     cq->context->ops.poll_cq = &Poll;
   }
   ~HeldCompletions() {
     cq_->context->ops.poll_cq = real_;
-    current_ = nullptr;
+    Current() = nullptr;
   }
 
   void Hold() { holding_ = true; }
@@ -44,7 +44,7 @@ class HeldCompletions {
 
  private:
   static int Poll(ibv_cq* cq, int count, ibv_wc* out) {
-    HeldCompletions& self = *current_;
+    HeldCompletions& self = *Current();
     if (cq != self.cq_) return self.real_(cq, count, out);
     if (self.holding_) {
       ibv_wc wc;
@@ -57,13 +57,16 @@ class HeldCompletions {
     return 1;
   }
 
-  static HeldCompletions* current_;
+  static HeldCompletions*& Current() {
+    static HeldCompletions* current = nullptr;
+    return current;
+  }
+
   ibv_cq* const cq_;
   int (*real_)(ibv_cq*, int, ibv_wc*);
   bool holding_ = false;
   std::vector<ibv_wc> held_;
 };
-HeldCompletions* HeldCompletions::current_ = nullptr;
 
 class LateCompletionsTest : public ::testing::Test {
  protected:
@@ -98,8 +101,9 @@ class LateCompletionsTest : public ::testing::Test {
                         std::unique_ptr<MemoryRegion>* out) {
     auto region =
         domain->Register(memory_.data(), memory_.size(), Access::kLocal);
-    if (region.ok()) *out = *std::move(region);
-    return region.status();
+    if (!region.ok()) return region.status();
+    *out = *std::move(region);
+    return absl::OkStatus();
   }
   absl::Status PrepareServer(RdmaEndpoint* endpoint) {
     absl::Status status = Register(endpoint->domain(), &region_);
