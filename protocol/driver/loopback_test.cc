@@ -112,6 +112,14 @@ class LoopbackStack {
     ASSERT_TRUE(ready->ok()) << *ready;
   }
 
+  void RunLoad(const VerifiedLoad::Options& options, uint64_t seed) {
+    testing::SimRandom random(seed);
+    VerifiedLoad load(initiator.get(), &random, options);
+    load.Start();
+    EXPECT_TRUE(Turn([&load] { return load.done(); }));
+    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  }
+
   // The target's view of the only session.
   SessionInfo Session() {
     std::vector<SessionInfo> sessions;
@@ -179,15 +187,11 @@ TEST_P(LoopbackTest, VerifiesDataAtDepth) {
     const std::string device = stack.initiator->connection().device;
     EXPECT_EQ(device.empty(), !rdma());
     EXPECT_TRUE(absl::StartsWith(device, GetParam().device)) << device;
-    testing::SimRandom random(1);
     VerifiedLoad::Options load_options;
     load_options.depth = 64;
     load_options.max_blocks = 256;
     load_options.commands = 3000;
-    VerifiedLoad load(stack.initiator.get(), &random, load_options);
-    load.Start();
-    EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
-    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+    stack.RunLoad(load_options, 1);
   }
 }
 
@@ -198,16 +202,12 @@ TEST_P(LoopbackTest, BigSolicitedWritesAndReads) {
   options.offer.immediate_data = false;
   options.offer.max_recv_data_segment_length = 65536;
   stack.LogIn(options);
-  testing::SimRandom random(2);
   VerifiedLoad::Options load_options;
   load_options.depth = 4;
   load_options.max_blocks = 4096;  // 2 MiB.
   load_options.commands = 60;
   load_options.pieces = 100;
-  VerifiedLoad load(stack.initiator.get(), &random, load_options);
-  load.Start();
-  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
-  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  stack.RunLoad(load_options, 2);
 }
 
 // A medium in a file has no memory to move data from and to. Commands are
@@ -220,16 +220,12 @@ TEST_P(LoopbackTest, FileDiskAtDepth) {
   options.worker.buffer_pool_bytes = 2u << 20;  // Fewer than commands.
   LoopbackStack stack(GetParam(), MakeFileTarget(file.path()), options);
   stack.LogIn(InitiatorOptions());
-  testing::SimRandom random(4);
   VerifiedLoad::Options load_options;
   load_options.depth = 16;
   load_options.max_blocks = 1024;  // 512 KiB.
   load_options.commands = 500;
   load_options.pieces = 1;
-  VerifiedLoad load(stack.initiator.get(), &random, load_options);
-  load.Start();
-  EXPECT_TRUE(stack.Turn([&load] { return load.done(); }));
-  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  stack.RunLoad(load_options, 4);
   const SessionInfo session = stack.Session();
   EXPECT_EQ(session.connection.data_model, GetParam().data_model);
   if (!rdma()) return;

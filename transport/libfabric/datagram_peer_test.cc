@@ -182,27 +182,17 @@ TEST_P(DatagramPeerTest, NothingIsLeftWhenTheReactorEndsFirst) {
 
 TEST_P(DatagramPeerTest, APeerOutlivesTheReactorOfTheOtherEnd) {
   std::unique_ptr<EpollReactor> other = EpollReactor::Create().value();
-  Listen();
-  ASSERT_NE(listener_, nullptr);
-  absl::StatusOr<EndpointPtr> client;
-  absl::StatusOr<EndpointPtr> server;
-  const auto attempt = Connect(&client);
-  Accept(&server, {}, other.get());
-  ASSERT_TRUE(RunUntil([&] {
-    other->Poll();
-    return Concluded(client) && Concluded(server);
-  })) << client.status()
-      << server.status();
-  ASSERT_TRUE(client.ok() && server.ok());
+  ConnectPair({}, {}, other.get());
+  ASSERT_NE(server_, nullptr);
   // With an operation under way.
-  TestBuffer& memory = Memory(client->get(), 4096, 'c');
+  TestBuffer& memory = Memory(client_.get(), 4096, 'c');
   const Sge piece = memory.Part(0, 4096);
-  ASSERT_EQ((*client)->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
-  server->reset();
+  ASSERT_EQ(client_->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+  server_.reset();
   other.reset();
-  EXPECT_EQ(Next(client->get()).kind, OperationKind::kSend);
-  EXPECT_TRUE(RunUntil([&] { return !(*client)->connected(); }));
-  client->reset();
+  EXPECT_EQ(Next(client_.get()).kind, OperationKind::kSend);
+  EXPECT_TRUE(RunUntil([&] { return !client_->connected(); }));
+  client_.reset();
   listener_.reset();
   reactor_.reset();
   EXPECT_EQ(OurShmFiles(), 0);

@@ -114,28 +114,19 @@ TEST_P(DatagramOptionsTest, ClosingWaitsForAPeerSoLong) {
   settings.quarantine = absl::ZeroDuration();
   Use(settings);
   const auto other = EpollReactor::Create().value();
-  Listen();
-  ASSERT_NE(listener_, nullptr);
-  absl::StatusOr<EndpointPtr> client;
-  absl::StatusOr<EndpointPtr> server;
-  const auto attempt = Connect(&client);
-  Accept(&server, {}, other.get());
-  ASSERT_TRUE(RunUntil([&] {
-    other->Poll();
-    return Concluded(client) && Concluded(server);
-  })) << client.status()
-      << server.status();
-  ASSERT_TRUE(client.ok() && server.ok());
+  ConnectPair({}, {}, other.get());
+  ASSERT_NE(server_, nullptr);
   // The connection beside it goes with the queue pair.
   const size_t before = OpenDescriptors();
-  client->reset();
+  client_.reset();
   const absl::Duration took = Took([&] { return OpenDescriptors() < before; });
   EXPECT_GE(took, absl::Milliseconds(290));
   EXPECT_LT(took, absl::Seconds(4));
   EXPECT_TRUE(RunUntil([&] {
     other->Poll();
-    return !(*server)->connected();
+    return !server_->connected();
   }));
+  server_.reset();
 }
 
 TEST_P(ShmOptionsTest, WhatEndedIsKeptSoLong) {

@@ -136,16 +136,19 @@ class LibfabricTest : public ::testing::TestWithParam<const char*> {
                     });
   }
 
-  // client_ and server_ are connected.
+  // client_ and server_ are connected, the server on `home` unless that is
+  // null. It has to go before that does.
   void ConnectPair(const ConnectOptions& connect = {},
-                   const AcceptOptions& accept = {}) {
+                   const AcceptOptions& accept = {},
+                   EpollReactor* home = nullptr) {
     if (listener_ == nullptr) Listen();
     ASSERT_NE(listener_, nullptr);
     absl::StatusOr<EndpointPtr> client;
     absl::StatusOr<EndpointPtr> server;
     const auto attempt = Connect(&client, connect);
-    Accept(&server, accept);
+    Accept(&server, accept, home);
     ASSERT_TRUE(RunUntil([&] {
+      if (home != nullptr) home->Poll();
       return Concluded(client) && Concluded(server);
     })) << client.status()
         << server.status();

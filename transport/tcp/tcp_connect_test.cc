@@ -396,12 +396,18 @@ class NoDescriptors {
   rlimit old_;
 };
 
+// A socket that is connected to the listener, which has not turned yet.
+ScopedFd ConnectedTo(const Listener& listener) {
+  ScopedFd client(socket(AF_INET, SOCK_STREAM, 0));
+  auto address = ParseLiteral("127.0.0.1", listener.address().port);
+  EXPECT_EQ(connect(client.get(), address->get(), address->length), 0);
+  return client;
+}
+
 TEST_F(TcpConnectTest, OutOfDescriptorsPausesWithoutSpinning) {
   auto listener = Listen("tcp://127.0.0.1:0");
   ASSERT_NE(listener, nullptr);
-  ScopedFd client(socket(AF_INET, SOCK_STREAM, 0));
-  auto address = ParseLiteral("127.0.0.1", listener->address().port);
-  ASSERT_EQ(connect(client.get(), address->get(), address->length), 0);
+  const ScopedFd client = ConnectedTo(*listener);
   ::testing::internal::CaptureStderr();
   {
     NoDescriptors none;
@@ -424,9 +430,7 @@ TEST_F(TcpConnectTest, PausesAndComplaintsAreAsSet) {
   backend_ = MakeTcpBackend(settings);
   auto listener = Listen("tcp://127.0.0.1:0");
   ASSERT_NE(listener, nullptr);
-  ScopedFd client(socket(AF_INET, SOCK_STREAM, 0));
-  auto address = ParseLiteral("127.0.0.1", listener->address().port);
-  ASSERT_EQ(connect(client.get(), address->get(), address->length), 0);
+  const ScopedFd client = ConnectedTo(*listener);
   ::testing::internal::CaptureStderr();
   {
     NoDescriptors none;
@@ -443,12 +447,8 @@ TEST_F(TcpConnectTest, TakesSoManyConnectionsInATurn) {
   backend_ = MakeTcpBackend(settings);
   auto listener = Listen("tcp://127.0.0.1:0");
   ASSERT_NE(listener, nullptr);
-  auto address = ParseLiteral("127.0.0.1", listener->address().port);
   std::vector<ScopedFd> clients;
-  for (int i = 0; i < 5; ++i) {
-    clients.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(connect(clients[i].get(), address->get(), address->length), 0);
-  }
+  for (int i = 0; i < 5; ++i) clients.push_back(ConnectedTo(*listener));
   for (size_t expected : {2, 4, 5}) {
     reactor_->Poll();
     EXPECT_EQ(requests_.size(), expected);
