@@ -19,11 +19,12 @@ constexpr int kIdleTurnsBeforeWait = 32;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TransportWorld>> EpollWorld::Create(
-    std::unique_ptr<transport::Backend> backend, absl::string_view address) {
+    std::unique_ptr<transport::Backend> backend, absl::string_view address,
+    const transport::EpollReactorOptions& options) {
   auto parsed = transport::Address::Parse(address);
   if (!parsed.ok()) return parsed.status();
   auto world = std::unique_ptr<EpollWorld>(
-      new EpollWorld(std::move(backend), *std::move(parsed)));
+      new EpollWorld(std::move(backend), *std::move(parsed), options));
   for (int i = 0; i < 2; ++i) {
     absl::Status status = world->Add();
     if (!status.ok()) return status;
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<TransportWorld>> EpollWorld::Create(
 }
 
 absl::Status EpollWorld::Add() {
-  auto reactor = transport::EpollReactor::Create();
+  auto reactor = transport::EpollReactor::Create(options_);
   if (!reactor.ok()) return reactor.status();
   reactors_.push_back(*std::move(reactor));
   return absl::OkStatus();

@@ -16,7 +16,8 @@ class EpollWorld : public TransportWorld {
  public:
   // `address` is where to listen, for example "tcp://127.0.0.1:0".
   static absl::StatusOr<std::unique_ptr<TransportWorld>> Create(
-      std::unique_ptr<transport::Backend> backend, absl::string_view address);
+      std::unique_ptr<transport::Backend> backend, absl::string_view address,
+      const transport::EpollReactorOptions& options = {});
 
   transport::Backend* backend(Side /*side*/) override { return backend_.get(); }
   transport::Reactor* reactor(Side side) override {
@@ -29,8 +30,11 @@ class EpollWorld : public TransportWorld {
 
  private:
   EpollWorld(std::unique_ptr<transport::Backend> backend,
-             transport::Address address)
-      : backend_(std::move(backend)), address_(std::move(address)) {}
+             transport::Address address,
+             const transport::EpollReactorOptions& options)
+      : backend_(std::move(backend)),
+        address_(std::move(address)),
+        options_(options) {}
 
   absl::Status Add();
   // Waits until a reactor has something to do, or a moment.
@@ -38,6 +42,7 @@ class EpollWorld : public TransportWorld {
 
   const std::unique_ptr<transport::Backend> backend_;
   const transport::Address address_;
+  const transport::EpollReactorOptions options_;
   std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;
 };
 

@@ -14,10 +14,15 @@ namespace {
 
 class LibfabricFactory final : public TransportFactory {
  public:
-  LibfabricFactory(std::string name, std::string address)
-      : name_(std::move(name)), address_(std::move(address)) {}
+  LibfabricFactory(std::string name, std::string address,
+                   const transport::EpollReactorOptions& reactors = {})
+      : name_(std::move(name)),
+        address_(std::move(address)),
+        reactors_(reactors) {}
 
-  std::string name() const override { return name_; }
+  std::string name() const override {
+    return spinning() ? absl::StrCat(name_, "_spinning") : name_;
+  }
   ExpectedCapabilities expected() const override {
     return ExpectedCapabilitiesOf(name_);
   }
@@ -41,12 +46,16 @@ class LibfabricFactory final : public TransportFactory {
     return scale;
   }
   absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
-    return EpollWorld::Create(transport::MakeLibfabricBackend(), address_);
+    return EpollWorld::Create(transport::MakeLibfabricBackend(), address_,
+                              reactors_);
   }
 
  private:
+  bool spinning() const { return reactors_.spin == absl::InfiniteDuration(); }
+
   const std::string name_;
   const std::string address_;
+  const transport::EpollReactorOptions reactors_;
 };
 
 }  // namespace
@@ -58,10 +67,11 @@ std::unique_ptr<TransportFactory> MakeLibfabricFactory(std::string name,
 }
 
 std::unique_ptr<TransportFactory> MakeLibfabricLoopbackFactory(
-    const std::string& provider) {
-  return MakeLibfabricFactory(
+    const std::string& provider,
+    const transport::EpollReactorOptions& reactors) {
+  return std::make_unique<LibfabricFactory>(
       absl::StrCat("libfabric_", absl::StrReplaceAll(provider, {{";", "_"}})),
-      absl::StrCat("libfabric://127.0.0.1:0?provider=", provider));
+      absl::StrCat("libfabric://127.0.0.1:0?provider=", provider), reactors);
 }
 
 }  // namespace skiff::testing

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "testing/transport_conformance/transport_factory.h"
+#include "transport/epoll_reactor.h"
 
 namespace skiff::testing {
 
@@ -15,9 +16,11 @@ namespace skiff::testing {
 std::unique_ptr<TransportFactory> MakeLibfabricFactory(std::string name,
                                                        std::string address);
 
-// The factory for a provider over the loopback.
+// The factory for a provider over the loopback. Reactors that never sleep are
+// part of its name: "libfabric_tcp_spinning".
 std::unique_ptr<TransportFactory> MakeLibfabricLoopbackFactory(
-    const std::string& provider);
+    const std::string& provider,
+    const transport::EpollReactorOptions& reactors = {});
 
 }  // namespace skiff::testing
 

@@ -69,8 +69,10 @@ absl::Status FabricCompletionQueue::Open() {
   attributes.size = entries_;
   attributes.format = FI_CQ_FORMAT_MSG;
   // ofi_rxm never takes an endpoint out of its completion queue's wait object
-  // (rxm_ep_wait_fd_add()), shm has none.
-  attributes.wait_obj = domain_->datagrams() ? FI_WAIT_NONE : FI_WAIT_FD;
+  // (rxm_ep_wait_fd_add()), shm has none. And a reactor that never sleeps does
+  // not need one, which the tcp provider signals at each completion.
+  attributes.wait_obj =
+      domain_->datagrams() || reactor_->spinning() ? FI_WAIT_NONE : FI_WAIT_FD;
   fid_cq* queue = nullptr;
   int result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
   const bool sleeps = result == 0 && attributes.wait_obj == FI_WAIT_FD;
@@ -395,6 +397,8 @@ void FabricCompletionQueue::Settle() {
 }
 
 int FabricCompletionQueue::Poll() {
+  // The user looks himself.
+  if (std::exchange(polled_, false) && !armed_) return 0;
   const uint64_t before = seen_;
   DrainAndServe();
   if (seen_ != before) active_ = reactor_->Now();
@@ -411,7 +415,6 @@ int FabricCompletionQueue::Poll() {
 }
 
 void FabricCompletionQueue::RequestPosted() {
-  if (waits()) return;
   active_ = reactor_->Now();
   if (!polling_) ScheduleTurnEnd();
 }
@@ -428,6 +431,7 @@ bool FabricCompletionQueue::Restless() const {
 }
 
 bool FabricCompletionQueue::WorthPolling() const {
+  if (reactor_->spinning()) return !queue_pairs_.empty();
   const absl::Duration idle = reactor_->Now() - active_;
   return idle < settings_.spin || (idle < settings_.patience && Restless());
 }
@@ -438,7 +442,8 @@ void FabricCompletionQueue::UpdatePoller() {
   if (waits() || polling_ || queue_pairs_.empty()) return;
   if (WorthPolling()) {
     polling_ = true;
-    reactor_->AddPoller(this, /*busy=*/true);
+    // Spinning reactors do not sleep anyway.
+    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
   } else if (Restless() && !timer_.scheduled()) {
     timer_.ScheduleAfter(settings_.retry_interval);
   }

@@ -26,7 +26,8 @@ struct OperationSlot;
 //
 // Without wait objects the provider is looked at every turn for as long as
 // something is under way, and a while longer. Then the peers are told, and say
-// when there is something again; see FabricQueuePair::Link::OnSleep().
+// when there is something again; see FabricQueuePair::Link::OnSleep(). A
+// reactor that never sleeps looks at it every turn.
 class FabricCompletionQueue final
     : public CompletionQueue,
       public std::enable_shared_from_this<FabricCompletionQueue>,
@@ -68,7 +69,8 @@ class FabricCompletionQueue final
   }
   // The provider did not take an operation yet: try again soon.
   void HeldBack();
-  // For each, unless the queue waits().
+  // For each, if the queue has to know.
+  bool wants_posts() const { return !waits() && !reactor_->spinning(); }
   void RequestPosted();
   // A queue pair closes step by step: the queue stays until it is done, even if
   // its users let go.

@@ -70,7 +70,7 @@ FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
       capabilities_(capabilities),
       requests_(this, capabilities.max_send_queue),
       receives_(this, capabilities.max_receive_queue),
-      after_post_(queue->waits() ? 0 : kTellQueue) {}
+      after_post_(queue->wants_posts() ? kTellQueue : 0) {}
 
 FabricQueuePair::~FabricQueuePair() {
   if (!closed_ && link_ != nullptr) link_->OnClosing(/*tell_peer=*/true);
