@@ -113,6 +113,8 @@ class VerbsQueuePair final
   void SetPieces(ibv_send_wr* request, absl::Span<const Sge> pieces,
                  uint64_t max_bytes, uint32_t max_sges, bool may_be_inline);
   void SetInvalid(ibv_send_wr* request);
+  uint32_t EndOfCall(uint32_t first) const;
+  int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
   void CommitBinds();
   void Fail(absl::Status why);
   // Completes what is said of one that did not go well.

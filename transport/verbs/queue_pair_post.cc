@@ -221,23 +221,52 @@ void VerbsQueuePair::CommitBinds() {
   }
 }
 
+// Behind the last staged request that one call into the device takes, from
+// `first` on. Soft-iWARP sends within the call what the socket has room for. It
+// leaves the rest to a thread of its kernel's, for whose processor our polls
+// then compete: two programs that poll had half the rate of messages of 64 KiB.
+uint32_t VerbsQueuePair::EndOfCall(uint32_t first) const {
+  if (!domain_->facts().soft_iwarp) return staged_count_;
+  uint64_t bytes = 0;
+  uint32_t end = first;
+  do {
+    const ibv_send_wr& request = staged_[end++];
+    if (request.opcode == IBV_WR_RDMA_READ) continue;
+    for (int i = 0; i < request.num_sge; ++i) {
+      bytes += request.sg_list[i].length;
+    }
+  } while (end < staged_count_ && bytes < settings_.soft_iwarp_call_bytes);
+  return end;
+}
+
+// One call into the device. Returns its error, and counts what it took.
+int VerbsQueuePair::PostStaged(uint32_t first, uint32_t end, uint32_t* posted) {
+  ibv_send_wr& last = staged_[end - 1];
+  ibv_send_wr* const after_last = std::exchange(last.next, nullptr);
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, &staged_[first], &bad);
+  last.next = after_last;
+  // Soft-iWARP names none when it took all and failed to start them.
+  *posted = error == 0 || bad == nullptr
+                ? end
+                : static_cast<uint32_t>(bad - staged_.data());
+  return error;
+}
+
 void VerbsQueuePair::Flush() {
   if (staged_count_ == 0) return;
-  const uint32_t count = staged_count_;
-  ibv_send_wr& last = staged_[count - 1];
-  ibv_send_wr* const after_last = std::exchange(last.next, nullptr);
+  ibv_send_wr& last = staged_[staged_count_ - 1];
   last.send_flags |= IBV_SEND_SIGNALED;
   reinterpret_cast<WorkSlot*>(last.wr_id)->signalled = true;
   unsignalled_ = 0;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp_, staged_.data(), &bad);
-  last.next = after_last;
+  uint32_t posted = 0;
+  int error = 0;
+  while (error == 0 && posted < staged_count_) {
+    error = PostStaged(posted, EndOfCall(posted), &posted);
+  }
   if (staged_binds_) CommitBinds();
-  staged_count_ = 0;
+  const uint32_t count = std::exchange(staged_count_, 0);
   if (error == 0) return;
-  // Soft-iWARP names none when it took all and failed to start them.
-  const uint32_t posted =
-      bad == nullptr ? count : static_cast<uint32_t>(bad - staged_.data());
   sends_.FailNewest(count - posted, CompletionStatus::kLocalError);
   Fail(CallError(absl::StrCat("cannot post to ", domain_->name()),
                  std::abs(error)));

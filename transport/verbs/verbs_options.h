@@ -25,6 +25,8 @@ struct VerbsOptions {
   uint32_t signal_every = 16;
   // Operations that are kept for one call into the device.
   uint32_t send_batch = 32;
+  // ... of which Soft-iWARP gets those of so many bytes, and one at least.
+  uint32_t soft_iwarp_call_bytes = 256 * 1024;
 
   // How long a port may be down before its connections end.
   absl::Duration port_down_grace = absl::Seconds(2);
