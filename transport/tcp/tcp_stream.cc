@@ -38,6 +38,20 @@ Message MakeMessage(absl::Span<const iovec> pieces) {
   return message;
 }
 
+// A single piece needs no header that the kernel would have to fetch first.
+ssize_t Receive(int socket, msghdr* message) {
+  if (message->msg_iovlen != 1) return recvmsg(socket, message, MSG_DONTWAIT);
+  const iovec& to = message->msg_iov[0];
+  return recv(socket, to.iov_base, to.iov_len, MSG_DONTWAIT);
+}
+
+ssize_t Send(int socket, const msghdr* message) {
+  constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (message->msg_iovlen != 1) return sendmsg(socket, message, kFlags);
+  const iovec& from = message->msg_iov[0];
+  return send(socket, from.iov_base, from.iov_len, kFlags);
+}
+
 bool WouldBlockError(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK;
 }
@@ -162,7 +176,7 @@ IoResult TcpStream::Readv(absl::Span<const iovec> to) {
   if (read_.drained && !peer_ended_) return WouldBlock(&read_);
   ssize_t got;
   do {
-    got = recvmsg(socket_.get(), &message.header, MSG_DONTWAIT);
+    got = Receive(socket_.get(), &message.header);
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
     read_.drained = static_cast<size_t>(got) < message.bytes;
@@ -181,7 +195,7 @@ IoResult TcpStream::Writev(absl::Span<const iovec> from) {
   if (write_.drained && watches_output_) return WouldBlock(&write_);
   ssize_t sent;
   do {
-    sent = sendmsg(socket_.get(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    sent = Send(socket_.get(), &message.header);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) {
     write_.drained = static_cast<size_t>(sent) < message.bytes;
