@@ -66,6 +66,8 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<VerbsDomain> domain,
       wished_inline_(options.inline_bytes),
       max_message_bytes_(domain_->capabilities().max_message_bytes),
       max_transfer_bytes_(domain_->capabilities().max_transfer_bytes),
+      sink_needs_remote_write_(
+          domain_->capabilities().read_sink_needs_remote_write),
       sends_(send_queue_, this),
       receives_(receive_queue_, this),
       receive_sges_(max_sges_),
@@ -114,16 +116,26 @@ absl::Status VerbsQueuePair::Initialize() {
         errno);
   }
   number_ = qp_->qp_num;
-  signal_every_ = settings_.signal_every;
+  signal_every_ = std::max(1u, settings_.signal_every);
   // Soft-iWARP lends the pages of what is not signalled to TCP, which may still
   // have them to send when a later operation completes (siw_qp_prepare_tx()).
   if (domain_->facts().soft_iwarp) signal_every_ = 1;
+  until_signal_ = signal_every_;
   const size_t batch =
       std::max(1u, std::min(settings_.send_batch, send_queue_));
   staged_.resize(batch);
   staged_sges_.resize(batch * max_sges_);
   staged_inline_.reset(new char[batch * max_inline_ + 1]);
   staged_limit_ = static_cast<uint32_t>(batch);
+  usual_least_ = uint64_t{max_inline_} + 1;
+  // The length of a piece has 32 bits.
+  const auto longer = [](uint64_t most, uint64_t least) {
+    const uint64_t longest = std::numeric_limits<uint32_t>::max();
+    return std::clamp(most, least, longest) - least;
+  };
+  usual_send_ = longer(max_message_bytes_, usual_least_);
+  usual_write_ = longer(max_transfer_bytes_, usual_least_);
+  usual_read_ = longer(max_transfer_bytes_, 1);
   for (size_t i = 0; i < batch; ++i) {
     staged_[i].sg_list = &staged_sges_[i * max_sges_];
     staged_[i].next = i + 1 < batch ? &staged_[i + 1] : nullptr;
@@ -175,6 +187,8 @@ void VerbsQueuePair::SetEndpoint(RdmaEndpoint* endpoint,
                                  QueuePairOwner* owner) {
   endpoint_ = endpoint;
   owner_ = owner;
+  sends_.SetEndpoint(endpoint);
+  receives_.SetEndpoint(endpoint);
 }
 
 absl::Status VerbsQueuePair::Modify(rdma_cm_id* id, ibv_qp_state state,
@@ -244,10 +258,9 @@ absl::Status VerbsQueuePair::ToReadyToSend(rdma_cm_id* id,
 
 void VerbsQueuePair::Close() {
   if (state_ == State::kClosed) return;
-  state_ = State::kClosed;
+  SetClosed();
   port_down_.Cancel();
-  sends_.FailNewest(std::exchange(staged_count_, 0),
-                    CompletionStatus::kFlushed);
+  sends_.FailNewest(DropStaged(), CompletionStatus::kFlushed);
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_ERR;
   if (ibv_modify_qp(qp_, &attr, IBV_QP_STATE) != 0) {
@@ -260,12 +273,11 @@ void VerbsQueuePair::Close() {
 
 void VerbsQueuePair::Abandon() {
   const auto self = shared_from_this();
-  state_ = State::kClosed;
+  SetClosed();
   drain_.Cancel();
   port_down_.Cancel();
   if (qp_ == nullptr || Drained(true)) return;
-  sends_.FailNewest(std::exchange(staged_count_, 0),
-                    CompletionStatus::kFlushed);
+  sends_.FailNewest(DropStaged(), CompletionStatus::kFlushed);
   // What the device did complete keeps its result.
   completion_queue_->Sweep();
   if (Drained(true)) return;
@@ -346,14 +358,24 @@ void VerbsQueuePair::Explain(Completion* failed) {
 }
 
 size_t VerbsQueuePair::TakeReady(absl::Span<Completion> out) {
-  size_t count = sends_.Take(out);
-  if (!receives_.empty()) count += receives_.Take(out.subspan(count));
-  for (Completion& completion : out.first(count)) {
-    completion.endpoint = endpoint_;
+  bool noteworthy = false;
+  size_t count = sends_.Take(out, &noteworthy);
+  FindRoom();
+  // RECEIVEs are taken only when nothing comes from the device any more.
+  if (state_ == State::kClosed && !receives_.empty()) {
+    bool failed = false;
+    count += receives_.Take(out.subspan(count), &failed);
+    noteworthy |= failed;
+  }
+  if (noteworthy) Note(out.first(count));
+  return count;
+}
+
+void VerbsQueuePair::Note(absl::Span<Completion> taken) {
+  for (Completion& completion : taken) {
     if (completion.kind == OperationKind::kRead) --reads_;
     if (completion.status != CompletionStatus::kOk) Explain(&completion);
   }
-  return count;
 }
 
 }  // namespace skiff::transport

@@ -4,10 +4,12 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -89,6 +91,12 @@ class VerbsQueuePair final
 
   // For the completion queue.
   void OnSendDone(WorkSlot* slot, const ibv_wc& wc);
+  // The same for one that went well, if it can be reported at once.
+  bool ReportSent(const WorkSlot* slot, Completion* out, bool* more) {
+    if (!sends_.TakeIfOldest(slot, out, more)) return false;
+    if (out->kind == OperationKind::kRead) --reads_;
+    return true;
+  }
   void OnReceiveDone(WorkSlot* slot, const ibv_wc& wc);
   // Those that are over, in order, as many as there are and fit.
   size_t TakeReady(absl::Span<Completion> out);
@@ -103,13 +111,36 @@ class VerbsQueuePair final
   absl::Status Initialize();
   absl::Status Modify(rdma_cm_id* id, ibv_qp_state state,
                       uint32_t read_depth_here, uint32_t read_depth_there);
-  inline PostResult Room();
+  // What all posts have in common: nearly all are of one piece of registered
+  // memory, and go the short way.
+  template <OperationKind kKind, ibv_wr_opcode kOpcode>
+  inline PostResult Post(OperationId id, absl::Span<const Sge> pieces,
+                         RemoteBuffer remote);
+  template <OperationKind kKind>
+  inline bool IsUsual(absl::Span<const Sge> pieces, RemoteKey key) const;
+  template <OperationKind kKind, ibv_wr_opcode kOpcode>
+  PostResult PostUnusual(OperationId id, absl::Span<const Sge> pieces,
+                         RemoteBuffer remote);
+  inline ibv_send_wr* Stage(OperationId id, OperationKind kind,
+                            ibv_wr_opcode opcode);
+  // kAccepted if another operation can be staged.
   PostResult MakeRoom();
-  inline ibv_send_wr* Stage(OperationId id, OperationKind kind, bool signalled);
-  // For a READ, `max_sges` is the device's limit. `kMayBeInline` otherwise.
-  template <bool kMayBeInline>
-  inline void SetData(ibv_send_wr* request, absl::Span<const Sge> pieces,
-                      uint64_t max_bytes, uint32_t max_sges);
+  void FindRoom() {
+    if (state_ != State::kReady) return;
+    staged_end_ = std::min(staged_count_ + sends_.room(), staged_limit_);
+  }
+  // Those that the device will not get. No others follow.
+  uint32_t DropStaged() {
+    staged_end_ = 0;
+    return std::exchange(staged_count_, 0);
+  }
+  // What a READ may fill.
+  bool CanSink(const Sge& piece) const {
+    const auto* region = static_cast<const VerbsRegion*>(piece.region);
+    return region != nullptr && (!sink_needs_remote_write_ ||
+                                 Has(region->access(), Access::kRemoteWrite));
+  }
+  // For a READ, `max_sges` is the device's limit. `may_be_inline` otherwise.
   void SetPieces(ibv_send_wr* request, absl::Span<const Sge> pieces,
                  uint64_t max_bytes, uint32_t max_sges, bool may_be_inline);
   void SetInvalid(ibv_send_wr* request);
@@ -117,6 +148,12 @@ class VerbsQueuePair final
   int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
   void CommitBinds();
   void Fail(absl::Status why);
+  void SetClosed() {
+    state_ = State::kClosed;
+    staged_end_ = staged_count_;
+  }
+  // READs are counted, failures explained.
+  void Note(absl::Span<Completion> taken);
   // Completes what is said of one that did not go well.
   static void Explain(Completion* failed);
   // What can be destroyed later is told when that is done; null otherwise.
@@ -132,9 +169,9 @@ class VerbsQueuePair final
   const uint32_t send_queue_;
   const uint32_t receive_queue_;  // 0 with a shared one.
   const uint32_t wished_inline_;
-  // A message's and a transfer's, no more than a piece can have.
   const uint64_t max_message_bytes_;
   const uint64_t max_transfer_bytes_;
+  const bool sink_needs_remote_write_;
 
   ibv_qp* qp_ = nullptr;
   uint32_t number_ = 0;
@@ -156,9 +193,16 @@ class VerbsQueuePair final
   std::unique_ptr<char[]> staged_inline_;  // `max_inline_` for each.
   uint32_t staged_count_ = 0;
   uint32_t staged_limit_ = 0;
+  // So far it can go before MakeRoom() has to look; not below `staged_count_`.
+  uint32_t staged_end_ = 0;
+  // The length of a usual piece, and how much longer it can be.
+  uint64_t usual_least_ = 0;  // 1 of a READ.
+  uint64_t usual_send_ = 0;
+  uint64_t usual_write_ = 0;
+  uint64_t usual_read_ = 0;
   bool staged_binds_ = false;
   uint32_t signal_every_ = 1;
-  uint32_t unsignalled_ = 0;  // Since the last that was signalled.
+  uint32_t until_signal_ = 1;  // The last of so many is signalled.
   std::vector<ibv_sge> receive_sges_;
 
   Timer port_down_;

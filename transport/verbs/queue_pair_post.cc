@@ -1,10 +1,12 @@
 // A queue pair's data path.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/verbs/gather.h"
@@ -12,15 +14,11 @@
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
+namespace {
 
-// kAccepted if another operation can be staged.
-inline PostResult VerbsQueuePair::Room() {
-  if (state_ == State::kReady && !sends_.full() &&
-      staged_count_ != staged_limit_) {
-    return PostResult::kAccepted;
-  }
-  return MakeRoom();
-}
+constexpr uint64_t kMaxKey = std::numeric_limits<uint32_t>::max();
+
+}  // namespace
 
 PostResult VerbsQueuePair::MakeRoom() {
   if (state_ != State::kReady) {
@@ -28,18 +26,30 @@ PostResult VerbsQueuePair::MakeRoom() {
                                     : PostResult::kWouldBlock;
   }
   if (sends_.full()) return PostResult::kWouldBlock;
-  Flush();
-  return state_ == State::kReady ? PostResult::kAccepted : PostResult::kClosed;
+  if (staged_count_ == staged_limit_) {
+    Flush();
+    if (state_ != State::kReady) return PostResult::kClosed;
+  }
+  FindRoom();
+  return PostResult::kAccepted;
 }
 
+// Needs room. READs are signalled: see WorkRing.
 inline ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
-                                          bool signalled) {
-  if (++unsignalled_ >= signal_every_) signalled = true;
-  if (signalled) unsignalled_ = 0;
+                                          ibv_wr_opcode opcode) {
+  uint8_t flags = 0;
+  if (kind == OperationKind::kRead) {
+    flags = WorkSlot::kSignalled | WorkSlot::kNoteworthy;
+    until_signal_ = signal_every_;
+  } else if (--until_signal_ == 0) {
+    flags = WorkSlot::kSignalled;
+    until_signal_ = signal_every_;
+  }
   ibv_send_wr* request = staged_.data() + staged_count_++;
-  request->wr_id =
-      reinterpret_cast<uintptr_t>(sends_.Push(id, kind, signalled));
-  request->send_flags = signalled ? IBV_SEND_SIGNALED : 0;
+  request->wr_id = reinterpret_cast<uintptr_t>(sends_.Push(id, kind, flags));
+  request->opcode = opcode;
+  static_assert(WorkSlot::kSignalled == IBV_SEND_SIGNALED);
+  request->send_flags = flags & WorkSlot::kSignalled;
   // The last user's key lies where providers look for immediate data.
   request->invalidate_rkey = 0;
   return request;
@@ -52,28 +62,6 @@ void VerbsQueuePair::SetInvalid(ibv_send_wr* request) {
   request->opcode = IBV_WR_SEND;
   request->send_flags &= ~IBV_SEND_INLINE;
   request->num_sge = 1;
-}
-
-// One piece of registered memory is what nearly every operation has.
-template <bool kMayBeInline>
-inline void VerbsQueuePair::SetData(ibv_send_wr* request,
-                                    absl::Span<const Sge> pieces,
-                                    uint64_t max_bytes, uint32_t max_sges) {
-  if (pieces.size() == 1) {
-    const Sge& piece = pieces[0];
-    if (piece.region != nullptr && piece.length != 0 &&
-        piece.length <= max_bytes &&
-        piece.length <= std::numeric_limits<uint32_t>::max() &&
-        !(kMayBeInline && piece.length <= max_inline_)) {
-      request->sg_list[0] = {
-          reinterpret_cast<uintptr_t>(piece.data),
-          static_cast<uint32_t>(piece.length),
-          static_cast<const VerbsRegion*>(piece.region)->local_key()};
-      request->num_sge = 1;
-      return;
-    }
-  }
-  SetPieces(request, pieces, max_bytes, max_sges, kMayBeInline);
 }
 
 void VerbsQueuePair::SetPieces(ibv_send_wr* request,
@@ -104,68 +92,99 @@ void VerbsQueuePair::SetPieces(ibv_send_wr* request,
   request->send_flags |= IBV_SEND_INLINE;
 }
 
+// One piece that the device fetches itself, and nothing wrong with it.
+template <OperationKind kKind>
+inline bool VerbsQueuePair::IsUsual(absl::Span<const Sge> pieces,
+                                    RemoteKey key) const {
+  if (pieces.size() != 1) return false;
+  const Sge& piece = pieces[0];
+  constexpr bool kRead = kKind == OperationKind::kRead;
+  if (kRead ? !CanSink(piece) : piece.region == nullptr) return false;
+  const uint64_t longer = piece.length - (kRead ? 1 : usual_least_);
+  if (kKind == OperationKind::kSend) {
+    return longer <= usual_send_ && key.value <= kMaxKey;
+  }
+  return longer <= (kRead ? usual_read_ : usual_write_) && key.value <= kMaxKey;
+}
+
+template <OperationKind kKind, ibv_wr_opcode kOpcode>
+inline PostResult VerbsQueuePair::Post(OperationId id,
+                                       absl::Span<const Sge> pieces,
+                                       RemoteBuffer remote) {
+  if (staged_count_ == staged_end_ || !IsUsual<kKind>(pieces, remote.key)) {
+    return PostUnusual<kKind, kOpcode>(id, pieces, remote);
+  }
+  if constexpr (kKind == OperationKind::kRead) {
+    if (reads_ >= max_reads_) return PostResult::kWouldBlock;
+    ++reads_;
+  }
+  ibv_send_wr* request = Stage(id, kKind, kOpcode);
+  if constexpr (kKind == OperationKind::kSend) {
+    request->invalidate_rkey = static_cast<uint32_t>(remote.key.value);
+  } else {
+    request->wr.rdma.remote_addr = remote.address;
+    request->wr.rdma.rkey = static_cast<uint32_t>(remote.key.value);
+  }
+  const Sge& piece = pieces[0];
+  ibv_sge* const sge = request->sg_list;
+  sge->addr = reinterpret_cast<uintptr_t>(piece.data);
+  sge->length = static_cast<uint32_t>(piece.length);
+  request->num_sge = 1;
+  sge->lkey = static_cast<const VerbsRegion*>(piece.region)->local_key();
+  return PostResult::kAccepted;
+}
+
+template <OperationKind kKind, ibv_wr_opcode kOpcode>
+ABSL_ATTRIBUTE_NOINLINE PostResult VerbsQueuePair::PostUnusual(
+    OperationId id, absl::Span<const Sge> pieces, RemoteBuffer remote) {
+  constexpr bool kRead = kKind == OperationKind::kRead;
+  const PostResult room = MakeRoom();
+  if (room != PostResult::kAccepted) return room;
+  if (kRead) {
+    if (reads_ >= max_reads_) return PostResult::kWouldBlock;
+    ++reads_;
+  }
+  ibv_send_wr* request = Stage(id, kKind, kOpcode);
+  const auto key = static_cast<uint32_t>(remote.key.value);
+  if (kKind == OperationKind::kSend) {
+    request->invalidate_rkey = key;
+    SetPieces(request, pieces, max_message_bytes_, max_sges_, true);
+  } else {
+    request->wr.rdma.remote_addr = remote.address;
+    request->wr.rdma.rkey = key;
+    const uint32_t read_sges =
+        std::min(max_sges_, domain_->capabilities().max_read_sges);
+    SetPieces(request, pieces, max_transfer_bytes_,
+              kRead ? read_sges : max_sges_, !kRead);
+  }
+  if (key != remote.key.value) SetInvalid(request);
+  if (!kRead || !sink_needs_remote_write_) return room;
+  for (const Sge& piece : pieces) {
+    if (piece.length > 0 && !CanSink(piece)) SetInvalid(request);
+  }
+  return room;
+}
+
 PostResult VerbsQueuePair::PostSend(OperationId id,
                                     absl::Span<const Sge> from) {
-  const PostResult room = Room();
-  if (room != PostResult::kAccepted) return room;
-  ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
-  request->opcode = IBV_WR_SEND;
-  SetData<true>(request, from, max_message_bytes_, max_sges_);
-  return room;
+  return Post<OperationKind::kSend, IBV_WR_SEND>(id, from, {});
 }
 
 PostResult VerbsQueuePair::PostSendWithInvalidate(OperationId id,
                                                   absl::Span<const Sge> from,
                                                   RemoteKey key) {
   if (!domain_->capabilities().send_with_invalidate) return PostResult::kClosed;
-  const PostResult room = Room();
-  if (room != PostResult::kAccepted) return room;
-  ibv_send_wr* request = Stage(id, OperationKind::kSend, false);
-  request->opcode = IBV_WR_SEND_WITH_INV;
-  request->invalidate_rkey = static_cast<uint32_t>(key.value);
-  SetData<true>(request, from, max_message_bytes_, max_sges_);
-  if (key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
-  return room;
+  return Post<OperationKind::kSend, IBV_WR_SEND_WITH_INV>(id, from, {0, key});
 }
 
 PostResult VerbsQueuePair::PostRead(OperationId id, absl::Span<const Sge> to,
                                     RemoteBuffer from) {
-  const PostResult room = Room();
-  if (room != PostResult::kAccepted) return room;
-  if (reads_ >= max_reads_) return PostResult::kWouldBlock;
-  // Signalled: see WorkRing.
-  ibv_send_wr* request = Stage(id, OperationKind::kRead, true);
-  ++reads_;
-  request->opcode = IBV_WR_RDMA_READ;
-  request->wr.rdma.remote_addr = from.address;
-  request->wr.rdma.rkey = static_cast<uint32_t>(from.key.value);
-  const Capabilities& caps = domain_->capabilities();
-  SetData<false>(request, to, max_transfer_bytes_,
-                 std::min(max_sges_, caps.max_read_sges));
-  if (from.key.value > std::numeric_limits<uint32_t>::max()) {
-    SetInvalid(request);
-  }
-  if (!caps.read_sink_needs_remote_write) return room;
-  for (const Sge& sge : to) {
-    if (sge.length > 0 && (sge.region == nullptr ||
-                           !Has(sge.region->access(), Access::kRemoteWrite))) {
-      SetInvalid(request);
-    }
-  }
-  return room;
+  return Post<OperationKind::kRead, IBV_WR_RDMA_READ>(id, to, from);
 }
 
 PostResult VerbsQueuePair::PostWrite(OperationId id, absl::Span<const Sge> from,
                                      RemoteBuffer to) {
-  const PostResult room = Room();
-  if (room != PostResult::kAccepted) return room;
-  ibv_send_wr* request = Stage(id, OperationKind::kWrite, false);
-  request->opcode = IBV_WR_RDMA_WRITE;
-  request->wr.rdma.remote_addr = to.address;
-  request->wr.rdma.rkey = static_cast<uint32_t>(to.key.value);
-  SetData<true>(request, from, max_transfer_bytes_, max_sges_);
-  if (to.key.value > std::numeric_limits<uint32_t>::max()) SetInvalid(request);
-  return room;
+  return Post<OperationKind::kWrite, IBV_WR_RDMA_WRITE>(id, from, to);
 }
 
 PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
@@ -173,14 +192,13 @@ PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
                                     size_t length, Access access) {
   if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
   if (window != nullptr && window->bind_staged()) Flush();
-  const PostResult room = Room();
+  const PostResult room = MakeRoom();
   if (room != PostResult::kAccepted) return room;
-  ibv_send_wr* request = Stage(id, OperationKind::kBind, false);
+  ibv_send_wr* request = Stage(id, OperationKind::kBind, IBV_WR_BIND_MW);
   if (window == nullptr || region == nullptr) {
     SetInvalid(request);
     return room;
   }
-  request->opcode = IBV_WR_BIND_MW;
   request->num_sge = 0;
   request->bind_mw.mw = window->mw();
   request->bind_mw.rkey = window->StageBind();
@@ -202,10 +220,10 @@ PostResult VerbsQueuePair::PostBind(OperationId id, VerbsWindow* window,
 
 PostResult VerbsQueuePair::PostInvalidate(OperationId id, RemoteKey key) {
   if (!domain_->capabilities().memory_windows) return PostResult::kClosed;
-  const PostResult room = Room();
+  const PostResult room = MakeRoom();
   if (room != PostResult::kAccepted) return room;
-  ibv_send_wr* request = Stage(id, OperationKind::kInvalidate, false);
-  request->opcode = IBV_WR_LOCAL_INV;
+  ibv_send_wr* request =
+      Stage(id, OperationKind::kInvalidate, IBV_WR_LOCAL_INV);
   request->num_sge = 0;
   request->invalidate_rkey = static_cast<uint32_t>(key.value);
   return room;
@@ -257,15 +275,16 @@ void VerbsQueuePair::Flush() {
   if (staged_count_ == 0) return;
   ibv_send_wr& last = staged_[staged_count_ - 1];
   last.send_flags |= IBV_SEND_SIGNALED;
-  reinterpret_cast<WorkSlot*>(last.wr_id)->signalled = true;
-  unsignalled_ = 0;
+  reinterpret_cast<WorkSlot*>(last.wr_id)->flags |= WorkSlot::kSignalled;
+  until_signal_ = signal_every_;
   uint32_t posted = 0;
   int error = 0;
   while (error == 0 && posted < staged_count_) {
     error = PostStaged(posted, EndOfCall(posted), &posted);
   }
   if (staged_binds_) CommitBinds();
-  const uint32_t count = std::exchange(staged_count_, 0);
+  const uint32_t count = DropStaged();
+  FindRoom();
   if (error == 0) return;
   sends_.FailNewest(count - posted, CompletionStatus::kLocalError);
   Fail(CallError(absl::StrCat("cannot post to ", domain_->name()),
@@ -282,7 +301,7 @@ PostResult VerbsQueuePair::PostReceive(OperationId id,
       GatherReceive(to, absl::MakeSpan(receive_sges_));
   ibv_recv_wr request = {};
   request.wr_id = reinterpret_cast<uintptr_t>(
-      receives_.Push(id, OperationKind::kReceive, true));
+      receives_.Push(id, OperationKind::kReceive, WorkSlot::kSignalled));
   request.sg_list = receive_sges_.data();
   request.num_sge = static_cast<int>(gathered.count);
   ibv_recv_wr* bad = nullptr;

@@ -202,9 +202,13 @@ size_t VerbsCompletionQueue::Expand(absl::Span<Completion> out) {
     draining_ = slot->queue_pair;
     return ExpandReceive(wc, out.data());
   }
-  draining_ = slot->queue_pair;
-  draining_->OnSendDone(slot, wc);
-  return 0;
+  VerbsQueuePair* const queue_pair = slot->queue_pair;
+  bool more = true;
+  const bool reported = wc.status == IBV_WC_SUCCESS &&
+                        queue_pair->ReportSent(slot, out.data(), &more);
+  if (!reported) queue_pair->OnSendDone(slot, wc);
+  if (more) draining_ = queue_pair;
+  return reported ? 1 : 0;
 }
 
 // All but the orphans' end.

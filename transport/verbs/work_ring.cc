@@ -22,6 +22,12 @@ WorkRing::WorkRing(uint32_t capacity, VerbsQueuePair* owner)
   for (uint64_t i = 0; i <= mask_; ++i) slots_[i].queue_pair = owner;
 }
 
+void WorkRing::SetEndpoint(RdmaEndpoint* endpoint) {
+  // Nothing is taken any more.
+  if (owned_ == nullptr) return;
+  for (uint64_t i = 0; i <= mask_; ++i) slots_[i].endpoint = endpoint;
+}
+
 uint64_t WorkRing::NumberOf(const WorkSlot* slot) const {
   const auto index = static_cast<uint64_t>(slot - slots_);
   return head_ + ((index - head_) & mask_);
@@ -29,21 +35,23 @@ uint64_t WorkRing::NumberOf(const WorkSlot* slot) const {
 
 void WorkRing::Complete(WorkSlot* slot, CompletionStatus status,
                         int32_t provider_code) {
-  slot->done = true;
-  slot->status = status;
-  slot->provider_code = provider_code;
+  slot->flags |= WorkSlot::kDone;
+  if (status != CompletionStatus::kOk) {
+    slot->flags |= WorkSlot::kNoteworthy;
+    slot->status = status;
+    slot->provider_code = provider_code;
+  }
   reached_ = std::max(reached_, NumberOf(slot) + 1);
 }
 
 void WorkRing::Retire(WorkSlot* slot) {
-  slot->done = true;
-  slot->reported = true;
-  while (head_ != tail_ && at(head_).reported) ++head_;
+  slot->flags |= WorkSlot::kDone | WorkSlot::kReported;
+  while (head_ != tail_ && at(head_).has(WorkSlot::kReported)) ++head_;
 }
 
 void WorkRing::FailNewest(uint32_t count, CompletionStatus first) {
   for (uint64_t number = tail_ - count; number != tail_; ++number) {
-    at(number).done = true;
+    at(number).flags |= WorkSlot::kDone | WorkSlot::kNoteworthy;
     at(number).status = first;
     first = CompletionStatus::kFlushed;
   }
@@ -52,11 +60,11 @@ void WorkRing::FailNewest(uint32_t count, CompletionStatus first) {
 void WorkRing::FlushAll() {
   for (uint64_t number = head_; number != tail_; ++number) {
     WorkSlot& slot = at(number);
-    if (slot.done) continue;
-    slot.done = true;
-    slot.status = !slot.signalled && number < reached_
-                      ? CompletionStatus::kOk
-                      : CompletionStatus::kFlushed;
+    if (slot.has(WorkSlot::kDone)) continue;
+    slot.flags |= WorkSlot::kDone;
+    if (!slot.has(WorkSlot::kSignalled) && number < reached_) continue;
+    slot.flags |= WorkSlot::kNoteworthy;
+    slot.status = CompletionStatus::kFlushed;
   }
 }
 
@@ -65,19 +73,39 @@ std::shared_ptr<void> WorkRing::Bury() {
   return std::shared_ptr<WorkSlot[]>(std::move(owned_));
 }
 
-size_t WorkRing::Take(absl::Span<Completion> out) {
+size_t WorkRing::Take(absl::Span<Completion> out, bool* noteworthy) {
   Completion* next = out.data();
   Completion* const end = next + out.size();
+  // What the loop writes could be these, for all that a compiler knows.
+  const WorkSlot* const slots = slots_;
+  const uint64_t mask = mask_;
+  const uint64_t reached = reached_;
+  const uint64_t tail = tail_;
   uint64_t head = head_;
-  for (; head != tail_ && next != end; ++head) {
-    const WorkSlot& slot = at(head);
-    if (slot.reported) continue;
-    if (!slot.done && (slot.signalled || head >= reached_)) break;
+  uint8_t seen = 0;
+  for (; next != end && head != tail; ++head) {
+    const WorkSlot& slot = slots[head & mask];
+    const uint8_t flags = slot.flags;
+    if (flags == 0) {
+      if (head >= reached) break;
+    } else {
+      if ((flags & WorkSlot::kReported) != 0) continue;
+      if ((flags & WorkSlot::kDone) == 0 &&
+          ((flags & WorkSlot::kSignalled) != 0 || head >= reached)) {
+        break;
+      }
+      seen |= flags;
+    }
     *next++ = slot;
   }
   // What a user has been told already is not left to be the oldest.
-  while (head != tail_ && at(head).reported) ++head;
-  head_ = head;
+  while (head != tail_ && at(head).has(WorkSlot::kReported)) ++head;
+  const uint64_t first = std::exchange(head_, head);
+  *noteworthy = (seen & WorkSlot::kNoteworthy) != 0;
+  if (*noteworthy) {
+    // For the next ones there.
+    for (uint64_t i = first; i != head; ++i) at(i).provider_code = 0;
+  }
   return static_cast<size_t>(next - out.data());
 }
 

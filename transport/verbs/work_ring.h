@@ -14,23 +14,30 @@ namespace skiff::transport {
 class VerbsQueuePair;
 class VerbsSharedReceiveQueue;
 
-// What is remembered of a work request; its address is the request's wr_id. Of
-// what its user will be told, the endpoint and the scope are filled in then.
+// What is remembered of a work request; its address is the request's wr_id.
+//
+// Of what its user will be told, the scope is filled in then.
 struct alignas(64) WorkSlot : Completion {
-  bool signalled = false;
-  bool done = false;
-  bool reported = false;
+  static constexpr uint8_t kSignalled = 2;  // As IBV_SEND_SIGNALED.
+  static constexpr uint8_t kDone = 1;
+  static constexpr uint8_t kReported = 4;
+  // Its queue pair has something to do when it is taken.
+  static constexpr uint8_t kNoteworthy = 8;
+
+  // In one byte, as a post has to write them all.
+  uint8_t flags = 0;
   // Whose it is; null in a shared receive queue.
   VerbsQueuePair* queue_pair = nullptr;
 
+  bool has(uint8_t flag) const { return (flags & flag) != 0; }
   // Makes a completion that comes all the same recognizable. On the way of
   // those of shared receive queues, so that others do not have to ask.
   void Bury() {
     kind = OperationKind::kReceive;
     queue_pair = nullptr;
-    reported = true;
+    flags = kReported;
   }
-  bool buried() const { return queue_pair == nullptr && reported; }
+  bool buried() const { return queue_pair == nullptr && has(kReported); }
 };
 
 // Slots whose operations are over, for the device's completion or without it,
@@ -52,23 +59,34 @@ class WorkRing {
  public:
   WorkRing(uint32_t capacity, VerbsQueuePair* owner);
 
+  // What the completions say; null once it is gone.
+  void SetEndpoint(RdmaEndpoint* endpoint);
+
   uint32_t size() const { return static_cast<uint32_t>(tail_ - head_); }
+  uint32_t room() const { return capacity_ - size(); }
   bool full() const { return size() >= capacity_; }
   bool empty() const { return tail_ == head_; }
 
   // Needs !full(). The address stays valid until the operation was taken.
-  WorkSlot* Push(OperationId id, OperationKind kind, bool signalled) {
+  // `flags`: kSignalled, kNoteworthy.
+  WorkSlot* Push(OperationId id, OperationKind kind, uint8_t flags) {
     WorkSlot& slot = at(tail_++);
     slot.id = id;
     slot.kind = kind;
     slot.status = CompletionStatus::kOk;
-    slot.provider_code = 0;
-    slot.signalled = signalled;
-    slot.done = false;
-    slot.reported = false;
+    slot.flags = flags;
     return &slot;
   }
 
+  // The device completed `slot` well: if it is the oldest, takes it at once.
+  // `*more`: others may be over, too.
+  bool TakeIfOldest(const WorkSlot* slot, Completion* out, bool* more) {
+    if (slot != &at(head_)) return false;
+    *out = *slot;
+    ++head_;
+    *more = reached_ > head_;
+    return true;
+  }
   // The device completed `slot`.
   void Complete(WorkSlot* slot, CompletionStatus status, int32_t provider_code);
   // As Complete(); the caller has reported it already.
@@ -81,8 +99,9 @@ class WorkRing {
   // Gives the slots away, buried. Needs empty(); nothing may follow.
   std::shared_ptr<void> Bury();
 
-  // Takes the oldest operations that are over, as many as fit.
-  size_t Take(absl::Span<Completion> out);
+  // Takes the oldest operations that are over, as many as fit. Sets
+  // `*noteworthy` if one was, or failed.
+  size_t Take(absl::Span<Completion> out, bool* noteworthy);
 
  private:
   WorkSlot& at(uint64_t number) { return slots_[number & mask_]; }

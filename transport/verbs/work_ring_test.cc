@@ -15,7 +15,8 @@ constexpr auto kFlushed = CompletionStatus::kFlushed;
 // Takes what is over, `most` at most: "index=status", separated by spaces.
 std::string Take(WorkRing* ring, size_t most = 16) {
   std::vector<Completion> taken(most);
-  taken.resize(ring->Take(absl::MakeSpan(taken)));
+  bool noteworthy = false;
+  taken.resize(ring->Take(absl::MakeSpan(taken), &noteworthy));
   std::string text;
   for (const Completion& completion : taken) {
     absl::StrAppend(&text, text.empty() ? "" : " ", completion.id.index, "=",
@@ -25,7 +26,8 @@ std::string Take(WorkRing* ring, size_t most = 16) {
 }
 
 WorkSlot* Push(WorkRing* ring, uint32_t index, bool signalled = true) {
-  return ring->Push({index, 0}, OperationKind::kSend, signalled);
+  return ring->Push({index, 0}, OperationKind::kSend,
+                    signalled ? WorkSlot::kSignalled : 0);
 }
 
 TEST(WorkRingTest, SignalledOperationsWaitForTheirOwnCompletion) {
@@ -59,7 +61,9 @@ TEST(WorkRingTest, AnUnsignalledFailureShowsItselfAndLeavesTheEarlierGood) {
   ring.Complete(bad, CompletionStatus::kRemoteAccess, 10);
   EXPECT_EQ(Take(&ring, 1), "1=0");
   Completion failed;
-  ASSERT_EQ(ring.Take({&failed, 1}), 1u);
+  bool noteworthy = false;
+  ASSERT_EQ(ring.Take({&failed, 1}, &noteworthy), 1u);
+  EXPECT_TRUE(noteworthy);
   EXPECT_EQ(failed.status, CompletionStatus::kRemoteAccess);
   EXPECT_EQ(failed.provider_code, 10);
   EXPECT_EQ(Take(&ring), "");
@@ -139,6 +143,84 @@ TEST(WorkRingTest, WhatWasReportedIsNotReportedAgain) {
   EXPECT_EQ(ring.size(), 1u);
   ring.FlushAll();
   EXPECT_EQ(Take(&ring), "3=1");
+}
+
+TEST(WorkRingTest, NoteworthyIsWhatWasPushedSoAndWhatFailed) {
+  WorkRing ring(8, nullptr);
+  Completion taken[4];
+  bool noteworthy = true;
+  Push(&ring, 1, false);
+  ring.Complete(Push(&ring, 2), kOk, 0);
+  EXPECT_EQ(ring.Take(absl::MakeSpan(taken), &noteworthy), 2u);
+  EXPECT_FALSE(noteworthy);
+  WorkSlot* read = ring.Push({3, 0}, OperationKind::kRead,
+                             WorkSlot::kSignalled | WorkSlot::kNoteworthy);
+  ring.Complete(read, kOk, 0);
+  EXPECT_EQ(ring.Take(absl::MakeSpan(taken), &noteworthy), 1u);
+  EXPECT_TRUE(noteworthy);
+  Push(&ring, 4, false);
+  ring.FlushAll();
+  EXPECT_EQ(ring.Take(absl::MakeSpan(taken), &noteworthy), 1u);
+  EXPECT_TRUE(noteworthy);
+}
+
+TEST(WorkRingTest, AFailureIsNotSeenInTheNextOfItsSlot) {
+  WorkRing ring(1, nullptr);
+  ring.Complete(Push(&ring, 1), CompletionStatus::kRemoteAccess, 10);
+  EXPECT_EQ(Take(&ring), "1=3");
+  ring.Complete(Push(&ring, 2), kOk, 0);
+  Completion next;
+  bool noteworthy = true;
+  ASSERT_EQ(ring.Take({&next, 1}, &noteworthy), 1u);
+  EXPECT_FALSE(noteworthy);
+  EXPECT_EQ(next.status, kOk);
+  EXPECT_EQ(next.provider_code, 0);
+}
+
+TEST(WorkRingTest, TheOldestIsTakenAtOnce) {
+  WorkRing ring(8, nullptr);
+  WorkSlot* read = Push(&ring, 1);
+  WorkSlot* send = Push(&ring, 2);
+  Completion taken;
+  bool more = true;
+  EXPECT_FALSE(ring.TakeIfOldest(send, &taken, &more));
+  // It overtakes the READ.
+  ring.Complete(send, kOk, 0);
+  ASSERT_TRUE(ring.TakeIfOldest(read, &taken, &more));
+  EXPECT_EQ(taken.id.index, 1u);
+  EXPECT_TRUE(more);
+  EXPECT_EQ(Take(&ring), "2=0");
+  ASSERT_TRUE(ring.TakeIfOldest(Push(&ring, 3), &taken, &more));
+  EXPECT_EQ(taken.id.index, 3u);
+  EXPECT_FALSE(more);
+  EXPECT_TRUE(ring.empty());
+}
+
+TEST(WorkRingTest, WhatIsUnsignalledBeforeItIsNotSkipped) {
+  WorkRing ring(8, nullptr);
+  Push(&ring, 1, false);
+  WorkSlot* signalled = Push(&ring, 2);
+  Completion taken;
+  bool more = false;
+  EXPECT_FALSE(ring.TakeIfOldest(signalled, &taken, &more));
+  ring.Complete(signalled, kOk, 0);
+  EXPECT_EQ(Take(&ring), "1=0 2=0");
+}
+
+TEST(WorkRingTest, CompletionsSayWhoseTheyAre) {
+  WorkRing ring(4, nullptr);
+  auto* const endpoint = reinterpret_cast<RdmaEndpoint*>(&ring);
+  ring.SetEndpoint(endpoint);
+  ring.Complete(Push(&ring, 1), kOk, 0);
+  Completion taken;
+  bool noteworthy = false;
+  ASSERT_EQ(ring.Take({&taken, 1}, &noteworthy), 1u);
+  EXPECT_EQ(taken.endpoint, endpoint);
+  Push(&ring, 2);
+  ring.SetEndpoint(nullptr);
+  ring.FlushAll();
+  ASSERT_EQ(ring.Take({&taken, 1}, &noteworthy), 1u);
+  EXPECT_EQ(taken.endpoint, nullptr);
 }
 
 TEST(WorkRingTest, BuriedSlotsOutliveTheRingAndAreRecognized) {
