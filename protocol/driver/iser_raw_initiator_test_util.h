@@ -33,6 +33,12 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
     stack_.StartServer();
     // The session that must not notice.
     stack_.LogIn();
+    TestCommand ready(scsi::cdb::TestUnitReady(), 0);
+    stack_.Run(&ready.command);  // The unit attention of a new nexus.
+    TestCommand fill(scsi::cdb::Write(0, kFilled), 0,
+                     std::string(kFilled * kBlock, 'm'));
+    stack_.Run(&fill.command);
+    EXPECT_EQ(fill.command.status, 0);
     peer_.Connect(*stack_.registry.Find("sim"),
                   stack_.world.AddReactor("attacker"), stack_.portal);
   }
@@ -73,6 +79,7 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
     ScsiCommandPdu pdu;
     pdu.read = read > 0;
     pdu.write = write > 0;
+    written_ = std::max<size_t>(written_, write);
     pdu.initiator_task_tag = ++tag_;
     pdu.expected_data_transfer_length = read + write;
     pdu.cmd_sn = cmd_sn_++;
@@ -110,19 +117,25 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
     EXPECT_THAT(log_, ::testing::Contains(::testing::HasSubstr(why)));
     ExpectServes();
   }
+  // The medium, which has no guard pages, is as it was behind what the test's
+  // commands may write.
   void ExpectServes() {
-    TestCommand read(scsi::cdb::Read(0, 8), 8 * kBlock);
+    TestCommand read(scsi::cdb::Read(0, kFilled), kFilled * kBlock);
     stack_.initiator->Submit(&read.command);
     EXPECT_TRUE(stack_.RunUntil([&] { return read.finished; }));
     EXPECT_EQ(read.command.outcome, scsi::Command::Outcome::kCompleted);
+    EXPECT_EQ(read.buffer.find_first_not_of('m', written_), std::string::npos);
     EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
   }
+
+  static constexpr uint32_t kFilled = 64;  // Blocks of the medium.
 
   std::vector<std::string> log_;
   SimStack stack_;
   RawIserPeer peer_;
   uint32_t tag_ = 100;
   uint32_t cmd_sn_ = 1;
+  size_t written_ = 0;  // Bytes that commands may have written, from 0 on.
 };
 
 }  // namespace skiff::protocol

@@ -15,18 +15,13 @@ using transport::RdmaEndpoint;
 
 RawIserPeer::Memory::Memory(transport::MemoryDomain* domain, size_t size,
                             Access access)
-    : size_(size), bytes_(size + 2 * kGuard, '\xa5') {
+    : memory_(size) {
+  memory_.Use(size, '\xa5');
   region_ = domain->Register(data(), size, access).value();
 }
 
 transport::RemoteBuffer RawIserPeer::Memory::Remote() const {
   return {region_->remote_base(), region_->remote_key()};
-}
-
-bool RawIserPeer::Memory::GuardsAreIntact() const {
-  const std::string guard(kGuard, '\xa5');
-  return bytes_.compare(0, kGuard, guard) == 0 &&
-         bytes_.compare(kGuard + size_, kGuard, guard) == 0;
 }
 
 RawIserPeer::Buffer* RawIserPeer::NewBuffer(transport::MemoryDomain* domain,

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "protocol/codec/iser_header.h"
 #include "protocol/codec/pdu.h"
+#include "testing/sim/guard_pages.h"
 #include "testing/sim/sim_world.h"
 #include "transport/backend.h"
 #include "transport/rdma_endpoint.h"
@@ -45,24 +46,23 @@ std::string ToIserHello(const Hello& hello) {
 // wants, whatever iSER says about it.
 class RawIserPeer {
  public:
-  // Memory that the other end may use, between guards.
+  // Memory that the other end may use, between guard pages: the simulated
+  // network copies into it, so that a byte too many crashes the test.
   class Memory {
    public:
     Memory(transport::MemoryDomain* domain, size_t size,
            transport::Access access);
-    char* data() { return bytes_.data() + kGuard; }
+    char* data() { return memory_.data(); }
     transport::RemoteBuffer Remote() const;
     // Takes the key out of use.
     void Revoke() { region_.reset(); }
     bool registered() const { return region_ != nullptr; }
-    // Whether nothing but [0, size) was written.
-    bool GuardsAreIntact() const;
-    std::string Content() const { return bytes_.substr(kGuard, size_); }
+    // Whether nothing was written between the first guard page and the memory.
+    bool GuardsAreIntact() const { return memory_.intact(); }
+    std::string Content() const { return std::string(memory_.view()); }
 
    private:
-    static constexpr size_t kGuard = 4096;
-    const size_t size_;
-    std::string bytes_;
+    testing::GuardPages memory_;
     std::unique_ptr<transport::MemoryRegion> region_;
   };
 
