@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/session/target_session_harness.h"
+#include "transport/auto/fake_backend.h"
 #include "transport/byte_stream.h"
 
 namespace skiff::protocol {
@@ -155,7 +156,25 @@ class TargetServerTest : public ::testing::Test {
     return count;
   }
 
-  std::vector<std::string> log_;  // Outlives the server, who writes it.
+  // A portal of a transport that does what the test says.
+  transport::Address ListenByVerbs(absl::Duration retry) {
+    TargetServerLimits limits;
+    limits.listen_retry_interval = retry;
+    Restart(limits);
+    EXPECT_TRUE(
+        stack_.registry
+            .Add(std::make_unique<testing::FakeBackend>("verbs", &verbs_))
+            .ok());
+    const auto bound = stack_.server->Listen(
+        transport::Address::Parse("verbs://192.0.2.7:0").value());
+    EXPECT_TRUE(bound.ok()) << bound.status();
+    EXPECT_EQ(verbs_.on_failure.size(), 1u);
+    return bound.value_or(transport::Address());
+  }
+
+  // These outlive the server, who uses them.
+  std::vector<std::string> log_;
+  testing::FakeScript verbs_;
   SimStack stack_;
 };
 
@@ -304,6 +323,52 @@ TEST_F(TargetServerTest, ShutdownTellsInitiatorsAndDropsTheDeaf) {
           .ok());
   EXPECT_EQ(message.async_event, AsyncMessagePdu::kLogoutRequested);
   EXPECT_EQ(message.parameter3, 7);
+}
+
+// A device that is removed and comes back, under a portal of its own transport:
+// what auto:// does about that by itself is another matter.
+TEST_F(TargetServerTest, APortalThatStoppedIsTriedAgain) {
+  const transport::Address bound = ListenByVerbs(absl::Seconds(3));
+  verbs_.refusal = absl::UnavailableError("no device has the address");
+  verbs_.on_failure.at(0)(absl::UnavailableError("device removed"));
+  EXPECT_EQ(verbs_.listens.size(), 1u) << "never from inside";
+  EXPECT_THAT(log_, Contains("verbs://192.0.2.7:0: device removed; it is tried "
+                             "again every 3s"));
+  stack_.world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(verbs_.listens.size(), 4u) << "every three seconds";
+  EXPECT_EQ(verbs_.listeners_alive, 0) << "it would keep the device";
+  // Told once, however often it is tried.
+  EXPECT_THAT(log_, Contains(HasSubstr("no device has the address")).Times(1));
+  ExpectServes();
+
+  verbs_.refusal = absl::OkStatus();
+  stack_.world.RunFor(absl::Seconds(3));
+  EXPECT_EQ(verbs_.listeners_alive, 1);
+  EXPECT_EQ(verbs_.listens.back().port, bound.port) << "what peers know";
+  EXPECT_THAT(log_, Contains("verbs://192.0.2.7:0: listening again").Times(1));
+  const size_t tried = verbs_.listens.size();
+  stack_.world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(verbs_.listens.size(), tried);
+
+  // And each time that it happens. A server that goes does not try any more.
+  verbs_.on_failure.back()(absl::UnavailableError("device removed"));
+  stack_.world.RunFor(absl::Seconds(4));
+  EXPECT_EQ(verbs_.listens.size(), tried + 1);
+  verbs_.on_failure.back()(absl::UnavailableError("device removed"));
+  stack_.StopServer();
+  stack_.world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(verbs_.listens.size(), tried + 1);
+  EXPECT_EQ(verbs_.listeners_alive, 0);
+}
+
+TEST_F(TargetServerTest, WithoutAnIntervalAPortalIsNotTriedAgain) {
+  ListenByVerbs(absl::ZeroDuration());
+  verbs_.on_failure.at(0)(absl::UnavailableError("device removed"));
+  stack_.world.RunFor(absl::Hours(1));
+  EXPECT_EQ(verbs_.listens.size(), 1u);
+  EXPECT_THAT(log_, Contains("verbs://192.0.2.7:0: device removed; "
+                             "listen_retry_interval is 0, restart"));
+  ExpectServes();
 }
 
 TEST_F(TargetServerTest, GarbageOfEveryKindEndsOnlyItsOwnConnection) {
