@@ -43,6 +43,38 @@ class LibfabricOptionsTest : public LibfabricTest {
 
 // One that needs endpoints without wait objects, and looks for refusals.
 class ShmOptionsTest : public LibfabricOptionsTest {};
+// One whose descriptor stays readable while a message waits for its RECEIVE.
+class TcpOptionsTest : public LibfabricOptionsTest {
+ protected:
+  // Connects, and sends what meets no RECEIVE. How often the reactor wakes up
+  // for that before it leaves the descriptor alone.
+  uint32_t WakeUps(const LibfabricOptions& settings) {
+    Use(settings);
+    ConnectPair();
+    if (client_ == nullptr) return 0;
+    TestBuffer& memory = Memory(client_.get(), kBytes, 'c');
+    const Sge piece = memory.Part(0, kBytes);
+    EXPECT_EQ(client_->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+    client_->Flush();
+    uint32_t count = 0;
+    pollfd p = {reactor_->fd(), POLLIN, 0};
+    for (; count < kMany && poll(&p, 1, kQuietMilliseconds) == 1; ++count) {
+      reactor_->Poll();
+    }
+    return count;
+  }
+  // For what comes without a timer: an hour is as good as never.
+  static LibfabricOptions NeverRetried() {
+    LibfabricOptions settings;
+    settings.retry_interval = absl::Hours(1);
+    return settings;
+  }
+
+  static constexpr size_t kBytes = 65536;
+  static constexpr uint32_t kMany = 10'000;
+  static constexpr int kQuietMilliseconds = 500;
+};
+
 // Those that begin at a port of their own.
 class DatagramOptionsTest : public LibfabricOptionsTest {};
 
@@ -195,6 +227,45 @@ TEST_P(ShmOptionsTest, RefusalsAreLookedForSoOften) {
   EXPECT_EQ(client_->error().code(), absl::StatusCode::kPermissionDenied);
 }
 
+TEST_P(TcpOptionsTest, WakesUpInVainSoOften) {
+  LibfabricOptions settings = NeverRetried();
+  settings.max_fruitless_wakeups = 200;
+  const uint32_t count = WakeUps(settings);
+  EXPECT_GE(count, 200u);
+  // Those of the connection, and of the SEND's own completion.
+  EXPECT_LT(count, 220u);
+}
+
+TEST_P(TcpOptionsTest, LooksAgainSoOften) {
+  ASSERT_LT(WakeUps(NeverRetried()), kMany);
+  const absl::Duration sleeps =
+      reactor_->NextDeadline() - EpollReactor::MonotonicNow();
+  EXPECT_GT(sleeps, absl::Minutes(30));
+  EXPECT_LE(sleeps, absl::Hours(1));
+  // A RECEIVE does not wait for it.
+  TestBuffer& memory = Memory(server_.get(), kBytes, 's');
+  const Sge piece = memory.Part(0, kBytes);
+  ASSERT_EQ(server_->PostReceive({2}, {&piece, 1}), PostResult::kAccepted);
+  EXPECT_EQ(Next(server_.get()).status, CompletionStatus::kOk);
+  EXPECT_EQ(memory.text(), std::string(kBytes, 'c'));
+}
+
+// The same without wait objects: only the interval is left once nobody polls.
+TEST_P(ShmOptionsTest, LooksAgainSoOften) {
+  LibfabricOptions settings;
+  settings.retry_interval = absl::Milliseconds(500);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(client_, nullptr);
+  TestBuffer& memory = Memory(client_.get(), 65536, 'c');
+  const Sge piece = memory.Part(0, 65536);
+  ASSERT_EQ(client_->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+  client_->Flush();
+  Spinning();
+  EXPECT_GT(reactor_->NextDeadline() - EpollReactor::MonotonicNow(),
+            absl::Milliseconds(100));
+}
+
 INSTANTIATE_TEST_SUITE_P(Providers, LibfabricOptionsTest,
                          ::testing::Values("provider=tcp", "provider=shm"),
                          ProviderName);
@@ -202,6 +273,8 @@ INSTANTIATE_TEST_SUITE_P(Providers, DatagramOptionsTest,
                          ::testing::Values("provider=shm",
                                            "provider=tcp;ofi_rxm"),
                          ProviderName);
+INSTANTIATE_TEST_SUITE_P(Providers, TcpOptionsTest,
+                         ::testing::Values("provider=tcp"), ProviderName);
 INSTANTIATE_TEST_SUITE_P(Providers, ShmOptionsTest,
                          ::testing::Values("provider=shm"), ProviderName);
 
