@@ -20,6 +20,16 @@ FABRIC = re.compile(r"/lib(fabric|ibverbs|rdmacm|efa|mlx\d|rxe|siw|psm\w*|infini
 SECONDS = 120
 SKIFF = "instructions of Skiff"
 LIBFABRIC = "instructions of libfabric"
+# A division of Skiff's by the names of functions, of which the first pattern decides. Those of general libraries'
+# templates, where they are not inlined, do not say on whose behalf they run.
+LAYERS = {f"{SKIFF}, {layer}": re.compile(pattern) for layer, pattern in (
+    ("SCSI", r"skiff::scsi::"),
+    ("datamovers", r"skiff::protocol::(Iser|Stream|RdmaPump|SendQueue|BlockPool)"),
+    ("sessions and PDUs", r"skiff::protocol::"),
+    ("registering memory", r"skiff::transport::(FabricDomain|FabricRegion|RegistrationCache)"),
+    ("transport", r"skiff::transport::"),
+    ("programs", r"skiff::tools::|main$"),
+    ("general templates", r""))}
 LOGIN = " logged in to "
 WATCHES_SECONDS = 0.3  # Until perf counts.
 
@@ -28,23 +38,29 @@ def read_callgrind(path, program):
     """Instructions in a file of callgrind's (https://valgrind.org/docs/manual/cl-format.html), by whose they are.
 
     A program's are its own, and those of what it calls of general libraries, such as memcpy(); the fabric's alike.
+    A program's are divided into LAYERS, too.
     """
     names = {}
+    functions = {}
 
     def owner(value):
         number, _, name = value.partition(" ")
         name = names.setdefault(number, name)
         return SKIFF if name == str(program) else LIBFABRIC if FABRIC.search(name) else None
 
-    counts = {SKIFF: 0, LIBFABRIC: 0, None: 0}
-    caller = callee = None
+    counts = {SKIFF: 0, LIBFABRIC: 0, None: 0, **{layer: 0 for layer in LAYERS}}
+    caller = callee = layer = None
     is_call = False
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition("=")
         if key == "ob":
             caller = callee = owner(value)
-        elif key == "fn":
-            callee = caller
+        elif key in ("fn", "cfn"):
+            number, _, name = value.partition(" ")
+            if name:
+                functions[number] = layer_of(name)
+            if key == "fn":
+                callee, layer = caller, functions[number]
         elif key == "cob":
             callee = owner(value)
         elif key == "calls":
@@ -52,9 +68,21 @@ def read_callgrind(path, program):
         elif line[:1] in tuple("+-*0123456789"):
             # A position, and a count: of the function itself or, behind "calls", of all that a call took.
             if not is_call or callee is None:
-                counts[caller] += int(line.split()[-1])
+                count = int(line.split()[-1])
+                counts[caller] += count
+                if caller == SKIFF:
+                    counts[layer] += count
             is_call, callee = False, caller
     return counts
+
+
+def layer_of(function):
+    """The layer of a function by its demangled name, which may be "type namespace::Class<types>::name(types) const"."""
+    name, replaced = function.replace("(anonymous namespace)::", ""), 1
+    while replaced:
+        name, replaced = re.subn(r"<[^<>]*>", "", name)
+    name = name.partition("(")[0].rpartition(" ")[2]
+    return next(layer for layer, pattern in LAYERS.items() if pattern.match(name))
 
 
 def read_functions(path, namespace):
@@ -142,7 +170,7 @@ class Ends:
         """The instructions of an I/O: (initiator's, target's). The difference of two runs: without logging in."""
         few, many = self._count(end, work, commands // 4), self._count(end, work, commands)
         return {whose: [(more[whose] - less[whose]) / (commands - commands // 4) for less, more in zip(few, many)]
-                for whose in (SKIFF, LIBFABRIC)}
+                for whose in (SKIFF, *LAYERS, LIBFABRIC)}
 
     def calls_and_copies(self, end, work, seconds):
         """The system calls of an I/O, (initiator's, target's), and the bytes of the payload that were copied."""
