@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/iser_cm_private_data.h"
@@ -191,6 +192,17 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
 void IserSetup::State::OnDisconnect(RdmaEndpoint* endpoint) {
   const auto found = prepared.find(endpoint);
   if (found != prepared.end()) found->second.link->OnDisconnect();
+}
+
+void IserSetup::Settle(const absl::StatusOr<transport::Endpoint>& outcome) {
+  const auto* rdma = outcome.ok()
+                         ? std::get_if<std::unique_ptr<RdmaEndpoint>>(&*outcome)
+                         : nullptr;
+  const RdmaEndpoint* const taken = rdma != nullptr ? rdma->get() : nullptr;
+  std::erase_if(state_->prepared, [taken](const auto& prepared) {
+    return prepared.first != taken;
+  });
+  state_->memories->DropRemoved();
 }
 
 std::unique_ptr<ConnectionTransport> IserSetup::Take(

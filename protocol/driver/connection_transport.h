@@ -85,6 +85,11 @@ class IserSetup {
   // endpoint: hooks, private data, queue lengths.
   void FillIn(transport::ConnectOptions* options) const;
 
+  // The connect with these options is over. What was prepared for endpoints
+  // other than that of `outcome` goes; they are destroyed already. It would
+  // stay as long as the connection does, and a device that was removed, too.
+  void Settle(const absl::StatusOr<transport::Endpoint>& outcome);
+
   // `endpoint` was made with these options.
   std::unique_ptr<ConnectionTransport> Take(
       std::unique_ptr<transport::RdmaEndpoint> endpoint);
@@ -100,7 +105,7 @@ class IserSetup {
     IserDatamoverOptions options;
     std::string no_invalidation;
     transport::CaptureSink capture;
-    // Of several attempts at once, one is taken.
+    // Of several attempts at once; one is taken, in the end.
     std::map<transport::RdmaEndpoint*, Prepared> prepared;
 
     absl::Status Prepare(transport::RdmaEndpoint* endpoint);

@@ -112,6 +112,7 @@ IserSetup InitiatorImpl::MakeIserSetup() const {
 
 void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   attempt_.reset();
+  iser_->Settle(endpoint);
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
   transport_ = TransportOf(*std::move(endpoint));
   peer_address_ = transport_->peer_address();
@@ -314,6 +315,8 @@ void InitiatorImpl::Close(const absl::Status& why) {
   TearDown();
   attempt_.reset();
   endpoint_.reset();
+  iser_.reset();
+  iser_memories_->DropRemoved();
   reconnect_timer_.Cancel();
   outage_timer_.Cancel();
   close_reason_ = Explain(why);

@@ -48,6 +48,8 @@ void InitiatorImpl::TryRdma() {
 // The session stays where it is, for now.
 void InitiatorImpl::AbandonMove() {
   move_.reset();
+  // Its device may be gone.
+  iser_memories_->DropRemoved();
   ScheduleMove();
 }
 
@@ -55,6 +57,7 @@ absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
   if (moving()) return AwaitLogout(now);
   if (!holding_commands()) return absl::InfiniteFuture();
   move_->attempt.reset();
+  move_->iser.Settle(*move_->endpoint);
   if (!MoveIsConnected()) {
     AbandonMove();
     return absl::InfiniteFuture();

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "testing/sim/sim_backend.h"
+#include "testing/sim/sim_memory.h"
 #include "transport/auto/auto_backend.h"
 
 namespace skiff::protocol {
@@ -24,13 +25,16 @@ using transport::Address;
 struct Condition {
   bool works = true;
   std::string leads_to;  // In place of whom the address names; empty: nobody.
+  // Its device is removed while it connects, and then is here.
+  bool breaks = false;
+  std::shared_ptr<testing::SimDomain> removed;
 };
 
 // One kind of the simulated network's endpoints, which may be out of order.
 class Way final : public transport::Backend {
  public:
   Way(testing::SimWorld* world, std::string scheme, std::string kind,
-      const Condition* condition)
+      Condition* condition)
       : sim_(testing::MakeSimBackend(world)),
         scheme_(std::move(scheme)),
         kind_(std::move(kind)),
@@ -64,14 +68,25 @@ class Way final : public transport::Backend {
     if (!condition_->leads_to.empty()) there.host = condition_->leads_to;
     there.scheme = "sim";
     there.options = {{"kind", kind_}};
-    return sim_->Connect(reactor, there, options, std::move(done));
+    transport::ConnectOptions breaking = options;
+    breaking.prepare = [condition = condition_, prepare = options.prepare](
+                           transport::RdmaEndpoint& endpoint) {
+      const absl::Status status = prepare(endpoint);
+      if (condition->breaks) {
+        auto* domain = static_cast<testing::SimDomain*>(endpoint.domain());
+        domain->SetRemoved();
+        condition->removed = domain->shared_from_this();
+      }
+      return status;
+    };
+    return sim_->Connect(reactor, there, breaking, std::move(done));
   }
 
  private:
   const std::unique_ptr<transport::Backend> sim_;
   const std::string scheme_;
   const std::string kind_;
-  const Condition* const condition_;
+  Condition* const condition_;
 };
 
 // A target that listens for both kinds, and ways there that a test can cut.
@@ -96,8 +111,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   ~MoveTest() override { stack_.initiator.reset(); }
 
  protected:
-  void AddWay(const char* scheme, const char* kind,
-              const Condition* condition) {
+  void AddWay(const char* scheme, const char* kind, Condition* condition) {
     EXPECT_TRUE(
         ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, condition))
             .ok());
@@ -113,6 +127,19 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   void CutRdma() {
     rdma_.works = false;
     stack_.world.network().ResetConnections("client", "server");
+  }
+
+  // Attempts by RDMA reach nobody, and their device is removed meanwhile.
+  void BreakRdma() {
+    rdma_ = Condition();
+    rdma_.leads_to = "nobody";
+    rdma_.breaks = true;
+    stack_.world.network().BlackholeOneWay("client", "nobody");
+  }
+  // Its driver waits for that.
+  void ExpectTheDeviceIsLeft() {
+    ASSERT_NE(rdma_.removed, nullptr);
+    EXPECT_EQ(rdma_.removed->regions(), 0u);
   }
 
   // A session that began without RDMA is about to have it.
@@ -272,7 +299,8 @@ TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
           .ok());
   rdma_.works = false;
   stack_.LogIn(Options());
-  rdma_ = {true, "stranger"};
+  rdma_.works = true;
+  rdma_.leads_to = "stranger";
   for (int i = 0; i < 10; ++i) {
     stack_.world.RunFor(absl::Minutes(1));
     TestCommand command(scsi::cdb::TestUnitReady(), 0);
@@ -305,6 +333,43 @@ TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
   EXPECT_FALSE(load.done());
   EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+}
+
+TEST_P(MoveTest, AnAttemptThatLosesLeavesItsDevice) {
+  BreakRdma();
+  stack_.LogIn(Options());
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  ExpectTheDeviceIsLeft();
+}
+
+TEST_P(MoveTest, AnAttemptThatLosesToAnotherByRdmaLeavesItsDevice) {
+  BreakRdma();
+  Condition other;
+  AddWay("other", "rdma", &other);
+  stack_.LogIn(Options());
+  EXPECT_EQ(stack_.initiator->data_model(), "iSER");
+  ExpectTheDeviceIsLeft();
+  stack_.initiator.reset();
+}
+
+TEST_P(MoveTest, AnAttemptToMoveThatFailsLeavesItsDevice) {
+  rdma_.works = false;
+  stack_.LogIn(Options());
+  BreakRdma();
+  ASSERT_TRUE(stack_.RunUntil([&] { return rdma_.removed != nullptr; }));
+  rdma_.works = false;
+  stack_.world.RunFor(absl::Minutes(1));
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  ExpectTheDeviceIsLeft();
+}
+
+TEST_P(MoveTest, AConnectThatFailsLeavesItsDevice) {
+  BreakRdma();
+  streams_.works = false;
+  stack_.Connect(Options());
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_FALSE(stack_.ready()->ok());
+  ExpectTheDeviceIsLeft();
 }
 
 TEST_P(MoveTest, EndsWithTheInitiator) {

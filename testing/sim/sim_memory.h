@@ -38,6 +38,9 @@ class SimDomain final : public transport::MemoryDomain,
     return capabilities_;
   }
   std::string name() const override { return "simulated host " + host_; }
+  // What was made of it goes on to work: only who asks hears of it.
+  void SetRemoved() { removed_ = true; }
+  bool removed() const override { return removed_; }
 
   absl::StatusOr<std::unique_ptr<transport::MemoryRegion>> Register(
       void* data, size_t size, transport::Access access) override;
@@ -93,6 +96,7 @@ class SimDomain final : public transport::MemoryDomain,
   const bool zero_based_;
   uint64_t next_index_ = 1;
   size_t regions_ = 0;
+  bool removed_ = false;
   std::map<uint64_t, Grant> grants_;  // By key.
 };
 
