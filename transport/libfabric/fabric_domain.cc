@@ -107,8 +107,9 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::For(
   Domains& known = (*domains)[DomainKey(info)];
   for (auto it = known.begin(); it != known.end();) {
     const auto domain = it->lock();
-    if (domain != nullptr && domain->settings() == settings) return domain;
-    it = domain == nullptr ? known.erase(it) : std::next(it);
+    const bool gone = domain == nullptr || domain->removed();
+    if (!gone && domain->settings() == settings) return domain;
+    it = gone ? known.erase(it) : std::next(it);
   }
   auto opened = Open(info, settings);
   if (opened.ok()) known.push_back(*opened);
@@ -121,7 +122,8 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
   out->name_ = FabricName(info);
   out->provider_ = info.fabric_attr->prov_name;
   out->device_ = info.domain_attr->name;
-  const InfoPtr copy(fi_dupinfo(&info));
+  out->info_.reset(fi_dupinfo(&info));
+  fi_info* const copy = out->info_.get();
   if (copy == nullptr) return absl::ResourceExhaustedError("out of memory");
   fid_fabric* fabric = nullptr;
   int result = fi_fabric(copy->fabric_attr, &fabric, nullptr);
@@ -130,11 +132,12 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
   }
   out->fabric_.reset(fabric);
   fid_domain* domain = nullptr;
-  result = fi_domain(fabric, copy.get(), &domain, nullptr);
+  result = fi_domain(fabric, copy, &domain, nullptr);
   if (result != 0) {
     return FabricStatus(result, absl::StrCat(out->name_, ": fi_domain"));
   }
   out->domain_.reset(domain);
+  out->hold_ = DeviceHold::Create(fabric, info);
   if (IsSoftIwarp(info)) {
     absl::Status opened = out->OpenPlaceholder();
     if (!opened.ok()) return opened;
@@ -160,6 +163,21 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
   absl::Status status = out->CheckNoCache();
   if (!status.ok()) return status;
   return out;
+}
+
+FabricDomain::~FabricDomain() {
+  if (!removed()) return;
+  placeholder_.reset();
+  domain_.reset();
+  DeviceHold::LetGo(std::move(hold_), std::move(fabric_), std::move(info_),
+                    settings_);
+}
+
+bool FabricDomain::removed() const {
+  if (!removed_ && hold_ != nullptr && hold_->DeviceWasRemoved()) {
+    removed_ = true;
+  }
+  return removed_;
 }
 
 absl::Status FabricDomain::OpenPlaceholder() {

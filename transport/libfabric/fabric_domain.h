@@ -3,6 +3,7 @@
 
 #include <rdma/fi_domain.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "transport/libfabric/device_hold.h"
 #include "transport/libfabric/fid.h"
 #include "transport/libfabric/libfabric_options.h"
 #include "transport/memory.h"
@@ -24,10 +26,14 @@ class FabricDomain final : public MemoryDomain,
   // with these settings, opened if need be. May block for milliseconds.
   static absl::StatusOr<std::shared_ptr<FabricDomain>> For(
       const fi_info& info, const LibfabricOptions& settings);
-  ~FabricDomain() override = default;
+  ~FabricDomain() override;
 
   const Capabilities& capabilities() const override { return capabilities_; }
   std::string name() const override { return name_; }
+  // With the verbs provider only; others do not say.
+  bool removed() const override;
+  // Somebody else has heard of it: a later For() looks again.
+  void SetRemoved() { removed_ = true; }
   const std::string& provider() const { return provider_; }
   // The domain's name in libfabric: an interface or device.
   const std::string& device() const { return device_; }
@@ -76,8 +82,10 @@ class FabricDomain final : public MemoryDomain,
   uint64_t NextKey();
 
   const LibfabricOptions settings_;
+  InfoPtr info_;  // What the domain was opened for.
   // Closed in reverse order.
   Fid<fid_fabric> fabric_;
+  std::unique_ptr<DeviceHold> hold_;  // Of the verbs provider's devices.
   Fid<fid_domain> domain_;
   Fid<fid_cq> placeholder_;  // Soft-iWARP only.
   Capabilities capabilities_;
@@ -98,6 +106,7 @@ class FabricDomain final : public MemoryDomain,
     void operator()(void* memory) const;
   };
   std::unique_ptr<void, Unmap> sink_;
+  mutable std::atomic<bool> removed_{false};
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.
 };

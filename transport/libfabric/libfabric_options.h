@@ -53,6 +53,13 @@ struct LibfabricOptions {
   absl::Duration close_grace = absl::Milliseconds(10);
   absl::Duration closing_interval = absl::Milliseconds(10);
 
+  // The verbs provider. How long after the last use of a device that is being
+  // removed it is waited for the kernel not to list it any more, so that
+  // librdmacm lets it go ...
+  absl::Duration forget_removed_for = absl::Seconds(5);
+  // ... and how often the kernel's list is looked at.
+  absl::Duration forget_interval = absl::Milliseconds(200);
+
   bool operator==(const LibfabricOptions&) const = default;
 };
 

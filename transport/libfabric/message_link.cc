@@ -122,6 +122,7 @@ void MessageLink::OnError(int error, const std::string& text,
                           absl::Span<const uint8_t> data) {
   Outcome outcome = std::exchange(outcome_, nullptr);
   connecting_ = false;
+  if (error == FI_ENODEV) queue_pair_->queue()->domain()->SetRemoved();
   absl::Status why = FabricStatus(
       error, text.empty() ? Name() : absl::StrCat(Name(), " (", text, ")"));
   if (!outcome) {

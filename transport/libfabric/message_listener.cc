@@ -204,7 +204,9 @@ void MessageListener::OnEvent(uint32_t event, InfoPtr info,
 
 void MessageListener::OnError(int error, const std::string& text,
                               absl::Span<const uint8_t> /*data*/) {
-  if (error != FI_ENODEV || !options_.on_failure) return;
+  if (error != FI_ENODEV) return;
+  domain_->SetRemoved();
+  if (!options_.on_failure) return;
   options_.on_failure(
       FabricStatus(error, absl::StrCat(address_.ToString(), " (", text, ")")));
 }
