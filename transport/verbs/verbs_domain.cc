@@ -40,6 +40,13 @@ absl::Status PrepareForFork() {
       kError);
 }
 
+// Others that come under its name have other numbers (ibv_get_device_index(3)),
+// unless the kernel has none.
+bool SameDevice(ibv_device* a, ibv_device* b) {
+  return absl::string_view(ibv_get_device_name(a)) == ibv_get_device_name(b) &&
+         ibv_get_device_index(a) == ibv_get_device_index(b);
+}
+
 struct OpenDomains {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<VerbsDomain>> by_device;
@@ -86,45 +93,57 @@ void AsyncWatch::OnFdReady(uint32_t events) {
 }
 
 absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Get(
-    const std::string& device) {
+    ibv_device* device) {
   OpenDomains& open = Domains();
   std::lock_guard<std::mutex> lock(open.mutex);
-  std::weak_ptr<VerbsDomain>& known = open.by_device[device];
+  std::weak_ptr<VerbsDomain>& known =
+      open.by_device[ibv_get_device_name(device)];
   std::shared_ptr<VerbsDomain> domain = known.lock();
-  if (domain != nullptr && !domain->removed_) return domain;
+  if (domain != nullptr && !domain->removed_ && domain->IsOf(device)) {
+    return domain;
+  }
   auto opened = Open(device);
-  if (opened.ok()) known = *opened;
+  if (!opened.ok()) return opened;
+  // Nobody has heard of the removal of another one.
+  if (domain != nullptr) domain->removed_ = true;
+  known = *opened;
   return opened;
 }
 
-void VerbsDomain::SetRemoved(const std::string& device) {
+void VerbsDomain::SetRemoved(ibv_device* device) {
   OpenDomains& open = Domains();
   std::lock_guard<std::mutex> lock(open.mutex);
-  const auto known = open.by_device.find(device);
+  const auto known = open.by_device.find(ibv_get_device_name(device));
   if (known == open.by_device.end()) return;
-  if (const auto domain = known->second.lock()) domain->removed_ = true;
+  const auto domain = known->second.lock();
+  if (domain != nullptr && domain->IsOf(device)) domain->removed_ = true;
+}
+
+bool VerbsDomain::IsOf(ibv_device* device) const {
+  return SameDevice(context_->device, device);
 }
 
 absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Open(
-    const std::string& device) {
+    ibv_device* device) {
   absl::Status status = PrepareForFork();
   if (!status.ok()) return status;
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   if (list == nullptr) return CallError("cannot list the RDMA devices", errno);
   const auto free_list = absl::MakeCleanup([&] { ibv_free_device_list(list); });
+  const std::string name = ibv_get_device_name(device);
   for (int i = 0; i < count; ++i) {
-    if (ibv_get_device_name(list[i]) != device) continue;
+    if (!SameDevice(list[i], device)) continue;
     ibv_context* context = ibv_open_device(list[i]);
     if (context == nullptr) {
-      return CallError(absl::StrCat("cannot open ", device), errno);
+      return CallError(absl::StrCat("cannot open ", name), errno);
     }
     std::shared_ptr<VerbsDomain> domain(new VerbsDomain(context));
     status = domain->Initialize();
     if (!status.ok()) return status;
     return domain;
   }
-  return absl::NotFoundError(absl::StrCat("there is no RDMA device ", device));
+  return absl::UnavailableError(absl::StrCat(name, " was removed"));
 }
 
 absl::Status VerbsDomain::Initialize() {

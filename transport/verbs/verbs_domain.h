@@ -48,9 +48,10 @@ class AsyncWatch final : private FdHandler {
 class VerbsDomain final : public MemoryDomain,
                           public std::enable_shared_from_this<VerbsDomain> {
  public:
-  // The domain of the device of this name, opened if need be.
-  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Get(
-      const std::string& device);
+  // The domain of the device, opened if need be. Not of another one that has
+  // the same name, as one that came back has: where `device` is not the one
+  // that is there, it was removed.
+  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Get(ibv_device* device);
   ~VerbsDomain() override;
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -83,9 +84,8 @@ class VerbsDomain final : public MemoryDomain,
   // The device is gone: a later Get() looks again.
   void SetRemoved() { removed_ = true; }
   bool removed() const override { return removed_; }
-  // The same for whoever has no domain: of the device of this name, if the
-  // process uses it.
-  static void SetRemoved(const std::string& device);
+  // The same for whoever has no domain: of the device, if the process uses it.
+  static void SetRemoved(ibv_device* device);
   void TakeAsyncEvent();
 
  private:
@@ -95,9 +95,9 @@ class VerbsDomain final : public MemoryDomain,
   };
 
   explicit VerbsDomain(ibv_context* context) : context_(context) {}
-  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Open(
-      const std::string& device);
+  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Open(ibv_device* device);
   absl::Status Initialize();
+  bool IsOf(ibv_device* device) const;
   void Post(const Listed& listed, const ibv_async_event& event);
 
   ibv_context* const context_;

@@ -124,7 +124,7 @@ absl::StatusOr<VerbsQueuePair::Queues> VerbsEndpoint::ChooseQueues() {
 }
 
 absl::Status VerbsEndpoint::Initialize() {
-  auto domain = VerbsDomain::Get(ibv_get_device_name(id_.get()->verbs->device));
+  auto domain = VerbsDomain::Get(id_.get()->verbs->device);
   if (!domain.ok()) return domain.status();
   domain_ = *std::move(domain);
   local_address_ = ToSocketAddress(rdma_get_local_addr(id_.get())).ToString();

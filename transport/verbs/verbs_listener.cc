@@ -91,7 +91,7 @@ void VerbsListener::OnCmEvent(const CmEvent& event) {
   if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
   // One that listens on all addresses has no device.
   if (id_.get()->verbs != nullptr) {
-    VerbsDomain::SetRemoved(ibv_get_device_name(id_.get()->verbs->device));
+    VerbsDomain::SetRemoved(id_.get()->verbs->device);
   }
   failure_ =
       absl::Status(absl::StatusCode::kUnavailable,
