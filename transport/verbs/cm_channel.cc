@@ -74,10 +74,15 @@ absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
     Reactor* reactor, const VerbsOptions& settings) {
   static std::mutex mutex;
   // Never destroyed, as connections of static storage may outlive it.
+  // Nearly always one for each reactor.
   static auto* const kChannels =
-      new std::map<Reactor*, std::weak_ptr<CmChannel>>;
+      new std::multimap<Reactor*, std::weak_ptr<CmChannel>>;
   std::lock_guard<std::mutex> lock(mutex);
-  if (auto known = (*kChannels)[reactor].lock()) return known;
+  const auto [first, last] = kChannels->equal_range(reactor);
+  for (auto it = first; it != last; ++it) {
+    auto known = it->second.lock();
+    if (known != nullptr && known->settings_ == settings) return known;
+  }
   rdma_event_channel* channel = rdma_create_event_channel();
   if (channel == nullptr) return NoConnectionManager(errno);
   if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) !=
@@ -90,7 +95,7 @@ absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
   for (auto it = kChannels->begin(); it != kChannels->end();) {
     it = it->second.expired() ? kChannels->erase(it) : std::next(it);
   }
-  (*kChannels)[reactor] = made;
+  kChannels->emplace(reactor, made);
   return made;
 }
 

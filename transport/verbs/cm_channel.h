@@ -30,13 +30,14 @@ class CmHandler {
   virtual void OnCmEvent(const CmEvent& event) = 0;
 };
 
-// The connection manager's event channel of one reactor. Whoever has an id on
-// it keeps it alive. Not thread-safe but for ForReactor().
+// The connection manager's event channel of one reactor, for everything there
+// that has the same settings. Whoever has an id on it keeps it alive. Not
+// thread-safe but for ForReactor().
 class CmChannel final : public std::enable_shared_from_this<CmChannel>,
                         private FdHandler {
  public:
-  // The channel of `reactor`, made if need be. From another thread than the
-  // reactor's, the result may only be handed on to that.
+  // The channel of `reactor` with these settings, made if need be. From another
+  // thread than the reactor's, the result may only be handed on to that.
   static absl::StatusOr<std::shared_ptr<CmChannel>> ForReactor(
       Reactor* reactor, const VerbsOptions& settings);
   ~CmChannel() override;
@@ -45,6 +46,7 @@ class CmChannel final : public std::enable_shared_from_this<CmChannel>,
   absl::Status Watch();
   rdma_event_channel* channel() const { return channel_; }
   Reactor* reactor() const { return reactor_; }
+  const VerbsOptions& settings() const { return settings_; }
 
   void SetHandler(rdma_cm_id* id, CmHandler* handler);
   void Forget(rdma_cm_id* id) { handlers_.erase(id); }

@@ -43,6 +43,8 @@ struct VerbsOptions {
   absl::Duration forget_interval = absl::Milliseconds(200);
   // Connection manager events handled in one turn of a reactor.
   int cm_events_per_turn = 64;
+
+  bool operator==(const VerbsOptions&) const = default;
 };
 
 }  // namespace skiff::transport
