@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "testing/transport_conformance/conformance_pair.h"
@@ -236,6 +238,54 @@ TEST_P(VerbsFaultTest, ListenerHearsThatItsDeviceWasRemoved) {
       << end.State().status;
   AddDevice();
   ExpectUsable();
+}
+
+// It ends with no device, and so does not fail with one.
+TEST_P(VerbsFaultTest, ListenerOnAllAddressesServesADeviceThatComesBack) {
+  using transport::Address;
+  using transport::Endpoint;
+  const auto backend = transport::MakeVerbsBackend();
+  const auto reactor = transport::EpollReactor::Create().value();
+  std::vector<Endpoint> ends;
+  const auto take = [&](absl::StatusOr<Endpoint> end) {
+    EXPECT_TRUE(end.ok()) << end.status();
+    if (end.ok()) ends.push_back(*std::move(end));
+  };
+  transport::ListenOptions options;
+  options.on_failure = [](const absl::Status& why) { ADD_FAILURE() << why; };
+  const auto listener = backend->Listen(
+      reactor.get(), Address::Parse("verbs://0.0.0.0:0").value(), options,
+      [&](std::unique_ptr<transport::ConnectionRequest> request) {
+        request->Accept(reactor.get(), {}, take);
+      });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  Address address = Address::Parse(device().url).value();
+  address.port = (*listener)->address().port;
+  const auto run_until = [&](absl::FunctionRef<bool()> done) {
+    return Wait([&] {
+      reactor->Poll();
+      return done();
+    });
+  };
+  const auto connect = [&] {
+    const auto attempt = backend->Connect(reactor.get(), address, {}, take);
+    ASSERT_TRUE(attempt.ok()) << attempt.status();
+    EXPECT_TRUE(run_until([&] { return ends.size() == 2; }));
+  };
+  connect();
+  RemoveDevice();
+  EXPECT_TRUE(run_until([&] {
+    for (const Endpoint& end : ends) {
+      if (std::get<1>(end)->connected()) return false;
+    }
+    return true;
+  })) << "the connections do not hear of it";
+  ends.clear();
+  EXPECT_TRUE(run_until([&] { return !Exists(device()); }))
+      << "something still holds " << device().name;
+  AddDevice();
+  ExpectUsable();
+  connect();
 }
 
 TEST_P(VerbsFaultTest, PortDownEndsItsConnections) {
