@@ -203,6 +203,16 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
   if constexpr (kKind == OperationKind::kSend ||
                 kKind == OperationKind::kReceive) {
     if (datagrams_) return IssueDatagram(slot, pieces, flags);
+    if (pieces.count == 1 && pieces.descriptors != nullptr && !is_inline) {
+      // The short form: every operation of our endpoints completes.
+      const iovec& piece = pieces.iovecs[0];
+      void* const descriptor = pieces.descriptors[0];
+      return kKind == OperationKind::kSend
+                 ? fi_send(endpoint_.get(), piece.iov_base, piece.iov_len,
+                           descriptor, peer_, &slot->context)
+                 : fi_recv(endpoint_.get(), piece.iov_base, piece.iov_len,
+                           descriptor, peer_, &slot->context);
+    }
     const fi_msg message = {pieces.iovecs, pieces.descriptors, pieces.count,
                             peer_,         &slot->context,     0};
     return kKind == OperationKind::kSend
