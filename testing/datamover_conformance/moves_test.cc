@@ -71,7 +71,7 @@ class Way final : public transport::Backend {
     transport::ConnectOptions breaking = options;
     breaking.prepare = [condition = condition_, prepare = options.prepare](
                            transport::RdmaEndpoint& endpoint) {
-      const absl::Status status = prepare(endpoint);
+      absl::Status status = prepare(endpoint);
       if (condition->breaks) {
         auto* domain = static_cast<testing::SimDomain*>(endpoint.domain());
         domain->SetRemoved();

@@ -172,9 +172,11 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> MessageListener::DomainOf(
     const fi_info& info) const {
   const char* name = info.domain_attr->name;
   if (name == nullptr || info.fabric_attr->prov_name == nullptr ||
-      info.fabric_attr->name == nullptr || domain_->device() == name) {
+      info.fabric_attr->name == nullptr) {
     return domain_;
   }
+  // A device that came back under its name has another domain.
+  if (domain_->device() == name && !domain_->removed()) return domain_;
   return FabricDomain::For(info, settings_);
 }
 

@@ -73,15 +73,21 @@ CmEvent Copy(const rdma_cm_event& event) {
 absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
     Reactor* reactor, const VerbsOptions& settings) {
   static std::mutex mutex;
+  // Beside the channel, so that no other is locked: its last user would then
+  // be this thread.
+  struct Known {
+    VerbsOptions settings;
+    std::weak_ptr<CmChannel> channel;
+  };
   // Never destroyed, as connections of static storage may outlive it.
   // Nearly always one for each reactor.
-  static auto* const kChannels =
-      new std::multimap<Reactor*, std::weak_ptr<CmChannel>>;
+  static auto* const kChannels = new std::multimap<Reactor*, Known>;
   std::lock_guard<std::mutex> lock(mutex);
   const auto [first, last] = kChannels->equal_range(reactor);
   for (auto it = first; it != last; ++it) {
-    auto known = it->second.lock();
-    if (known != nullptr && known->settings_ == settings) return known;
+    if (it->second.settings != settings) continue;
+    auto known = it->second.channel.lock();
+    if (known != nullptr) return known;
   }
   rdma_event_channel* channel = rdma_create_event_channel();
   if (channel == nullptr) return NoConnectionManager(errno);
@@ -93,9 +99,9 @@ absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
   }
   std::shared_ptr<CmChannel> made(new CmChannel(reactor, channel, settings));
   for (auto it = kChannels->begin(); it != kChannels->end();) {
-    it = it->second.expired() ? kChannels->erase(it) : std::next(it);
+    it = it->second.channel.expired() ? kChannels->erase(it) : std::next(it);
   }
-  kChannels->emplace(reactor, made);
+  kChannels->emplace(reactor, Known{settings, made});
   return made;
 }
 

@@ -42,7 +42,9 @@ TEST(CmChannelTest, BackendsOfOtherSettingsMeet) {
   settings.cm_events_per_turn = 1;
   const auto client = MakeVerbsBackend();
   const auto server = MakeVerbsBackend(settings);
-  const std::string host = std::getenv("SKIFF_VM_ADDRESS");
+  const char* const address = std::getenv("SKIFF_VM_ADDRESS");
+  ASSERT_NE(address, nullptr) << "this test is for the guest";
+  const std::string host = address;
   absl::StatusOr<Endpoint> accepted = absl::UnknownError("no outcome");
   absl::StatusOr<Endpoint> connected = absl::UnknownError("no outcome");
   const auto listener = server->Listen(

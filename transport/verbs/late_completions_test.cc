@@ -226,6 +226,25 @@ TEST_F(LateCompletionsTest, OfAQueuePairAreDropped) {
   ExpectNothingKept();
 }
 
+// What was staged when the connection ended is reported with what the device
+// did complete, and does not wait for the drain's time to be up.
+TEST_F(LateCompletionsTest, WhatWasStagedComesWithWhatWentWell) {
+  server_receives_ = true;
+  Connect(/*shared_receives=*/false);
+  ASSERT_NE(client_, nullptr);
+  const Sge piece = Piece(region_.get(), 0);
+  ASSERT_EQ(client_->PostSend({1}, {&piece, 1}), PostResult::kAccepted);
+  client_->Flush();
+  // The completion is there by then, and left where it is.
+  absl::SleepFor(absl::Milliseconds(300));
+  ASSERT_EQ(client_->PostSend({2}, {&piece, 1}), PostResult::kAccepted);
+  client_->Disconnect();
+  PollClient();
+  ASSERT_EQ(completions_.size(), 2u);
+  EXPECT_EQ(completions_[0].status, CompletionStatus::kOk);
+  EXPECT_EQ(completions_[1].status, CompletionStatus::kFlushed);
+}
+
 TEST_F(LateCompletionsTest, OfASharedReceiveQueueAreDropped) {
   Connect(/*shared_receives=*/true);
   ASSERT_NE(client_, nullptr);

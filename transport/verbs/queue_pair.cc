@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -361,7 +362,7 @@ size_t VerbsQueuePair::TakeReady(absl::Span<Completion> out) {
   bool noteworthy = false;
   size_t count = sends_.Take(out, &noteworthy);
   FindRoom();
-  // RECEIVEs are taken only when nothing comes from the device any more.
+  // Until then RECEIVEs are reported as the device completes them.
   if (state_ == State::kClosed && !receives_.empty()) {
     bool failed = false;
     count += receives_.Take(out.subspan(count), &failed);

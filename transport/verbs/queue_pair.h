@@ -95,6 +95,8 @@ class VerbsQueuePair final
   bool ReportSent(const WorkSlot* slot, Completion* out, bool* more) {
     if (!sends_.TakeIfOldest(slot, out, more)) return false;
     if (out->kind == OperationKind::kRead) --reads_;
+    // What was dropped waits behind it.
+    if (state_ == State::kClosed) *more = true;
     return true;
   }
   void OnReceiveDone(WorkSlot* slot, const ibv_wc& wc);
@@ -129,7 +131,7 @@ class VerbsQueuePair final
     if (state_ != State::kReady) return;
     staged_end_ = std::min(staged_count_ + sends_.room(), staged_limit_);
   }
-  // Those that the device will not get. No others follow.
+  // How many it were. No others follow before FindRoom().
   uint32_t DropStaged() {
     staged_end_ = 0;
     return std::exchange(staged_count_, 0);

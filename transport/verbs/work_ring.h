@@ -79,7 +79,7 @@ class WorkRing {
   }
 
   // The device completed `slot` well: if it is the oldest, takes it at once.
-  // `*more`: others may be over, too.
+  // `*more`: the device completed others behind it.
   bool TakeIfOldest(const WorkSlot* slot, Completion* out, bool* more) {
     if (slot != &at(head_)) return false;
     *out = *slot;
