@@ -81,6 +81,19 @@ class RemovedDeviceTest : public LibfabricTest {
     EXPECT_EQ(far.text(), near.text());
   }
 
+  void ExpectLetGo() {
+    LetGo();
+    EXPECT_TRUE(RunUntil([&] { return !Exists(); }))
+        << "something still holds " << device_.name;
+  }
+  // The new one of that name is another device.
+  void ExpectNewOneWorks() {
+    Add();
+    ASSERT_NO_FATAL_FAILURE(ListenOnDevice());
+    ASSERT_NO_FATAL_FAILURE(ConnectPair());
+    ExpectTransfer();
+  }
+
   Device device_;
   Device other_;
   absl::Status failure_;
@@ -101,27 +114,16 @@ TEST_P(RemovedDeviceTest, ItsConnectionsSaySoAndLetItGo) {
     return !client_->connected() && !server_->connected() && !failure_.ok();
   })) << client_->error()
       << server_->error() << failure_;
-  LetGo();
-  EXPECT_TRUE(RunUntil([&] { return !Exists(); }))
-      << "something still holds " << device_.name;
-  // The new one of that name is another device.
-  Add();
-  ASSERT_NO_FATAL_FAILURE(ListenOnDevice());
-  ASSERT_NO_FATAL_FAILURE(ConnectPair());
-  ExpectTransfer();
+  ExpectLetGo();
+  ExpectNewOneWorks();
 }
 
 TEST_P(RemovedDeviceTest, ItsListenerSaysSoAndLetsItGo) {
   ASSERT_NO_FATAL_FAILURE(ListenOnDevice());
   Remove();
   EXPECT_TRUE(RunUntil([&] { return !failure_.ok(); }));
-  LetGo();
-  EXPECT_TRUE(RunUntil([&] { return !Exists(); }))
-      << "something still holds " << device_.name;
-  Add();
-  ASSERT_NO_FATAL_FAILURE(ListenOnDevice());
-  ASSERT_NO_FATAL_FAILURE(ConnectPair());
-  ExpectTransfer();
+  ExpectLetGo();
+  ExpectNewOneWorks();
 }
 
 // Whoever keeps nothing but memory asks, and needs the device until then.
@@ -140,9 +142,7 @@ TEST_P(RemovedDeviceTest, MemoryWithoutConnectionsHearsOfItAndStaysValid) {
   // librdmacm looks for devices here.
   ASSERT_NO_FATAL_FAILURE(ListenOn(other_));
   EXPECT_TRUE(Exists()) << "the memory is registered with it";
-  LetGo();
-  EXPECT_TRUE(RunUntil([&] { return !Exists(); }))
-      << "something still holds " << device_.name;
+  ExpectLetGo();
   Add();
 }
 
