@@ -12,6 +12,14 @@ namespace skiff::protocol {
 
 using transport::Completion;
 
+namespace {
+
+// How often a turn looks again for what completed while it sent: devices in
+// software have often done it at once, and a turn costs a system call.
+constexpr int kMoreLooks = 2;
+
+}  // namespace
+
 RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
                    std::shared_ptr<RdmaLink> link,
                    const RdmaPumpOptions& options, PumpClient* client)
@@ -77,6 +85,13 @@ int RdmaPump::Poll() {
 
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
+  for (int looks = 0; Pass(); ++looks) {
+    // `more_`: others have their turn first.
+    if (more_ || looks == kMoreLooks) return SetPolling(true);
+  }
+}
+
+bool RdmaPump::Pass() {
   bool gone = false;
   gone_ = &gone;
   in_pass_ = true;
@@ -85,11 +100,11 @@ void RdmaPump::OnTurnEnd() {
   in_pass_ = false;
   if (completed) {
     client_->OnProgress();
-    if (gone) return;
+    if (gone) return false;
   }
   if (queue_ == nullptr) {
     gone_ = nullptr;
-    return;
+    return false;
   }
   in_pass_ = true;
   Send();
@@ -97,12 +112,15 @@ void RdmaPump::OnTurnEnd() {
   in_pass_ = false;
   if (drained) {
     client_->OnProgress();
-    if (gone) return;
+    if (gone) return false;
   }
   gone_ = nullptr;
-  if (queue_ == nullptr) return;
-  if (link_->ended && !more_) return ReportClosed();
-  Sleep();
+  if (queue_ == nullptr) return false;
+  if (link_->ended && !more_) {
+    ReportClosed();
+    return false;
+  }
+  return watching_ && (more_ || !queue_->Arm());
 }
 
 bool RdmaPump::Complete() {
@@ -135,11 +153,6 @@ void RdmaPump::Send() {
   if (closing_ != Closing::kSending || !idle_) return;
   closing_ = Closing::kDisconnecting;
   datamover_->endpoint()->Disconnect();
-}
-
-void RdmaPump::Sleep() {
-  if (!watching_) return;
-  if (more_ || !queue_->Arm()) SetPolling(true);
 }
 
 void RdmaPump::SetPolling(bool polling) {

@@ -71,10 +71,12 @@ class RdmaPump final : public ConnectionPump,
   void OnTurnEnd() override;
   int Poll() override;
 
+  // Handles what has completed and sends what there is. True if more has
+  // completed meanwhile; otherwise the descriptor tells when something does.
+  bool Pass();
   // Returns true if anything completed.
   bool Complete();
   void Send();
-  void Sleep();
   void SetPolling(bool polling);
   void ReportClosed();
 
