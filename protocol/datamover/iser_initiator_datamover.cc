@@ -111,12 +111,14 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
 
   // Immediate and unsolicited data together are bounded by FirstBurstLength
   // (RFC 7143 sections 13.10, 13.11 and 13.14).
-  const uint32_t first_burst =
-      WorthSending(std::min(task.out.length, parameters_.first_burst_length));
-  const uint32_t immediate =
-      parameters_.immediate_data ? std::min(first_burst, MaxDataSegment()) : 0;
-  const uint32_t unsolicited =
-      parameters_.initial_r2t ? immediate : first_burst;
+  const uint32_t most_immediate =
+      parameters_.immediate_data ? MaxDataSegment() : 0;
+  const uint32_t most_unsolicited =
+      parameters_.initial_r2t
+          ? std::min(parameters_.first_burst_length, most_immediate)
+          : parameters_.first_burst_length;
+  const uint32_t unsolicited = WorthSending(task.out.length, most_unsolicited);
+  const uint32_t immediate = std::min(unsolicited, most_immediate);
   task.unsolicited = unsolicited;
 
   ScsiCommandPdu pdu = *command.pdu;
@@ -133,12 +135,12 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   }
   if (unsolicited < task.out.length) {
     if (!Expose(slot, &task.out, Access::kRemoteRead)) return;
-    const bool whole =
-        parameters_.iser.write_base() == IserWriteBase::kWholeBuffer;
     const transport::RemoteBuffer at = RemoteOf(task.out);
     message.header.write_stag_valid = true;
     message.header.write_stag = static_cast<uint32_t>(at.key.value);
-    message.header.write_base_offset = at.address + (whole ? 0 : unsolicited);
+    // Nothing is sent besides: what the offset counts from is the same for all
+    // (docs/iser.md).
+    message.header.write_base_offset = at.address;
     message.write_window = task.out.bound ? task.out.window.get() : nullptr;
   }
   if (task.in.length > 0) {
@@ -163,29 +165,28 @@ uint32_t IserInitiatorDatamover::MaxDataSegment() const {
       static_cast<uint32_t>(channel_.options().max_copied_immediate_bytes));
 }
 
-// How much of data that may be sent unsolicited is: all or nothing. Where a
-// long message costs a round trip, the target's RDMA Read costs no more.
-uint32_t IserInitiatorDatamover::WorthSending(uint32_t length) const {
+// How much of the data is sent unsolicited, of what may be: all or nothing. If
+// the target has to read the rest, it can as well read all, where it belongs
+// and in the same time. Where a long message costs a round trip, the target's
+// RDMA Read costs no more.
+uint32_t IserInitiatorDatamover::WorthSending(uint32_t length,
+                                              uint32_t most) const {
   const size_t message = kIserControlSize + std::min(length, MaxDataSegment());
-  return message > eager_message_bytes_ ? 0 : length;
+  return length > most || message > eager_message_bytes_ ? 0 : length;
 }
 
-// Lets `message` carry a part of the data: from where it is if that is
-// registered, else copied.
+// Lets `message` carry a part of data that have no key: from where it is if
+// that is registered, else copied.
 void IserInitiatorDatamover::AddData(const Data& data, uint32_t offset,
                                      uint32_t length, IserOutgoing* message,
                                      transport::Sge* place) const {
   if (length == 0) return;
-  const transport::MemoryRegion* region = data.pin.region();
-  const uint8_t* memory = data.memory;
-  if (region == nullptr) {
-    memory = OnePiece(data.iov, data.count, data.length);
-    if (memory != nullptr) {
-      region = channel_.memory()->ArenaOf(memory, data.length);
-    }
-  }
+  uint8_t* const memory = OnePiece(data.iov, data.count, data.length);
+  const transport::MemoryRegion* const region =
+      memory != nullptr ? channel_.memory()->ArenaOf(memory, data.length)
+                        : nullptr;
   if (region != nullptr) {
-    *place = {const_cast<uint8_t*>(memory) + offset, length, region};
+    *place = {memory + offset, length, region};
     message->payload = {place, 1};
     return;
   }

@@ -132,7 +132,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   absl::Status Bind(TaskSlot slot, Data* data, transport::Access access);
   transport::RemoteBuffer RemoteOf(const Data& data) const;
   uint32_t MaxDataSegment() const;
-  uint32_t WorthSending(uint32_t length) const;
+  uint32_t WorthSending(uint32_t length, uint32_t most) const;
   void AddData(const Data& data, uint32_t offset, uint32_t length,
                IserOutgoing* message, transport::Sge* place) const;
   void SendUnsolicited(TaskSlot slot, uint32_t offset, uint32_t end);

@@ -75,10 +75,25 @@ TEST_F(CountersTest, IserCopiesNoPayload) {
 
 // They arrive in a message, which is not where the medium wants them.
 TEST_F(CountersTest, ImmediateDataAreCopiedOnceByTheTarget) {
+  constexpr uint32_t kSmall = 4096;
   Start(testing::SimRdmaOptions::InfiniBand(), /*immediate_data=*/true);
+  const uint64_t before = Target().counters.copied_bytes;
+  TestCommand command(scsi::cdb::Write(0, kSmall / kBlock), 0,
+                      std::string(kSmall, 'd'));
+  stack_->Run(&command.command);
+  EXPECT_EQ(command.command.status, 0);
+  EXPECT_EQ(Target().counters.copied_bytes - before, kSmall);
+  EXPECT_EQ(Target().counters.rdma_reads, 0u);
+}
+
+// A part of them would be copied, and save no RDMA Read.
+TEST_F(CountersTest, DataThatDoNotFitAreAllRead) {
+  Start(testing::SimRdmaOptions::InfiniBand(), /*immediate_data=*/true);
+  const uint64_t before = Target().counters.copied_bytes;
   Write();
   EXPECT_EQ(Initiator().counters.copied_bytes, 0u);
-  EXPECT_EQ(Target().counters.copied_bytes, kRounds * uint64_t{8192});
+  EXPECT_EQ(Target().counters.copied_bytes, before);
+  EXPECT_EQ(Target().counters.rdma_read_bytes, uint64_t{kRounds} * kTransfer);
 }
 
 TEST_F(CountersTest, ImmediateDataInRegisteredMemoryAreNotCopiedToBeSent) {
