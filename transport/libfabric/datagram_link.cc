@@ -154,7 +154,11 @@ HandshakeMessage DatagramLink::Opening(
     HandshakeType type, absl::Span<const uint8_t> private_data) const {
   HandshakeMessage message = Message(type);
   message.host = ThisHost();
-  message.text = queue_pair_->queue()->domain()->provider();
+  const FabricDomain& domain = *queue_pair_->queue()->domain();
+  if (const ShmRegionList* readable = domain.readable()) {
+    message.count = static_cast<uint64_t>(readable->descriptor()) + 1;
+  }
+  message.text = domain.provider();
   message.address = address_;
   message.private_data.assign(private_data.begin(), private_data.end());
   return message;
@@ -228,6 +232,10 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   }
   if (ShmPresence* presence = queue_pair_->presence()) {
     presence->set_peer(ShmName(message.address));
+    if (message.count != 0) {
+      queue_pair_->SetReader(
+          ShmReader::Open(ShmProcess(message.address), message.count - 1));
+    }
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;

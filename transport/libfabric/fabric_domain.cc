@@ -238,6 +238,7 @@ absl::Status FabricDomain::AdaptToShm() {
         name_, ": no address space for ", kMaxShmMessage, " bytes"));
   }
   sink_.reset(memory);
+  readable_ = ShmRegionList::Create();
   return absl::OkStatus();
 }
 
@@ -299,9 +300,13 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
                      ", which does not fit the ", bits,
                      " bits that it promised; use another provider"));
   }
+  const uint32_t listed =
+      readable_ != nullptr && Has(access, Access::kRemoteRead)
+          ? readable_->Add(key, data, size)
+          : ShmRegionList::kUnlisted;
   return std::make_unique<FabricRegion>(
       FabricRegion::Parts{shared_from_this(), data, size, access,
-                          virtual_addresses_},
+                          virtual_addresses_, listed},
       std::move(owned));
 }
 

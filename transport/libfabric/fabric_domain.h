@@ -14,6 +14,7 @@
 #include "transport/libfabric/device_hold.h"
 #include "transport/libfabric/fid.h"
 #include "transport/libfabric/libfabric_options.h"
+#include "transport/libfabric/shm_regions.h"
 #include "transport/memory.h"
 
 namespace skiff::transport {
@@ -63,6 +64,8 @@ class FabricDomain final : public MemoryDomain,
   bool forgets_refusals() const { return forgets_refusals_; }
   // Both ends have to be on one machine.
   bool local_only() const { return local_only_; }
+  // What peers may read without the provider's help; null but in shared memory.
+  ShmRegionList* readable() const { return readable_.get(); }
   // A SEND may overtake the data of an earlier WRITE (no FI_ORDER_SAW).
   bool send_passes_write() const { return send_passes_write_; }
   // What is posted behind a READ completes before it, which the provider does
@@ -106,6 +109,7 @@ class FabricDomain final : public MemoryDomain,
     void operator()(void* memory) const;
   };
   std::unique_ptr<void, Unmap> sink_;
+  std::unique_ptr<ShmRegionList> readable_;
   mutable std::atomic<bool> removed_{false};
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.
@@ -120,11 +124,17 @@ class FabricRegion final : public MemoryRegion {
     size_t size = 0;
     Access access = Access::kLocal;
     bool virtual_addresses = false;
+    uint32_t listed = ShmRegionList::kUnlisted;  // In domain->readable().
   };
   FabricRegion(Parts parts, Fid<fid_mr> region)
       : MemoryRegion(parts.domain.get()),
         parts_(std::move(parts)),
         region_(std::move(region)) {}
+  ~FabricRegion() override {
+    if (parts_.listed != ShmRegionList::kUnlisted) {
+      parts_.domain->readable()->Remove(parts_.listed);
+    }
+  }
 
   void* data() const override { return parts_.data; }
   size_t size() const override { return parts_.size; }

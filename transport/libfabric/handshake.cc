@@ -40,8 +40,8 @@ struct Shape {
 
 // Null for a type that there is none of.
 const Shape* ShapeOf(uint8_t type) {
-  static constexpr Shape kConnect = {false, false, true, true, true, true};
-  static constexpr Shape kAccept = {true, false, true, true, true, true};
+  static constexpr Shape kConnect = {false, true, true, true, true, true};
+  static constexpr Shape kAccept = {true, true, true, true, true, true};
   static constexpr Shape kReject = {true, false, false, true, false, true};
   static constexpr Shape kBare = {true, false, false, false, false, false};
   static constexpr Shape kCounted = {true, true, false, false, false, false};

@@ -52,7 +52,8 @@ struct HandshakeMessage {
   uint64_t from = 0;
   // kDisconnect: messages that the sender has sent; kSleeping: that it has
   // received. kCheck: one-sided operations that it has posted; kChecked: that
-  // it has served.
+  // it has served. kConnect, kAccept: 1 + the descriptor of its ShmRegionList,
+  // or 0 if it has none.
   uint64_t count = 0;
   // The machine as it runs since its last boot; kConnect and kAccept.
   std::array<uint8_t, 16> host = {};
@@ -67,7 +68,7 @@ struct HandshakeMessage {
   }
 };
 
-inline constexpr uint8_t kHandshakeVersion = 1;
+inline constexpr uint8_t kHandshakeVersion = 2;
 inline constexpr size_t kHandshakeHeaderBytes = 56;
 inline constexpr size_t kMaxHandshakeText = 256;
 inline constexpr size_t kMaxHandshakeAddress = 256;

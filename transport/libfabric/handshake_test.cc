@@ -14,6 +14,7 @@ HandshakeMessage Message(HandshakeType type) {
   switch (type) {
     case HandshakeType::kConnect:
     case HandshakeType::kAccept:
+      message.count = 1;
       message.host = {9, 8, 7};
       message.text = "tcp;ofi_rxm";
       message.address = {1, 2, 3};
@@ -106,10 +107,10 @@ INSTANTIATE_TEST_SUITE_P(Handshake, EveryType, ::testing::Range(1, 12));
 TEST(HandshakeTest, AnotherVersionIsNamed) {
   std::vector<uint8_t> bytes =
       EncodeHandshake(Message(HandshakeType::kConnect));
-  bytes[4] = 2;
+  bytes[4] = 3;
   const auto length = HandshakeLength(bytes);
   EXPECT_EQ(length.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(absl::StrContains(length.status().message(), "version 2"))
+  EXPECT_TRUE(absl::StrContains(length.status().message(), "version 3"))
       << length.status();
 }
 

@@ -138,6 +138,57 @@ TEST_P(MessageTest, ReadIsServedByAPassivePeer) {
                            std::string(200000 - 150004, '.'));
 }
 
+TEST_P(MessageTest, AReadSeesTheWritesBeforeIt) {
+  ConnectPair();
+  if (HasFatalFailure()) return;
+  TestBuffer& window = Memory(server_.get(), 65536, '.',
+                              Access::kRemoteRead | Access::kRemoteWrite);
+  TestBuffer& from = Memory(client_.get(), 65536, '.');
+  TestBuffer& to = Memory(client_.get(), 65536, '.');
+  char fill = 'a';
+  // Short and long; after the first READ, the peer has served what was before.
+  for (const size_t size : {5, 5, 50000, 5, 50000, 50000}) {
+    std::memset(from.data(), fill, size);
+    const Sge source = from.Part(0, size);
+    const Sge target = to.Part(0, size);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(client_->PostWrite({1, 0}, {&source, 1}, window.Remote(7)),
+                PostResult::kAccepted);
+    }
+    ASSERT_EQ(client_->PostRead({2, 0}, {&target, 1}, window.Remote(7)),
+              PostResult::kAccepted);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(Next(client_.get()).status, CompletionStatus::kOk);
+    }
+    EXPECT_EQ(to.text().substr(0, size), std::string(size, fill++)) << size;
+  }
+}
+
+class ShmReadTest : public LibfabricTest {};
+
+TEST_P(ShmReadTest, NeedsNothingOfThePeer) {
+  // Its reactor stands still after the connection was made.
+  const auto home = EpollReactor::Create().value();
+  ConnectPair({}, {}, home.get());
+  if (HasFatalFailure()) return;
+  TestBuffer& window = Memory(server_.get(), 200000, 'g', Access::kRemoteRead);
+  TestBuffer& to = Memory(client_.get(), 200000, '.');
+  for (uint32_t i = 0; i < 8; ++i) {
+    const Sge target = to.Part(10000 * i, 10000);
+    EXPECT_EQ(client_->PostRead({i, 9}, {&target, 1}, window.Remote(77)),
+              PostResult::kAccepted);
+  }
+  for (uint32_t i = 0; i < 8; ++i) {
+    const Completion read = Next(client_.get());
+    EXPECT_EQ(read.status, CompletionStatus::kOk);
+    EXPECT_EQ(read.id, (OperationId{i, 9}));
+  }
+  EXPECT_EQ(to.text(), std::string(80000, 'g') + std::string(120000, '.'));
+  EXPECT_TRUE(client_->connected());
+  // It goes before its reactor.
+  server_.reset();
+}
+
 TEST_P(MessageTest, CompletionsComeInPostingOrder) {
   ConnectPair();
   if (HasFatalFailure()) return;
@@ -279,6 +330,8 @@ INSTANTIATE_TEST_SUITE_P(Providers, MessageTest,
                                            "provider=shm",
                                            "provider=tcp;ofi_rxm"),
                          ProviderName);
+INSTANTIATE_TEST_SUITE_P(Providers, ShmReadTest,
+                         ::testing::Values("provider=shm"), ProviderName);
 
 }  // namespace
 }  // namespace skiff::transport

@@ -20,6 +20,7 @@
 #include "transport/libfabric/fid.h"
 #include "transport/libfabric/operation_ring.h"
 #include "transport/libfabric/shm_presence.h"
+#include "transport/libfabric/shm_regions.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::transport {
@@ -98,6 +99,10 @@ class FabricQueuePair {
   void SetPeer(fi_addr_t peer, const Datagrams& peer_tags) {
     peer_ = peer;
     peer_tags_ = peer_tags;
+  }
+  // What can read the peer's memory without the provider, if anything can.
+  void SetReader(std::unique_ptr<ShmReader> reader) {
+    reader_ = std::move(reader);
   }
   // Null but in shared memory.
   ShmPresence* presence() const { return objects_.presence.get(); }
@@ -293,6 +298,9 @@ class FabricQueuePair {
     if (!watched_) WatchOneSided();
   }
   void WatchOneSided();
+  // False if the READ is the provider's to do.
+  bool ReadHere(OperationSlot* slot, const Pieces& pieces,
+                const RemoteBuffer& from);
   // Of a queue pair whose user is gone, while it closes.
   void TakeReceivesBack();
   // Whether the slot was a probe's.
@@ -332,6 +340,11 @@ class FabricQueuePair {
   std::function<void(RdmaEndpoint&)> on_disconnect_;
   OperationRing requests_;
   OperationRing receives_;
+  std::unique_ptr<ShmReader> reader_;
+  // WRITEs that the peer may not have served yet: a READ must not come before
+  // them. When this operation completes, it has served them all.
+  bool unserved_writes_ = false;
+  const OperationSlot* serves_writes_ = nullptr;
   uint32_t reads_ = 0;           // READs taken and not yet polled.
   uint32_t writes_ = 0;          // WRITEs that the provider has.
   uint32_t provider_reads_ = 0;  // The same of READs.
@@ -389,8 +402,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricQueuePair::Completed(
     ++sent_;
   } else if (slot->outcome.kind == OperationKind::kWrite) {
     --writes_;
+    if (slot == serves_writes_) unserved_writes_ = false;
   } else if (slot->outcome.kind == OperationKind::kRead) {
     --provider_reads_;
+    if (slot == serves_writes_) unserved_writes_ = false;
   } else if (slot->outcome.kind == OperationKind::kReceive) {
     ring = &receives_;
     if (closing_) {

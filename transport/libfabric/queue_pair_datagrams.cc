@@ -140,6 +140,18 @@ void FabricQueuePair::TakeReceivesBack() {
   queue_->Drain();
 }
 
+// Its completion waits for Service(), as that of all else that ends in a post.
+bool FabricQueuePair::ReadHere(OperationSlot* slot, const Pieces& pieces,
+                               const RemoteBuffer& from) {
+  if (unserved_writes_ ||
+      !reader_->Read({pieces.iovecs, pieces.count}, pieces.length, from)) {
+    return false;
+  }
+  slot->state = OperationSlot::State::kDone;
+  queue_->ScheduleService(this);
+  return true;
+}
+
 void FabricQueuePair::WatchOneSided() {
   watched_ = true;
   if (domain_->forgets_refusals()) ServeLink();

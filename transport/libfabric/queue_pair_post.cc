@@ -225,9 +225,11 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
                               &target,        1,
                               &slot->context, 0};
   if constexpr (kKind == OperationKind::kRead) {
+    if (reader_ != nullptr && ReadHere(slot, pieces, remote)) return 0;
     const ssize_t result = fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
     if (result == 0) {
       ++provider_reads_;
+      serves_writes_ = slot;
       OneSidedIssued();
     }
     return result;
@@ -236,6 +238,11 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
   const ssize_t result = fi_writemsg(endpoint_.get(), &message, flags);
   if (result == 0) {
     ++writes_;
+    unserved_writes_ = true;
+    // A short one completes when the peer has been sent it.
+    serves_writes_ = pieces.length > domain_->capabilities().eager_message_bytes
+                         ? slot
+                         : nullptr;
     OneSidedIssued();
   }
   return result;

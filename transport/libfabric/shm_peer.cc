@@ -41,12 +41,20 @@ std::string PrefixOfNamespace() {
   return absl::StrCat(kOurs, absl::Hex(PidNamespace()), "-");
 }
 
-// The process that a file's name tells of has ended.
-bool IsOfTheDead(absl::string_view name, absl::string_view prefix) {
-  if (!absl::ConsumePrefix(&name, prefix)) return false;
+// The process that a file's name tells of; 0 if it does not.
+pid_t ProcessOf(absl::string_view name, absl::string_view prefix) {
   pid_t pid = 0;
-  return absl::SimpleAtoi(name.substr(0, name.find('-')), &pid) && pid > 0 &&
-         kill(pid, 0) != 0 && errno == ESRCH;
+  if (!absl::ConsumePrefix(&name, prefix) ||
+      !absl::SimpleAtoi(name.substr(0, name.find('-')), &pid)) {
+    return 0;
+  }
+  return std::max(pid, 0);
+}
+
+// That process has ended.
+bool IsOfTheDead(absl::string_view name, absl::string_view prefix) {
+  const pid_t pid = ProcessOf(name, prefix);
+  return pid != 0 && kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
@@ -67,6 +75,10 @@ std::string ShmName(absl::Span<const uint8_t> address) {
                        return absl::ascii_isalnum(c) || c == '-' || c == ':';
                      });
   return sound ? name : std::string();
+}
+
+pid_t ShmProcess(absl::Span<const uint8_t> address) {
+  return ProcessOf(ShmName(address), PrefixOfNamespace());
 }
 
 void RemoveShmOfTheDead() {

@@ -1,6 +1,8 @@
 #ifndef SKIFF_TRANSPORT_LIBFABRIC_SHM_PEER_H_
 #define SKIFF_TRANSPORT_LIBFABRIC_SHM_PEER_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -17,6 +19,9 @@ std::string NewShmName();
 // The file's name in /dev/shm of an endpoint with this address; empty if it is
 // no address of ours.
 std::string ShmName(absl::Span<const uint8_t> address);
+
+// The process that the address names, if its PID namespace is ours; else 0.
+pid_t ShmProcess(absl::Span<const uint8_t> address);
 
 // Removes the files of our user's endpoints whose processes have ended without
 // closing them, and says so on standard error. Processes of other PID

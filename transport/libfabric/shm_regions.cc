@@ -1,0 +1,149 @@
+#include "transport/libfabric/shm_regions.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::transport {
+namespace {
+
+constexpr uint32_t kEntries = 1 << 14;
+// Places where a key may be, from the one on that its low bits name.
+constexpr uint32_t kTries = 8;
+// A list that can shrink under its reader would kill it (SIGBUS).
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+uint32_t Place(uint64_t key, uint32_t attempt) {
+  return (static_cast<uint32_t>(key) + attempt) % kEntries;
+}
+
+}  // namespace
+
+// A region's entry is written by its process while others read. `name` is 0
+// while there is no region, and else the key below a number that only grows: if
+// it is the same before and after, all between was this region's.
+struct ShmRegionEntry {
+  std::atomic<uint64_t> name;
+  std::atomic<uint64_t> base;
+  std::atomic<uint64_t> size;
+};
+
+struct ShmRegionTable {
+  // By these, a reader sees that it has the right process.
+  uint64_t secret;
+  uint64_t address;  // Where this is in the process.
+  std::array<ShmRegionEntry, kEntries> entries;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+namespace {
+
+ShmRegionTable* Map(int file, int protection) {
+  void* const memory =
+      mmap(nullptr, sizeof(ShmRegionTable), protection, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<ShmRegionTable*>(memory);
+}
+
+}  // namespace
+
+void ShmRegionUnmap::operator()(ShmRegionTable* table) const {
+  munmap(table, sizeof(ShmRegionTable));
+}
+
+std::unique_ptr<ShmRegionList> ShmRegionList::Create() {
+  ScopedFd file(memfd_create("skiff-regions", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.valid() || ftruncate(file.get(), sizeof(ShmRegionTable)) != 0 ||
+      fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
+    return nullptr;
+  }
+  ShmRegionTable* const table = Map(file.get(), PROT_READ | PROT_WRITE);
+  if (table == nullptr) return nullptr;
+  std::random_device random;
+  table->secret = (uint64_t{random()} << 32) | random();
+  table->address = reinterpret_cast<uintptr_t>(table);
+  return std::unique_ptr<ShmRegionList>(
+      new ShmRegionList(std::move(file), table));
+}
+
+uint32_t ShmRegionList::Add(uint64_t key, const void* data, size_t size) {
+  if (key >> 32 != 0) return kUnlisted;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t i = 0; i < kTries; ++i) {
+    const uint32_t place = Place(key, i);
+    ShmRegionEntry& entry = table_->entries[place];
+    if (entry.name.load(std::memory_order_relaxed) != 0) continue;
+    // A reader that sees what follows sees that the earlier region is gone.
+    std::atomic_thread_fence(std::memory_order_release);
+    entry.base.store(reinterpret_cast<uintptr_t>(data),
+                     std::memory_order_relaxed);
+    entry.size.store(size, std::memory_order_relaxed);
+    entry.name.store((uint64_t{++generation_} << 32) | key,
+                     std::memory_order_release);
+    return place;
+  }
+  return kUnlisted;
+}
+
+void ShmRegionList::Remove(uint32_t entry) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Before the memory is used for anything else.
+  table_->entries[entry].name.store(0, std::memory_order_seq_cst);
+}
+
+std::unique_ptr<ShmReader> ShmReader::Open(pid_t process, uint64_t descriptor) {
+  if (process <= 0 || descriptor > INT_MAX) return nullptr;
+  const std::string path = absl::StrCat("/proc/", process, "/fd/", descriptor);
+  // Should it be something else, it is not waited for.
+  const ScopedFd file(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat facts = {};
+  if (!file.valid() || fcntl(file.get(), F_GET_SEALS) != kSeals ||
+      fstat(file.get(), &facts) != 0 ||
+      facts.st_size != sizeof(ShmRegionTable)) {
+    return nullptr;
+  }
+  const ShmRegionTable* const table = Map(file.get(), PROT_READ);
+  if (table == nullptr) return nullptr;
+  std::unique_ptr<ShmReader> reader(new ShmReader(process, table));
+  const uint64_t address = table->address;
+  uint64_t found[2] = {};
+  const iovec to = {found, sizeof(found)};
+  const iovec from = {reinterpret_cast<void*>(address), sizeof(found)};
+  const bool right =
+      process_vm_readv(process, &to, 1, &from, 1, 0) == sizeof(found) &&
+      found[0] == table->secret && found[1] == address;
+  return right ? std::move(reader) : nullptr;
+}
+
+bool ShmReader::Read(absl::Span<const iovec> to, size_t length,
+                     RemoteBuffer from) {
+  const uint64_t key = from.key.value;
+  if (length == 0 || key == 0 || key >> 32 != 0) return false;
+  for (uint32_t i = 0; i < kTries; ++i) {
+    const ShmRegionEntry& entry = table_->entries[Place(key, i)];
+    const uint64_t name = entry.name.load(std::memory_order_acquire);
+    if ((name & 0xffffffff) != key) continue;
+    const uint64_t base = entry.base.load(std::memory_order_relaxed);
+    const uint64_t size = entry.size.load(std::memory_order_relaxed);
+    if (from.address > size || length > size - from.address) return false;
+    const iovec piece = {reinterpret_cast<void*>(base + from.address), length};
+    const ssize_t read =
+        process_vm_readv(process_, to.data(), to.size(), &piece, 1, 0);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return read == static_cast<ssize_t>(length) &&
+           entry.name.load(std::memory_order_relaxed) == name;
+  }
+  return false;
+}
+
+}  // namespace skiff::transport

@@ -1,0 +1,76 @@
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_SHM_REGIONS_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_SHM_REGIONS_H_
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "transport/net/scoped_fd.h"
+#include "transport/rdma_endpoint.h"
+
+namespace skiff::transport {
+
+// READs over shared memory that the provider has no part in: it copies every
+// READ twice, one at a time, and takes nothing else meanwhile. Each process
+// lists its regions that are open to remote reading where its peers can map the
+// list; a peer looks a key up, and has the kernel copy (process_vm_readv(2)).
+
+struct ShmRegionTable;
+
+struct ShmRegionUnmap {
+  void operator()(ShmRegionTable* table) const;
+};
+
+// The list of this process. Thread-safe.
+class ShmRegionList {
+ public:
+  static constexpr uint32_t kUnlisted = ~0u;
+
+  // Null if the kernel does not give the memory.
+  static std::unique_ptr<ShmRegionList> Create();
+
+  // What ShmReader::Open() needs to know.
+  int descriptor() const { return file_.get(); }
+  // Which entry it is, or kUnlisted if there is no room.
+  uint32_t Add(uint64_t key, const void* data, size_t size);
+  // Nobody begins to use the region after this, and who has begun learns of it.
+  void Remove(uint32_t entry);
+
+ private:
+  ShmRegionList(ScopedFd file, ShmRegionTable* table)
+      : file_(std::move(file)), table_(table) {}
+
+  const ScopedFd file_;
+  const std::unique_ptr<ShmRegionTable, ShmRegionUnmap> table_;
+  std::mutex mutex_;
+  uint32_t generation_ = 0;  // Guarded by mutex_.
+};
+
+// Reads the memory of one peer.
+class ShmReader {
+ public:
+  // The peer's process, which may be this one, and its list's descriptor. Null
+  // if the kernel does not let us read there.
+  static std::unique_ptr<ShmReader> Open(pid_t process, uint64_t descriptor);
+
+  // Fills `to`, `length` bytes in all. False if the peer does not list the
+  // region, or not all the while: `to` may have been written to.
+  bool Read(absl::Span<const iovec> to, size_t length, RemoteBuffer from);
+
+ private:
+  ShmReader(pid_t process, const ShmRegionTable* table)
+      : process_(process), table_(const_cast<ShmRegionTable*>(table)) {}
+
+  const pid_t process_;
+  const std::unique_ptr<ShmRegionTable, ShmRegionUnmap> table_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_SHM_REGIONS_H_

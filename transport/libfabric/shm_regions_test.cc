@@ -1,0 +1,99 @@
+#include "transport/libfabric/shm_regions.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace skiff::transport {
+namespace {
+
+class ShmRegionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    list_ = ShmRegionList::Create();
+    ASSERT_NE(list_, nullptr);
+    reader_ = ShmReader::Open(getpid(), Descriptor());
+    ASSERT_NE(reader_, nullptr);
+  }
+  uint64_t Descriptor() const {
+    return static_cast<uint64_t>(list_->descriptor());
+  }
+  // What is read, or empty.
+  std::string Read(uint64_t key, uint64_t offset, size_t length) {
+    std::string to(length, '?');
+    const iovec pieces[2] = {{to.data(), length / 2},
+                             {&to[length / 2], length - length / 2}};
+    return reader_->Read(pieces, length, {offset, {key}}) ? to : std::string();
+  }
+
+  std::unique_ptr<ShmRegionList> list_;
+  std::unique_ptr<ShmReader> reader_;
+};
+
+TEST_F(ShmRegionsTest, ReadsWhatIsListed) {
+  const std::string memory = "0123456789";
+  const uint32_t entry = list_->Add(77, memory.data(), memory.size());
+  ASSERT_NE(entry, ShmRegionList::kUnlisted);
+  EXPECT_EQ(Read(77, 0, 10), memory);
+  EXPECT_EQ(Read(77, 3, 4), "3456");
+  list_->Remove(entry);
+  EXPECT_EQ(Read(77, 0, 10), "");
+}
+
+TEST_F(ShmRegionsTest, NothingElseIsRead) {
+  const std::string memory = "0123456789";
+  ASSERT_NE(list_->Add(77, memory.data(), memory.size() - 1),
+            ShmRegionList::kUnlisted);
+  EXPECT_EQ(Read(78, 0, 1), "");
+  EXPECT_EQ(Read(0, 0, 1), "");
+  EXPECT_EQ(Read((uint64_t{1} << 32) | 77, 0, 1), "");
+  EXPECT_EQ(Read(77, 0, 10), "");
+  EXPECT_EQ(Read(77, 9, 1), "");
+  EXPECT_EQ(Read(77, ~uint64_t{0}, 2), "");
+  EXPECT_EQ(Read(77, 8, 1), "8");
+}
+
+TEST_F(ShmRegionsTest, MemoryThatIsGoneIsNotRead) {
+  ASSERT_NE(list_->Add(77, nullptr, 10), ShmRegionList::kUnlisted);
+  EXPECT_EQ(Read(77, 0, 10), "");
+}
+
+TEST_F(ShmRegionsTest, KeysThatMeetHaveRoomUpToALimit) {
+  const std::string memory = "0123456789";
+  std::vector<uint32_t> entries;
+  // Their low bits are the same.
+  uint64_t key = 5;
+  for (;; key += uint64_t{1} << 24) {
+    entries.push_back(list_->Add(key, &memory[entries.size()], 1));
+    if (entries.back() == ShmRegionList::kUnlisted) break;
+    EXPECT_EQ(Read(key, 0, 1), memory.substr(entries.size() - 1, 1));
+  }
+  EXPECT_EQ(Read(key, 0, 1), "");
+  EXPECT_EQ(entries.size(), 9u);
+  list_->Remove(entries[3]);
+  EXPECT_NE(list_->Add(key, memory.data(), 1), ShmRegionList::kUnlisted);
+  EXPECT_EQ(Read(key, 0, 1), "0");
+  EXPECT_EQ(Read(5, 0, 1), "0");
+}
+
+TEST_F(ShmRegionsTest, NothingElseIsTakenForAList) {
+  EXPECT_EQ(ShmReader::Open(0, Descriptor()), nullptr);
+  EXPECT_EQ(ShmReader::Open(getpid(), ~uint64_t{0}), nullptr);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_EQ(ShmReader::Open(getpid(), static_cast<uint64_t>(ends[0])), nullptr);
+  close(ends[0]);
+  close(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(ShmReader::Open(child, Descriptor()), nullptr);
+}
+
+}  // namespace
+}  // namespace skiff::transport
