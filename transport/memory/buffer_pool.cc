@@ -79,17 +79,13 @@ BufferPool::~BufferPool() {
 
 BufferPool::Buffer BufferPool::Get() {
   if (fork_detector_.forked()) return {};
-  if (free_.empty()) {
+  if (free_count_ == 0) {
     if (made_ == options_.max_buffers || !growth_error_.ok()) return {};
     growth_error_ = AddSlab();
     if (!growth_error_.ok()) return {};
   }
-  const uint32_t index = free_.back();
-  free_.pop_back();
-  const Slab& slab = slabs_[index / buffers_per_slab_];
-  char* const data =
-      static_cast<char*>(slab.memory) + (index % buffers_per_slab_) * stride_;
-  return Buffer(this, index, data, slab.region.get());
+  const Free& buffer = free_[--free_count_];
+  return Buffer(this, buffer.data, buffer.region);
 }
 
 absl::Status BufferPool::Reserve(size_t buffers) {
@@ -124,15 +120,14 @@ absl::Status BufferPool::AddSlab() {
                         absl::StrCat("buffer pool: cannot grow beyond ", made_,
                                      " buffers: ", region.status().message()));
   }
-  const size_t first = slabs_.size() * buffers_per_slab_;
-  slabs_.push_back({memory, *std::move(region)});
   const size_t count =
       std::min(buffers_per_slab_, options_.max_buffers - made_);
   made_ += count;
-  free_.reserve(made_);
+  free_.resize(made_);
   for (size_t i = count; i > 0; --i) {
-    free_.push_back(static_cast<uint32_t>(first + i - 1));
+    Put({static_cast<char*>(memory) + (i - 1) * stride_, region->get()});
   }
+  slabs_.push_back({memory, *std::move(region)});
   return absl::OkStatus();
 }
 

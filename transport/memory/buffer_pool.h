@@ -51,14 +51,12 @@ class BufferPool {
     Buffer() = default;
     Buffer(Buffer&& other) noexcept
         : pool_(std::exchange(other.pool_, nullptr)),
-          index_(other.index_),
           data_(other.data_),
           region_(other.region_) {}
     Buffer& operator=(Buffer&& other) noexcept {
       if (this != &other) {
         Release();
         pool_ = std::exchange(other.pool_, nullptr);
-        index_ = other.index_;
         data_ = other.data_;
         region_ = other.region_;
       }
@@ -83,16 +81,15 @@ class BufferPool {
     }
     // Gives it back early.
     void Release() {
-      if (pool_ != nullptr) std::exchange(pool_, nullptr)->Put(index_);
+      if (pool_ != nullptr)
+        std::exchange(pool_, nullptr)->Put({data_, region_});
     }
 
    private:
     friend class BufferPool;
-    Buffer(BufferPool* pool, uint32_t index, char* data,
-           const MemoryRegion* region)
-        : pool_(pool), index_(index), data_(data), region_(region) {}
+    Buffer(BufferPool* pool, char* data, const MemoryRegion* region)
+        : pool_(pool), data_(data), region_(region) {}
     BufferPool* pool_ = nullptr;
-    uint32_t index_ = 0;
     char* data_ = nullptr;
     const MemoryRegion* region_ = nullptr;
   };
@@ -115,7 +112,7 @@ class BufferPool {
   // Why the pool stopped growing before its limit; it is not tried again until
   // Reserve() is called. OK while it did not.
   const absl::Status& growth_error() const { return growth_error_; }
-  size_t in_use() const { return made_ - free_.size(); }
+  size_t in_use() const { return made_ - free_count_; }
   size_t made() const { return made_; }
 
  private:
@@ -124,9 +121,14 @@ class BufferPool {
     std::unique_ptr<MemoryRegion> region;
   };
 
+  struct Free {
+    char* data = nullptr;
+    const MemoryRegion* region = nullptr;
+  };
+
   BufferPool(MemoryDomain* domain, const BufferPoolOptions& options);
 
-  void Put(uint32_t index) { free_.push_back(index); }  // Has the capacity.
+  void Put(Free buffer) { free_[free_count_++] = buffer; }
   absl::Status AddSlab();
 
   MemoryDomain* const domain_;
@@ -136,7 +138,9 @@ class BufferPool {
   const size_t slab_bytes_;
   const ForkDetector fork_detector_;
   std::vector<Slab> slabs_;
-  std::vector<uint32_t> free_;
+  // A stack, with room for all buffers.
+  std::vector<Free> free_;
+  size_t free_count_ = 0;
   size_t made_ = 0;
   absl::Status growth_error_;
 };
