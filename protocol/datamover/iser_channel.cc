@@ -174,80 +174,73 @@ void IserChannel::OnReceived(const Completion& completion) {
 
 // --- Operations.
 
-uint32_t IserChannel::NewOperation(OperationKind kind, IserWork work,
-                                   TaskSlot task) {
-  if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(operations_.size()));
-    operations_.emplace_back();
-  }
-  const uint32_t index = free_.back();
-  free_.pop_back();
-  Operation& operation = operations_[index];
-  operation.kind = kind;
-  operation.work = work;
-  operation.task = task;
-  operation.live = true;
-  operation.posted = operation.dropped = operation.invalidates = false;
-  operation.sge_count = 0;
-  operation.length = 0;
-  operation.remote = {};
-  operation.write_window = operation.read_window = nullptr;
-  operation.tell_posted = nullptr;
-  return index;
-}
-
-void IserChannel::Release(uint32_t index) {
-  Operation& operation = operations_[index];
-  operation.live = false;
-  ++operation.generation;
-  operation.buffer.Release();
-  operation.pin = {};
-  free_.push_back(index);
-}
-
 // Its user is told last: he may do anything.
-void IserChannel::End(uint32_t index, bool ok) {
-  Operation& operation = operations_[index];
-  const TaskSlot task = operation.task;
-  const IserWork work = operation.work;
-  const bool told = operation.dropped;
-  Release(index);
+void IserChannel::End(Operation* operation, bool ok) {
+  const TaskSlot task = operation->task;
+  const IserWork work = operation->work;
+  const bool told = operation->state == Operation::State::kDropped;
+  operations_.GiveBack(operation);
   if (task != kNoTask && !told) handler_->OnDone(task, work, ok);
 }
 
 void IserChannel::Send(const IserOutgoing& message) {
-  if (terminated_) return;
+  const Draft draft = Begin(message);
+  if (draft.bhs == nullptr) return;
+  std::memcpy(draft.bhs, message.bhs, kBhsSize);
+  EncodeLengths(draft.bhs, message.ahs.size(), draft.data_size);
+}
+
+IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   assert(message.payload.size() <= kMaxPayloadPieces);
   const size_t copied = message.data.size() + message.copied_length;
-  const size_t size = kIserControlSize + message.ahs.size() + copied;
+  Operation* const operation = QueueMessage(
+      kIserControlSize + message.ahs.size() + copied, message.task);
+  if (operation == nullptr) return {};
+  operation->tell_posted = message.posted;
+  operation->invalidates = message.invalidates;
+  operation->remote.key.value = message.invalidated_stag;
+  operation->write_window = message.write_window;
+  operation->read_window = message.read_window;
+  operation->has_windows =
+      message.write_window != nullptr || message.read_window != nullptr;
+
+  auto* const bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+  Encode(message.header, bytes);
+  size_t data_size = copied;
+  if (message.ahs.size() + copied > 0) {
+    uint8_t* to = bytes + kIserControlSize;
+    to = std::copy(message.ahs.begin(), message.ahs.end(), to);
+    to = std::copy(message.data.begin(), message.data.end(), to);
+    CopyPieces(message, to);
+    counters_.copied_bytes += message.copied_length;
+  }
+  for (const transport::Sge& piece : message.payload) {
+    operation->sges[operation->sge_count++] = piece;
+    operation->length += piece.length;
+    data_size += piece.length;
+  }
+  return {bytes + kIserHeaderSize, static_cast<uint32_t>(data_size)};
+}
+
+IserChannel::Operation* IserChannel::QueueMessage(size_t size, TaskSlot task) {
+  if (terminated_) return nullptr;
   IserMemory::Buffer buffer = size <= IserMemory::kSmallBytes
                                   ? memory_->GetSmallBuffer()
                                   : memory_->GetMessageBuffer();
-  if (!buffer) return Break(NoBuffer());
-  assert(size <= buffer.size() && "longer than what was negotiated");
-  size_t data_size = copied;
-  for (const transport::Sge& piece : message.payload) data_size += piece.length;
-
-  auto* bytes = reinterpret_cast<uint8_t*>(buffer.data());
-  Encode(message.header, bytes);
-  bytes += kIserHeaderSize;
-  std::memcpy(bytes, message.bhs, kBhsSize);
-  EncodeLengths(bytes, message.ahs.size(), static_cast<uint32_t>(data_size));
-  bytes = std::copy(message.ahs.begin(), message.ahs.end(), bytes + kBhsSize);
-  bytes = std::copy(message.data.begin(), message.data.end(), bytes);
-  CopyPieces(message, bytes);
-  counters_.copied_bytes += message.copied_length;
-
-  Operation& operation = Enqueue(std::move(buffer), size, message.task);
-  for (const transport::Sge& piece : message.payload) {
-    operation.sges[operation.sge_count++] = piece;
-    operation.length += piece.length;
+  if (!buffer) {
+    Break(NoBuffer());
+    return nullptr;
   }
-  operation.tell_posted = message.posted;
-  operation.invalidates = message.invalidates;
-  operation.remote.key.value = message.invalidated_stag;
-  operation.write_window = message.write_window;
-  operation.read_window = message.read_window;
+  assert(size <= buffer.size() && "longer than what was negotiated");
+  Operation* const operation =
+      operations_.Take(OperationKind::kSend, IserWork::kMessage, task);
+  operation->sges[0] = buffer.Part(0, size);
+  operation->sge_count = 1;
+  operation->length = size;
+  operation->buffer = std::move(buffer);
+  ++queued_messages_;
+  ordered_.PushBack(operation);
+  return operation;
 }
 
 void IserChannel::SendHello(const IserHello& hello) {
@@ -263,186 +256,190 @@ void IserChannel::SendHelloReply(const IserHelloReply& reply) {
 }
 
 void IserChannel::SendBare(const IserHeaderBytes& header) {
-  if (terminated_) return;
-  IserMemory::Buffer buffer = memory_->GetSmallBuffer();
-  if (!buffer) return Break(NoBuffer());
-  std::memcpy(buffer.data(), header.data(), header.size());
-  Enqueue(std::move(buffer), header.size(), kNoTask);
+  Operation* const operation = QueueMessage(header.size(), kNoTask);
+  if (operation == nullptr) return;
+  operation->invalidates = operation->has_windows = false;
+  operation->tell_posted = nullptr;
+  std::memcpy(operation->buffer.data(), header.data(), header.size());
 }
 
-// A message, of which `size` bytes are in the buffer.
-IserChannel::Operation& IserChannel::Enqueue(IserMemory::Buffer buffer,
-                                             size_t size, TaskSlot task) {
-  const uint32_t index =
-      NewOperation(OperationKind::kSend, IserWork::kMessage, task);
-  Operation& operation = operations_[index];
-  operation.sges[operation.sge_count++] = buffer.Part(0, size);
-  operation.length = size;
-  operation.buffer = std::move(buffer);
-  ++queued_messages_;
-  ordered_.push_back(index);
+IserChannel::Operation* IserChannel::NewTransfer(
+    OperationKind kind, IserWork work, TaskSlot task,
+    absl::Span<const uint8_t> memory, transport::Access access,
+    absl::Status* status) {
+  assert(!terminated_ && memory.size() <= max_rdma_bytes_);
+  Operation* const operation = operations_.Take(kind, work, task);
+  *status = memory_->Get(memory.data(), memory.size(), access,
+                         /*exclusive=*/false, &operation->pin);
+  if (!status->ok()) {
+    operations_.GiveBack(operation);
+    return nullptr;
+  }
+  if (operation->pin.exclusive()) ++counters_.registrations;
+  operation->sges[0] = operation->pin.Part(memory.data(), memory.size());
+  operation->sge_count = 1;
+  operation->length = memory.size();
   return operation;
 }
 
-void IserChannel::Write(TaskSlot task, IserWork work, uint32_t offset,
-                        absl::Span<const uint8_t> from, IserMemory::Pin pin,
-                        RemoteBuffer to) {
-  assert(!terminated_ && from.size() <= max_rdma_bytes_);
-  const uint32_t index = NewOperation(OperationKind::kWrite, work, task);
-  Operation& operation = operations_[index];
-  operation.sges[0] = pin.Part(from.data(), from.size());
-  operation.sge_count = 1;
-  operation.length = from.size();
-  operation.offset = offset;
-  operation.remote = to;
-  operation.pin = std::move(pin);
-  ordered_.push_back(index);
+absl::Status IserChannel::Write(TaskSlot task, IserWork work, uint32_t offset,
+                                absl::Span<const uint8_t> from,
+                                RemoteBuffer to) {
+  absl::Status status;
+  Operation* const operation =
+      NewTransfer(OperationKind::kWrite, work, task, from,
+                  transport::Access::kLocal, &status);
+  if (operation == nullptr) return status;
+  operation->offset = offset;
+  operation->remote = to;
+  ordered_.PushBack(operation);
+  return status;
 }
 
-void IserChannel::Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
-                       IserMemory::Pin pin, RemoteBuffer from) {
-  assert(!terminated_ && to.size() <= max_rdma_bytes_);
-  const uint32_t index =
-      NewOperation(OperationKind::kRead, IserWork::kGet, task);
-  Operation& operation = operations_[index];
-  operation.sges[0] = pin.Part(to.data(), to.size());
-  operation.sge_count = 1;
-  operation.length = to.size();
-  operation.offset = offset;
-  operation.remote = from;
-  operation.pin = std::move(pin);
-  reads_.push_back(index);
+absl::Status IserChannel::Read(TaskSlot task, uint32_t offset,
+                               absl::Span<uint8_t> to, transport::Access access,
+                               RemoteBuffer from) {
+  absl::Status status;
+  Operation* const operation = NewTransfer(OperationKind::kRead, IserWork::kGet,
+                                           task, to, access, &status);
+  if (operation == nullptr) return status;
+  operation->offset = offset;
+  operation->remote = from;
+  reads_.PushBack(operation);
+  return status;
 }
 
 void IserChannel::Bind(TaskSlot task, transport::MemoryWindow* window,
                        const transport::MemoryRegion* region, size_t offset,
                        size_t length, transport::Access access) {
   assert(!terminated_);
-  const uint32_t index =
-      NewOperation(OperationKind::kBind, IserWork::kBind, task);
-  Operation& operation = operations_[index];
-  operation.window = window;
-  operation.region = region;
-  operation.offset = offset;
-  operation.length = length;
-  operation.access = access;
-  ordered_.push_back(index);
+  Operation* const operation =
+      operations_.Take(OperationKind::kBind, IserWork::kBind, task);
+  operation->window = window;
+  operation->region = region;
+  operation->offset = offset;
+  operation->length = length;
+  operation->access = access;
+  ordered_.PushBack(operation);
 }
 
 void IserChannel::Invalidate(TaskSlot task, RemoteKey key) {
   assert(!terminated_);
-  const uint32_t index =
-      NewOperation(OperationKind::kInvalidate, IserWork::kInvalidate, task);
-  operations_[index].remote.key = key;
+  Operation* const operation =
+      operations_.Take(OperationKind::kInvalidate, IserWork::kInvalidate, task);
+  operation->length = 0;
+  operation->remote.key = key;
   ++counters_.local_invalidations;
-  ordered_.push_back(index);
+  ordered_.PushBack(operation);
 }
 
 void IserChannel::Drop(TaskSlot task) {
   // Their places in the queues stay, so that telling may queue more.
-  for (const std::deque<uint32_t>* queue : {&reads_, &ordered_}) {
-    for (size_t i = 0; i < queue->size(); ++i) {
-      Operation& operation = operations_[(*queue)[i]];
-      const bool moves_data = operation.kind == OperationKind::kRead ||
-                              operation.kind == OperationKind::kWrite;
-      if (operation.task != task || operation.dropped || !moves_data) continue;
-      operation.dropped = true;
-      operation.pin = {};
-      handler_->OnDone(task, operation.work, false);
+  for (const IserOperationQueue* queue : {&reads_, &ordered_}) {
+    for (Operation* operation = queue->front(); operation != nullptr;
+         operation = operation->next) {
+      const bool moves_data = operation->kind == OperationKind::kRead ||
+                              operation->kind == OperationKind::kWrite;
+      if (operation->task != task || !moves_data ||
+          operation->state == Operation::State::kDropped) {
+        continue;
+      }
+      operation->state = Operation::State::kDropped;
+      operation->pin.Release();
+      handler_->OnDone(task, operation->work, false);
+      if (terminated_) return;
     }
   }
 }
 
 // --- Posting.
 
-void IserChannel::FillInKeys(Operation* operation) {
-  auto* bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+void IserChannel::FillInKeys(const Operation& operation) {
+  auto* bytes = reinterpret_cast<uint8_t*>(operation.buffer.data());
   const auto fill_in = [bytes](const transport::MemoryWindow* window,
                                size_t offset) {
     if (window == nullptr) return;
     Store32(static_cast<uint32_t>(window->remote_key().value), bytes + offset);
   };
-  fill_in(operation->write_window, kWriteStagOffset);
-  fill_in(operation->read_window, kReadStagOffset);
+  fill_in(operation.write_window, kWriteStagOffset);
+  fill_in(operation.read_window, kReadStagOffset);
 }
 
-PostResult IserChannel::Post(uint32_t index) {
-  Operation& operation = operations_[index];
-  const transport::OperationId id = {index, operation.generation};
-  const absl::Span<const transport::Sge> sges(operation.sges.data(),
-                                              operation.sge_count);
-  switch (operation.kind) {
+PostResult IserChannel::Post(Operation* operation) {
+  const transport::OperationId id = operation->id;
+  const absl::Span<const transport::Sge> sges(operation->sges.data(),
+                                              operation->sge_count);
+  switch (operation->kind) {
     case OperationKind::kSend:
-      FillInKeys(&operation);
-      return operation.invalidates ? endpoint_->PostSendWithInvalidate(
-                                         id, sges, operation.remote.key)
-                                   : endpoint_->PostSend(id, sges);
+      // The key of a bind is known once it is posted.
+      if (operation->has_windows) FillInKeys(*operation);
+      return operation->invalidates ? endpoint_->PostSendWithInvalidate(
+                                          id, sges, operation->remote.key)
+                                    : endpoint_->PostSend(id, sges);
     case OperationKind::kWrite:
-      return endpoint_->PostWrite(id, sges, operation.remote);
+      return endpoint_->PostWrite(id, sges, operation->remote);
     case OperationKind::kRead:
-      return endpoint_->PostRead(id, sges, operation.remote);
+      if (posted_reads_ >= max_posted_reads_) return PostResult::kWouldBlock;
+      return endpoint_->PostRead(id, sges, operation->remote);
     case OperationKind::kBind:
-      return endpoint_->PostBind(id, operation.window, operation.region,
-                                 operation.offset, operation.length,
-                                 operation.access);
+      return endpoint_->PostBind(id, operation->window, operation->region,
+                                 operation->offset, operation->length,
+                                 operation->access);
     case OperationKind::kInvalidate:
-      return endpoint_->PostInvalidate(id, operation.remote.key);
+      return endpoint_->PostInvalidate(id, operation->remote.key);
     case OperationKind::kReceive:
       break;
   }
   return PostResult::kClosed;
 }
 
-bool IserChannel::PostQueue(std::deque<uint32_t>* queue) {
+void IserChannel::CountPosted(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kSend:
+      --queued_messages_;
+      ++counters_.pdus_out;
+      counters_.bytes_out += operation.length;
+      if (operation.invalidates) ++counters_.invalidations_sent;
+      if (operation.tell_posted != nullptr) *operation.tell_posted = true;
+      break;
+    case OperationKind::kRead:
+      ++posted_reads_;
+      ++counters_.rdma_reads;
+      counters_.rdma_read_bytes += operation.length;
+      counters_.bytes_in += operation.length;
+      break;
+    case OperationKind::kWrite:
+      ++counters_.rdma_writes;
+      counters_.rdma_write_bytes += operation.length;
+      counters_.bytes_out += operation.length;
+      break;
+    default:
+      break;
+  }
+}
+
+void IserChannel::PostQueue(IserOperationQueue* queue) {
   while (!queue->empty()) {
-    const uint32_t index = queue->front();
-    Operation& operation = operations_[index];
-    if (operation.dropped) {
-      queue->pop_front();
-      Release(index);
+    Operation* const operation = queue->front();
+    if (operation->state == Operation::State::kDropped) {
+      queue->PopFront();
+      operations_.GiveBack(operation);
       continue;
     }
-    if (operation.kind == OperationKind::kRead &&
-        posted_reads_ >= max_posted_reads_) {
-      return false;
-    }
-    // The key of a bind is known once it is posted; Post() fills it in.
-    if (Post(index) != PostResult::kAccepted) return false;
-    queue->pop_front();
-    operation.posted = true;
-    if (trace_ != nullptr) TracePosted(operation);
-    if (operation.tell_posted != nullptr) *operation.tell_posted = true;
+    if (Post(operation) != PostResult::kAccepted) return;
+    queue->PopFront();
+    operation->state = Operation::State::kPosted;
+    if (trace_ != nullptr) TracePosted(*operation);
     ++posted_;
-    switch (operation.kind) {
-      case OperationKind::kSend:
-        --queued_messages_;
-        ++counters_.pdus_out;
-        counters_.bytes_out += operation.length;
-        if (operation.invalidates) ++counters_.invalidations_sent;
-        break;
-      case OperationKind::kRead:
-        ++posted_reads_;
-        ++counters_.rdma_reads;
-        counters_.rdma_read_bytes += operation.length;
-        counters_.bytes_in += operation.length;
-        break;
-      case OperationKind::kWrite:
-        ++counters_.rdma_writes;
-        counters_.rdma_write_bytes += operation.length;
-        counters_.bytes_out += operation.length;
-        break;
-      default:
-        break;
-    }
+    CountPosted(*operation);
   }
-  return true;
 }
 
 void IserChannel::Flush() {
   if (endpoint_ == nullptr || broken_) return;
   PostQueue(&reads_);
   PostQueue(&ordered_);
-  if (!congested()) {
+  if (!held_receives_.empty() && !congested()) {
     for (const uint32_t index : std::exchange(held_receives_, {})) {
       PostReceive(index);
     }
@@ -499,21 +496,16 @@ void IserChannel::TraceRead(const Operation& operation) {
 void IserChannel::OnCompletion(const Completion& completion) {
   if (terminated_) return;
   if (completion.kind == OperationKind::kReceive) return OnReceived(completion);
-  const uint32_t index = completion.id.index;
-  if (index >= operations_.size()) return;
-  Operation& operation = operations_[index];
-  if (!operation.live || !operation.posted ||
-      operation.generation != completion.id.generation) {
-    return;
-  }
+  Operation* const operation = operations_.FindPosted(completion.id);
+  if (operation == nullptr) return;
   --posted_;
-  if (operation.kind == OperationKind::kRead) --posted_reads_;
+  if (operation->kind == OperationKind::kRead) --posted_reads_;
   const bool ok = completion.status == CompletionStatus::kOk;
   if (!ok && completion.status != CompletionStatus::kFlushed) {
-    Break(Describe(&operation, completion));
+    Break(Describe(operation, completion));
   }
-  if (trace_ != nullptr && ok) TraceRead(operation);
-  End(index, ok);
+  if (trace_ != nullptr && ok) TraceRead(*operation);
+  End(operation, ok);
 }
 
 absl::Status IserChannel::Describe(const Operation* operation,
@@ -539,12 +531,11 @@ void IserChannel::Terminate() {
   if (observer_ != nullptr) observer_->BeforeEndpointEnds();
   endpoint_.reset();
   receives_.clear();
-  ordered_.clear();
-  reads_.clear();
+  ordered_.Clear();
+  reads_.Clear();
   queued_messages_ = posted_ = posted_reads_ = 0;
-  for (uint32_t index = 0; index < operations_.size(); ++index) {
-    if (operations_[index].live) End(index, false);
-  }
+  operations_.EndAll(
+      [this](Operation* operation) { End(operation, /*ok=*/false); });
 }
 
 }  // namespace skiff::protocol

@@ -3,10 +3,8 @@
 
 #include <sys/uio.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -16,25 +14,17 @@
 #include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser_datamover.h"
 #include "protocol/datamover/iser_memory.h"
+#include "protocol/datamover/iser_operation.h"
 #include "protocol/datamover/iser_trace.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::protocol {
 
-// What an operation is for. Its user is told when it has ended.
-enum class IserWork : uint8_t {
-  kMessage,     // A PDU.
-  kPut,         // RDMA Write of a task's data,
-  kNotifyPut,   // the last one of those that somebody waits for.
-  kGet,         // RDMA Read of a task's data.
-  kBind,        // A key for the peer begins
-  kInvalidate,  // and ends.
-};
-
 // A PDU to be sent. Everything but `payload` is copied by the call.
 struct IserOutgoing {
   IserControlHeader header;
-  const uint8_t* bhs = nullptr;  // Its lengths are corrected.
+  // Its lengths are corrected. Not looked at where the PDU is an argument.
+  const uint8_t* bhs = nullptr;
   absl::Span<const uint8_t> ahs;
   absl::Span<const uint8_t> data;
   // More of the data segment, a part of this list.
@@ -85,7 +75,7 @@ class IserChannel {
   // Before the endpoint of a connection that ends is destroyed.
   using EndpointObserver = IserDatamover::EndpointObserver;
 
-  static constexpr size_t kMaxPayloadPieces = 3;
+  static constexpr size_t kMaxPayloadPieces = IserOperation::kMaxPieces - 1;
 
   IserChannel(IserMemory* memory, const IserDatamoverOptions& options,
               Handler* handler);
@@ -104,16 +94,25 @@ class IserChannel {
   absl::Status PostReceives(uint32_t count);
 
   void Send(const IserOutgoing& message);
+  // As above, of a struct of pdu.h, which is encoded where it leaves from.
+  template <typename Pdu>
+  void Send(const Pdu& pdu, const IserOutgoing& message) {
+    const Draft draft = Begin(message);
+    if (draft.bhs == nullptr) return;
+    Encode(pdu, draft.bhs);
+    EncodeLengths(draft.bhs, message.ahs.size(), draft.data_size);
+  }
   // The whole message is the header.
   void SendHello(const IserHello& hello);
   void SendHelloReply(const IserHelloReply& reply);
-  // `offset` is where in the task's data; `pin` keeps the registration of
-  // `from` or `to`. At most options.max_rdma_bytes.
-  void Write(TaskSlot task, IserWork work, uint32_t offset,
-             absl::Span<const uint8_t> from, IserMemory::Pin pin,
-             transport::RemoteBuffer to);
-  void Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
-            IserMemory::Pin pin, transport::RemoteBuffer from);
+  // `offset` is where in the task's data. At most max_rdma_bytes(). An error
+  // says why our memory cannot be registered, and nothing was queued.
+  absl::Status Write(TaskSlot task, IserWork work, uint32_t offset,
+                     absl::Span<const uint8_t> from,
+                     transport::RemoteBuffer to);
+  // `access`: of the registration of `to`.
+  absl::Status Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
+                    transport::Access access, transport::RemoteBuffer from);
   // `window` and `region` stay until the operation has ended.
   void Bind(TaskSlot task, transport::MemoryWindow* window,
             const transport::MemoryRegion* region, size_t offset, size_t length,
@@ -147,44 +146,31 @@ class IserChannel {
   const ConnectionCounters& counters() const { return counters_; }
 
  private:
-  struct Operation {
-    transport::OperationKind kind = transport::OperationKind::kSend;
-    IserWork work = IserWork::kMessage;
-    TaskSlot task = kNoTask;
-    uint32_t generation = 0;
-    bool live = false;
-    bool posted = false;
-    bool dropped = false;  // Its end was told; only its place is left.
-    bool invalidates = false;
-    uint8_t sge_count = 0;
-    std::array<transport::Sge, 1 + kMaxPayloadPieces> sges;
-    size_t length = 0;
-    transport::RemoteBuffer remote;
-    IserMemory::Buffer buffer;
-    IserMemory::Pin pin;
-    bool* tell_posted = nullptr;
-    // Of a message: keys to be filled in; of a bind: the window.
-    const transport::MemoryWindow* write_window = nullptr;
-    const transport::MemoryWindow* read_window = nullptr;
-    transport::MemoryWindow* window = nullptr;
-    const transport::MemoryRegion* region = nullptr;
-    size_t offset =
-        0;  // In the region; of a write or read, in the task's data.
-    transport::Access access = transport::Access::kLocal;
+  using Operation = IserOperation;
+  // A message that was queued, but for its BHS; without one if there was no
+  // buffer for it.
+  struct Draft {
+    uint8_t* bhs = nullptr;
+    uint32_t data_size = 0;
   };
   struct Receive {
     IserMemory::Buffer buffer;
     uint32_t generation = 0;
   };
 
-  uint32_t NewOperation(transport::OperationKind kind, IserWork work,
-                        TaskSlot task);
-  void Release(uint32_t index);
-  void End(uint32_t index, bool ok);
-  transport::PostResult Post(uint32_t index);
-  // True if the queue ran empty.
-  bool PostQueue(std::deque<uint32_t>* queue);
-  static void FillInKeys(Operation* operation);
+  Draft Begin(const IserOutgoing& message);
+  // A message of which `size` bytes are in its buffer; null without a buffer.
+  Operation* QueueMessage(size_t size, TaskSlot task);
+  // A write or read that has its memory; null if that cannot be registered.
+  Operation* NewTransfer(transport::OperationKind kind, IserWork work,
+                         TaskSlot task, absl::Span<const uint8_t> memory,
+                         transport::Access access, absl::Status* status);
+  void End(Operation* operation, bool ok);
+  transport::PostResult Post(Operation* operation);
+  // Posts as much as there is room for.
+  void PostQueue(IserOperationQueue* queue);
+  void CountPosted(const Operation& operation);
+  static void FillInKeys(const Operation& operation);
   bool PostReceive(uint32_t index);
   void OnReceived(const transport::Completion& completion);
   void TraceReceived(absl::Span<const uint8_t> bytes,
@@ -193,7 +179,6 @@ class IserChannel {
   void TracePosted(const Operation& operation);
   void TraceRead(const Operation& operation);
   void SendBare(const IserHeaderBytes& header);
-  Operation& Enqueue(IserMemory::Buffer buffer, size_t size, TaskSlot task);
   absl::Status Describe(const Operation* operation,
                         const transport::Completion& completion) const;
 
@@ -209,10 +194,9 @@ class IserChannel {
   bool broken_ = false;
   bool terminated_ = false;
 
-  std::deque<Operation> operations_;  // A deque: they must not move.
-  std::vector<uint32_t> free_;
-  std::deque<uint32_t> ordered_;
-  std::deque<uint32_t> reads_;
+  IserOperationPool operations_;
+  IserOperationQueue ordered_;
+  IserOperationQueue reads_;
   uint32_t queued_messages_ = 0;  // Of `ordered_`.
   uint32_t posted_ = 0;
   uint32_t posted_reads_ = 0;

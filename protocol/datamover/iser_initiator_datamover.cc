@@ -123,11 +123,8 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
 
   ScsiCommandPdu pdu = *command.pdu;
   pdu.final = immediate == unsolicited;
-  Bhs bhs;
-  Encode(pdu, bhs.data());
   std::array<uint8_t, kMaxAhsBytes> ahs;
   IserOutgoing message;
-  message.bhs = bhs.data();
   message.task = slot;
   message.posted = &task.posted;
   if (!command.ahs.extended_cdb.empty() || command.ahs.has_bidi_read_length) {
@@ -154,7 +151,7 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   transport::Sge place;
   AddData(task.out, 0, immediate, &message, &place);
   ++task.references;
-  channel_.Send(message);
+  channel_.Send(pdu, message);
   SendUnsolicited(slot, immediate, unsolicited);
 }
 
@@ -245,19 +242,17 @@ bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
   // A key of its own ends with the command; others need a window that does.
   const bool own =
       data->copy != nullptr || (!windows_ && !memory->options().lasting_keys);
-  auto pin = memory->Get(data->memory, data->length, access, own);
-  if (pin.ok()) {
-    data->pin = *std::move(pin);
+  absl::Status status =
+      memory->Get(data->memory, data->length, access, own, &data->pin);
+  if (status.ok()) {
     if (data->pin.exclusive()) ++channel_.counters().registrations;
     if (!windows_ || (data->pin.exclusive() && !must_bind)) return true;
-    absl::Status bound = Bind(slot, data, access);
-    if (bound.ok()) return true;
-    pin = std::move(bound);
+    status = Bind(slot, data, access);
+    if (status.ok()) return true;
   }
   channel_.Break(absl::Status(
-      pin.status().code(),
-      absl::StrCat("cannot register ", data->length,
-                   " bytes for a command: ", pin.status().message())));
+      status.code(), absl::StrCat("cannot register ", data->length,
+                                  " bytes for a command: ", status.message())));
   return false;
 }
 
@@ -468,7 +463,7 @@ void IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
 // Nobody uses the memory any more, once the registrations are gone.
 void IserInitiatorDatamover::Finish(TaskSlot slot) {
   Task& task = tasks_[slot];
-  for (Data* data : {&task.in, &task.out}) data->pin = {};
+  for (Data* data : {&task.in, &task.out}) data->pin.Release();
   if (task.in.copy != nullptr) {
     ForEachPiece(task.in.iov, 0, task.in.length,
                  [&task](uint8_t* to, size_t at, size_t n) {
@@ -492,7 +487,7 @@ void IserInitiatorDatamover::ConnectionTerminate() {
       // whose invalidation was flushed.
       data->window.reset();
       data->bound = false;
-      data->pin = {};
+      data->pin.Release();
       data->copy.reset();
     }
   }

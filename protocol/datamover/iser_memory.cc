@@ -80,45 +80,41 @@ absl::Status IserMemory::AddArena(void* data, size_t size,
 }
 
 void IserMemory::DropOrphans() {
+  last_arena_ = {};
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     at = at->second.owner.use_count() == 1 ? arenas_.erase(at) : std::next(at);
   }
 }
 
-const transport::MemoryRegion* IserMemory::FindArena(
+const transport::MemoryRegion* IserMemory::SearchArena(
     uintptr_t begin, size_t size, transport::Access access) const {
   auto at = arenas_.upper_bound(begin);
   if (at == arenas_.begin()) return nullptr;
   const transport::MemoryRegion& region = *(--at)->second.region;
-  const size_t offset = begin - at->first;
-  const bool covers = offset < region.size() && size <= region.size() - offset;
-  const auto wanted = static_cast<uint32_t>(access);
-  const bool allows =
-      (static_cast<uint32_t>(region.access()) & wanted) == wanted;
-  return covers && allows ? &region : nullptr;
+  const Known arena = {at->first, region.size(),
+                       static_cast<uint32_t>(region.access()), &region};
+  if (!arena.Serves(begin, size, access)) return nullptr;
+  last_arena_ = arena;
+  return &region;
 }
 
-absl::StatusOr<IserMemory::Pin> IserMemory::Get(const void* data, size_t size,
-                                                transport::Access access,
-                                                bool exclusive) {
-  Pin pin;
-  if (!exclusive) {
-    pin.region_ = FindArena(reinterpret_cast<uintptr_t>(data), size, access);
-    if (pin.region_ != nullptr) return pin;
-    if (cache_ != nullptr) {
-      auto cached = cache_->Get(const_cast<void*>(data), size, access);
-      if (!cached.ok()) return cached.status();
-      pin.cached_ = *std::move(cached);
-      pin.region_ = pin.cached_.region();
-      return pin;
-    }
+absl::Status IserMemory::Register(const void* data, size_t size,
+                                  transport::Access access, bool exclusive,
+                                  Pin* pin) {
+  auto* const memory = const_cast<void*>(data);
+  if (!exclusive && cache_ != nullptr) {
+    auto cached = cache_->Get(memory, size, access);
+    if (!cached.ok()) return cached.status();
+    pin->cached_ = *std::move(cached);
+    pin->region_ = pin->cached_.region();
+    return absl::OkStatus();
   }
-  auto region = domain_->Register(const_cast<void*>(data), size, access);
+  auto region = domain_->Register(memory, size, access);
   if (!region.ok()) return region.status();
   ++single_registrations_;
-  pin.own_ = *std::move(region);
-  pin.region_ = pin.own_.get();
-  return pin;
+  pin->own_ = *std::move(region);
+  pin->region_ = pin->own_.get();
+  return absl::OkStatus();
 }
 
 void IserMemory::Forget(const void* data, size_t size) {

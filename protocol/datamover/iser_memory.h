@@ -51,6 +51,12 @@ class IserMemory {
     transport::RemoteBuffer Remote(const void* data) const;
     // The key is of no use to the peer once this is gone.
     bool exclusive() const { return own_ != nullptr; }
+    // Ends it early.
+    void Release() {
+      region_ = nullptr;
+      if (own_ != nullptr) own_.reset();
+      cached_.Release();
+    }
 
    private:
     friend class IserMemory;
@@ -75,11 +81,17 @@ class IserMemory {
   // Adding what is there does nothing.
   absl::Status AddArena(void* data, size_t size,
                         std::shared_ptr<const void> owner);
-  // A registration of this range with this access: an arena's if it lies in
-  // one, and `exclusive` is false; a kept one; otherwise one of its own that
-  // ends with the pin.
-  absl::StatusOr<Pin> Get(const void* data, size_t size,
-                          transport::Access access, bool exclusive);
+  // Into an empty `pin`, a registration of this range with this access: an
+  // arena's if it lies in one, and `exclusive` is false; a kept one; otherwise
+  // one of its own that ends with the pin.
+  absl::Status Get(const void* data, size_t size, transport::Access access,
+                   bool exclusive, Pin* pin) {
+    if (!exclusive) {
+      pin->region_ = FindArena(reinterpret_cast<uintptr_t>(data), size, access);
+      if (pin->region_ != nullptr) return absl::OkStatus();
+    }
+    return Register(data, size, access, exclusive, pin);
+  }
   // The arena's registration for local use, or null if it lies in none.
   const transport::MemoryRegion* ArenaOf(const void* data, size_t size) const {
     return FindArena(reinterpret_cast<uintptr_t>(data), size,
@@ -102,11 +114,33 @@ class IserMemory {
     std::unique_ptr<transport::MemoryRegion> region;
     std::shared_ptr<const void> owner;
   };
+  // What an arena is asked for again and again, without asking its region.
+  struct Known {
+    uintptr_t begin = 0;
+    size_t size = 0;
+    uint32_t access = 0;
+    const transport::MemoryRegion* region = nullptr;
+
+    bool Serves(uintptr_t from, size_t length, transport::Access wanted) const {
+      const size_t offset = from - begin;
+      return offset < size && length <= size - offset &&
+             (static_cast<uint32_t>(wanted) & ~access) == 0;
+    }
+  };
 
   IserMemory(transport::MemoryDomain* domain, const IserMemoryOptions& options);
   void DropOrphans();
+  // A target's data are in one arena mostly: the last one is looked at first.
   const transport::MemoryRegion* FindArena(uintptr_t begin, size_t size,
-                                           transport::Access access) const;
+                                           transport::Access access) const {
+    return last_arena_.Serves(begin, size, access)
+               ? last_arena_.region
+               : SearchArena(begin, size, access);
+  }
+  const transport::MemoryRegion* SearchArena(uintptr_t begin, size_t size,
+                                             transport::Access access) const;
+  absl::Status Register(const void* data, size_t size, transport::Access access,
+                        bool exclusive, Pin* pin);
 
   transport::MemoryDomain* const domain_;
   const IserMemoryOptions options_;
@@ -114,6 +148,7 @@ class IserMemory {
   std::unique_ptr<transport::BufferPool> small_;
   std::unique_ptr<transport::RegistrationCache> cache_;
   std::map<uintptr_t, Arena> arenas_;  // By their first byte; disjoint.
+  mutable Known last_arena_;
   uint64_t single_registrations_ = 0;
 };
 

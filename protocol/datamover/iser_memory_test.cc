@@ -25,6 +25,12 @@ class IserMemoryTest : public ::testing::Test {
     memory_ = IserMemory::Create(domain_.get(), options).value();
     registered_ = domain_->regions();
   }
+  IserMemory::Pin Get(const void* data, size_t size, Access access,
+                      bool exclusive = false) {
+    IserMemory::Pin pin;
+    EXPECT_TRUE(memory_->Get(data, size, access, exclusive, &pin).ok());
+    return pin;
+  }
   size_t registered() const { return domain_->regions() - registered_; }
 
   testing::SimWorld world_;
@@ -62,24 +68,48 @@ TEST_F(IserMemoryTest, ArenasAreRegisteredOnce) {
   ASSERT_TRUE(memory_->AddArena(bytes_.data(), 8192, owner).ok());
   EXPECT_EQ(registered(), 1u);
   {
-    const auto pin =
-        memory_->Get(bytes_.data() + 100, 8092, Access::kLocal, false);
-    ASSERT_TRUE(pin.ok());
-    EXPECT_FALSE(pin->exclusive());
+    EXPECT_FALSE(Get(bytes_.data() + 100, 8092, Access::kLocal).exclusive());
     EXPECT_EQ(registered(), 1u);
   }
   // One byte beyond it, another access, or a key of its own is another one.
   for (const bool exclusive : {false, true}) {
-    const auto pin = memory_->Get(bytes_.data() + 100, exclusive ? 8 : 8093,
-                                  Access::kLocal, exclusive);
-    ASSERT_TRUE(pin.ok());
-    EXPECT_TRUE(pin->exclusive());
+    const IserMemory::Pin pin = Get(bytes_.data() + 100, exclusive ? 8 : 8093,
+                                    Access::kLocal, exclusive);
+    EXPECT_TRUE(pin.exclusive());
     EXPECT_EQ(registered(), 2u);
   }
-  const auto remote =
-      memory_->Get(bytes_.data(), 8, Access::kRemoteWrite, false);
-  EXPECT_TRUE(remote->exclusive());
+  EXPECT_TRUE(Get(bytes_.data(), 8, Access::kRemoteWrite).exclusive());
   EXPECT_EQ(memory_->single_registrations(), 3u);
+}
+
+TEST_F(IserMemoryTest, FindsTheArenaThatMemoryLiesIn) {
+  Make();
+  const auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 4096, owner).ok());
+  ASSERT_TRUE(memory_->AddArena(bytes_.data() + 8192, 4096, owner).ok());
+  const auto arena_of = [this](size_t offset, size_t size) {
+    return memory_->ArenaOf(bytes_.data() + offset, size);
+  };
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(arena_of(0, 4096)->data(), bytes_.data());
+    EXPECT_EQ(arena_of(4095, 1)->data(), bytes_.data());
+    EXPECT_EQ(arena_of(4095, 2), nullptr);
+    EXPECT_EQ(arena_of(4096, 1), nullptr);
+    EXPECT_EQ(arena_of(8191, 1), nullptr);
+    EXPECT_EQ(arena_of(8192, 4096)->data(), bytes_.data() + 8192);
+    EXPECT_EQ(arena_of(8200, 4089), nullptr);
+  }
+}
+
+TEST_F(IserMemoryTest, ForgetsTheLastArenaWithItsOwner) {
+  Make();
+  auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 4096, owner).ok());
+  EXPECT_NE(memory_->ArenaOf(bytes_.data(), 1), nullptr);
+  owner.reset();
+  const auto other = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data() + 8192, 4096, other).ok());
+  EXPECT_EQ(memory_->ArenaOf(bytes_.data(), 1), nullptr);
 }
 
 TEST_F(IserMemoryTest, ArenasGoWhenNobodyElseHoldsThem) {
@@ -106,10 +136,7 @@ TEST_F(IserMemoryTest, KeepsRegistrationsWhenTold) {
   options.keep_registrations = true;
   Make(options);
   for (int i = 0; i < 3; ++i) {
-    const auto pin =
-        memory_->Get(bytes_.data(), 4096, Access::kRemoteRead, false);
-    ASSERT_TRUE(pin.ok());
-    EXPECT_FALSE(pin->exclusive());
+    EXPECT_FALSE(Get(bytes_.data(), 4096, Access::kRemoteRead).exclusive());
   }
   EXPECT_EQ(registered(), 1u);
   memory_->Forget(bytes_.data() + 4095, 1);
@@ -118,12 +145,11 @@ TEST_F(IserMemoryTest, KeepsRegistrationsWhenTold) {
 
 TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {
   Make();
-  const auto pin =
-      memory_->Get(bytes_.data(), 4096, Access::kRemoteRead, false);
-  EXPECT_EQ(pin->Remote(bytes_.data() + 17).address,
-            pin->region()->remote_base() + 17);
-  EXPECT_EQ(pin->Remote(bytes_.data()).key.value,
-            pin->region()->remote_key().value);
+  const IserMemory::Pin pin = Get(bytes_.data(), 4096, Access::kRemoteRead);
+  EXPECT_EQ(pin.Remote(bytes_.data() + 17).address,
+            pin.region()->remote_base() + 17);
+  EXPECT_EQ(pin.Remote(bytes_.data()).key.value,
+            pin.region()->remote_key().value);
 }
 
 }  // namespace

@@ -376,22 +376,20 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
       parameters_.iser.write_base() == IserWriteBase::kWholeBuffer;
   const uint64_t base =
       task.buffers.write_base_offset - (whole ? 0 : task.received);
-  IserMemory* const memory = channel_.memory();
   while (task.placed < task.get_end) {
     const auto size = static_cast<uint32_t>(std::min<size_t>(
         task.get_end - task.placed, channel_.max_rdma_bytes()));
     uint8_t* const to = task.to + (task.placed - task.get_begin);
-    auto pin = memory->Get(to, size, get_access_, /*exclusive=*/false);
-    if (!pin.ok()) {
+    const absl::Status queued =
+        channel_.Read(slot, task.placed, {to, size}, get_access_,
+                      {base + task.placed, {task.buffers.write_stag}});
+    if (!queued.ok()) {
       DataError(slot, kInternalTargetFailure.asc, kInternalTargetFailure.ascq,
                 "the memory for its data cannot be registered");
       return false;
     }
-    if (pin->exclusive()) ++channel_.counters().registrations;
     ++task.references;
     ++task.reads;
-    channel_.Read(slot, task.placed, {to, size}, *std::move(pin),
-                  {base + task.placed, {task.buffers.write_stag}});
     task.placed += size;
   }
   return false;
@@ -421,24 +419,20 @@ void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
     return;
   }
   assert(from.empty() || task.buffers.read_stag_valid);
-  IserMemory* const memory = channel_.memory();
   while (!from.empty()) {
     const size_t size = std::min(from.size(), channel_.max_rdma_bytes());
-    auto pin = memory->Get(from.data(), size, transport::Access::kLocal,
-                           /*exclusive=*/false);
-    if (!pin.ok()) {
+    const bool last = size == from.size();
+    const absl::Status queued = channel_.Write(
+        slot, last && notify ? IserWork::kNotifyPut : IserWork::kPut, offset,
+        from.first(size),
+        {task.buffers.read_base_offset + offset, {task.buffers.read_stag}});
+    if (!queued.ok()) {
       // A response would claim data that never came.
       if (notify) ++task.lost_puts;
-      return channel_.Break(pin.status());
+      return channel_.Break(queued);
     }
-    const bool last = size == from.size();
-    if (pin->exclusive()) ++channel_.counters().registrations;
     ++task.references;
     ++task.writes;
-    channel_.Write(
-        slot, last && notify ? IserWork::kNotifyPut : IserWork::kPut, offset,
-        from.first(size), *std::move(pin),
-        {task.buffers.read_base_offset + offset, {task.buffers.read_stag}});
     offset += static_cast<uint32_t>(size);
     from.remove_prefix(size);
   }
@@ -457,20 +451,19 @@ void IserTargetDatamover::SendResponse(TaskSlot slot,
                                        const ScsiResponsePdu& response,
                                        absl::Span<const uint8_t> sense) {
   Task& task = At(slot);
-  Bhs bhs;
-  Encode(response, bhs.data());
+  IserOutgoing message;
   // SenseLength, then the sense data (RFC 7143 section 11.4.7), as far as the
   // initiator's receives go.
   std::array<uint8_t, 2 + kMaxSense> data;
-  const size_t room = std::min<size_t>(
-      data.size(), parameters_.initiator_max_recv_data_segment_length);
-  const size_t size = std::min(sense.size(), room - 2);
-  data[0] = 0;
-  data[1] = static_cast<uint8_t>(size);
-  std::copy_n(sense.begin(), size, data.begin() + 2);
-  IserOutgoing message;
-  message.bhs = bhs.data();
-  if (!sense.empty()) message.data = {data.data(), 2 + size};
+  if (!sense.empty()) {
+    const size_t room = std::min<size_t>(
+        data.size(), parameters_.initiator_max_recv_data_segment_length);
+    const size_t size = std::min(sense.size(), room - 2);
+    data[0] = 0;
+    data[1] = static_cast<uint8_t>(size);
+    std::copy_n(sense.begin(), size, data.begin() + 2);
+    message.data = {data.data(), 2 + size};
+  }
   message.task = slot;
   // Of a bidirectional command's two keys, the initiator invalidates the other
   // one (RFC 7145 section 7.3.2).
@@ -481,7 +474,7 @@ void IserTargetDatamover::SendResponse(TaskSlot slot,
                                  ? task.buffers.read_stag
                                  : task.buffers.write_stag;
   ++task.references;
-  channel_.Send(message);
+  channel_.Send(response, message);
 }
 
 // --- Ends.
