@@ -85,6 +85,7 @@ int RdmaPump::Poll() {
 
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
+  left_ = options_.completions_per_turn;
   for (int looks = 0; Pass(); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);
@@ -128,10 +129,11 @@ bool RdmaPump::Complete() {
   const uint64_t received = datamover_->counters().pdus_in;
   int handled = 0;
   more_ = true;
-  while (handled < options_.completions_per_turn) {
+  while (left_ > 0) {
     const int count = queue_->Poll(absl::MakeSpan(completions));
     for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions[i]);
     handled += count;
+    left_ -= count;
     if (count < static_cast<int>(completions.size())) {
       more_ = false;
       break;

@@ -87,6 +87,7 @@ class RdmaPump final : public ConnectionPump,
   const RdmaPumpOptions options_;
   transport::CompletionQueue* queue_;  // Null once the endpoint is gone.
 
+  int left_ = 0;           // Completions that this turn may still handle.
   bool watching_ = false;  // The queue's descriptor.
   bool polling_ = false;   // Registered as a poller.
   bool more_ = false;      // The queue may have more.
