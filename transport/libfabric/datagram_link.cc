@@ -156,7 +156,7 @@ HandshakeMessage DatagramLink::Opening(
   message.host = ThisHost();
   const FabricDomain& domain = *queue_pair_->queue()->domain();
   if (const ShmRegionList* readable = domain.readable()) {
-    message.count = static_cast<uint64_t>(readable->descriptor()) + 1;
+    message.count = static_cast<uint64_t>(readable->descriptor() + 1);
   }
   message.text = domain.provider();
   message.address = address_;

@@ -166,11 +166,17 @@ void FabricQueuePair::Service() {
     Break(break_reason_, /*tell_peer=*/true);
   } else {
     IssueHeld();
+    // Some of them may be over already.
+    Retire(&requests_);
   }
 }
 
 void FabricQueuePair::FinishService() {
   in_service_ = false;
+  // What callbacks posted, and is over, since Service().
+  if (requests_.OldestIsDone() || receives_.OldestIsDone()) {
+    queue_->ScheduleService(this);
+  }
   if (std::exchange(link_due_, false) && link_ != nullptr) link_->OnTurnEnd();
   if (std::exchange(disconnect_due_, false) && user_ != nullptr &&
       on_disconnect_) {

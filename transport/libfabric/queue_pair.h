@@ -264,7 +264,7 @@ class FabricQueuePair {
   template <OperationKind kKind>
   PostResult PostRequest(OperationId id, absl::Span<const Sge> sges,
                          RemoteBuffer remote);
-  void AfterPost();
+  void AfterPost(const OperationSlot& slot);
   bool IsOurs(const MemoryRegion& region) const {
     return region.domain() == domain_.get();
   }
@@ -402,7 +402,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricQueuePair::Completed(
     ++sent_;
   } else if (slot->outcome.kind == OperationKind::kWrite) {
     --writes_;
-    if (slot == serves_writes_) unserved_writes_ = false;
+    if (slot == serves_writes_ && writes_ == 0) unserved_writes_ = false;
   } else if (slot->outcome.kind == OperationKind::kRead) {
     --provider_reads_;
     if (slot == serves_writes_) unserved_writes_ = false;

@@ -129,12 +129,14 @@ PostResult FabricQueuePair::PostRequest(OperationId id,
       NotIssued(&slot, result);
     }
   }
-  if (after_post_ != 0) AfterPost();
+  if (after_post_ != 0) AfterPost(slot);
   return PostResult::kAccepted;
 }
 
-void FabricQueuePair::AfterPost() {
-  if ((after_post_ & kServeLink) != 0) {
+void FabricQueuePair::AfterPost(const OperationSlot& slot) {
+  // Of what is over already, the peer has nothing to do.
+  if ((after_post_ & kServeLink) != 0 &&
+      slot.state != OperationSlot::State::kDone) {
     after_post_ &= ~kServeLink;
     ServeLink();
   }

@@ -22,6 +22,9 @@ constexpr uint32_t kEntries = 1 << 14;
 constexpr uint32_t kTries = 8;
 // A list that can shrink under its reader would kill it (SIGBUS).
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// MFD_NOEXEC_SEAL, which Linux has since 6.3, and may insist on
+// (vm.memfd_noexec).
+constexpr unsigned int kNotExecutable = 8;
 
 uint32_t Place(uint64_t key, uint32_t attempt) {
   return (static_cast<uint32_t>(key) + attempt) % kEntries;
@@ -54,6 +57,12 @@ ShmRegionTable* Map(int file, int protection) {
   return memory == MAP_FAILED ? nullptr : static_cast<ShmRegionTable*>(memory);
 }
 
+// As a list of a process of this user is.
+bool IsOurs(const struct stat& facts) {
+  return S_ISREG(facts.st_mode) && facts.st_uid == geteuid() &&
+         facts.st_size == sizeof(ShmRegionTable);
+}
+
 }  // namespace
 
 void ShmRegionUnmap::operator()(ShmRegionTable* table) const {
@@ -61,7 +70,9 @@ void ShmRegionUnmap::operator()(ShmRegionTable* table) const {
 }
 
 std::unique_ptr<ShmRegionList> ShmRegionList::Create() {
-  ScopedFd file(memfd_create("skiff-regions", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  constexpr unsigned int kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  ScopedFd file(memfd_create("skiff-regions", kFlags | kNotExecutable));
+  if (!file.valid()) file = ScopedFd(memfd_create("skiff-regions", kFlags));
   if (!file.valid() || ftruncate(file.get(), sizeof(ShmRegionTable)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     return nullptr;
@@ -76,7 +87,7 @@ std::unique_ptr<ShmRegionList> ShmRegionList::Create() {
 }
 
 uint32_t ShmRegionList::Add(uint64_t key, const void* data, size_t size) {
-  if (key >> 32 != 0) return kUnlisted;
+  if (key >> 32 != 0 || forked()) return kUnlisted;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (uint32_t i = 0; i < kTries; ++i) {
     const uint32_t place = Place(key, i);
@@ -95,23 +106,26 @@ uint32_t ShmRegionList::Add(uint64_t key, const void* data, size_t size) {
 }
 
 void ShmRegionList::Remove(uint32_t entry) {
+  if (forked()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
+  table_->entries[entry].name.store(0, std::memory_order_relaxed);
   // Before the memory is used for anything else.
-  table_->entries[entry].name.store(0, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 std::unique_ptr<ShmReader> ShmReader::Open(pid_t process, uint64_t descriptor) {
   if (process <= 0 || descriptor > INT_MAX) return nullptr;
   const std::string path = absl::StrCat("/proc/", process, "/fd/", descriptor);
-  // Should it be something else, it is not waited for.
+  // Anything else is not opened: that may do something.
+  struct stat facts = {};
+  if (stat(path.c_str(), &facts) != 0 || !IsOurs(facts)) return nullptr;
   const ScopedFd file(
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat facts = {};
-  if (!file.valid() || fcntl(file.get(), F_GET_SEALS) != kSeals ||
-      fstat(file.get(), &facts) != 0 ||
-      facts.st_size != sizeof(ShmRegionTable)) {
+  if (!file.valid() || fstat(file.get(), &facts) != 0 || !IsOurs(facts)) {
     return nullptr;
   }
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
   const ShmRegionTable* const table = Map(file.get(), PROT_READ);
   if (table == nullptr) return nullptr;
   std::unique_ptr<ShmReader> reader(new ShmReader(process, table));

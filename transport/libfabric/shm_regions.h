@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "transport/memory/fork_detector.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/rdma_endpoint.h"
 
@@ -27,7 +28,8 @@ struct ShmRegionUnmap {
   void operator()(ShmRegionTable* table) const;
 };
 
-// The list of this process. Thread-safe.
+// The list of a domain of this process. Thread-safe. A fork of the process
+// shares it, and so has to leave it alone.
 class ShmRegionList {
  public:
   static constexpr uint32_t kUnlisted = ~0u;
@@ -35,8 +37,8 @@ class ShmRegionList {
   // Null if the kernel does not give the memory.
   static std::unique_ptr<ShmRegionList> Create();
 
-  // What ShmReader::Open() needs to know.
-  int descriptor() const { return file_.get(); }
+  // What ShmReader::Open() needs to know; -1 in a fork of the process.
+  int descriptor() const { return forked() ? -1 : file_.get(); }
   // Which entry it is, or kUnlisted if there is no room.
   uint32_t Add(uint64_t key, const void* data, size_t size);
   // Nobody begins to use the region after this, and who has begun learns of it.
@@ -46,6 +48,9 @@ class ShmRegionList {
   ShmRegionList(ScopedFd file, ShmRegionTable* table)
       : file_(std::move(file)), table_(table) {}
 
+  bool forked() const { return fork_detector_.forked(); }
+
+  const ForkDetector fork_detector_;
   const ScopedFd file_;
   const std::unique_ptr<ShmRegionTable, ShmRegionUnmap> table_;
   std::mutex mutex_;

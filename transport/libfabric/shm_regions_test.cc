@@ -1,5 +1,8 @@
 #include "transport/libfabric/shm_regions.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +81,38 @@ TEST_F(ShmRegionsTest, KeysThatMeetHaveRoomUpToALimit) {
   EXPECT_NE(list_->Add(key, memory.data(), 1), ShmRegionList::kUnlisted);
   EXPECT_EQ(Read(key, 0, 1), "0");
   EXPECT_EQ(Read(5, 0, 1), "0");
+}
+
+// The list is the parent's, in memory that both have.
+TEST_F(ShmRegionsTest, AForkLeavesItAlone) {
+  const std::string memory = "0123456789";
+  const uint32_t entry = list_->Add(77, memory.data(), memory.size());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool refused =
+        list_->descriptor() == -1 &&
+        list_->Add(78, memory.data(), 1) == ShmRegionList::kUnlisted;
+    list_->Remove(entry);
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Read(77, 0, 10), memory);
+}
+
+// A file of the same kind that nobody's list is.
+TEST_F(ShmRegionsTest, ListsAreKnownByTheirContents) {
+  struct stat facts = {};
+  ASSERT_EQ(fstat(list_->descriptor(), &facts), 0);
+  const int file = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(ftruncate(file, facts.st_size), 0);
+  EXPECT_EQ(ShmReader::Open(getpid(), file), nullptr) << "not sealed";
+  ASSERT_EQ(fcntl(file, F_ADD_SEALS, fcntl(list_->descriptor(), F_GET_SEALS)),
+            0);
+  EXPECT_EQ(ShmReader::Open(getpid(), file), nullptr);
+  close(file);
 }
 
 TEST_F(ShmRegionsTest, NothingElseIsTakenForAList) {
