@@ -77,15 +77,11 @@ BufferPool::~BufferPool() {
   }
 }
 
-BufferPool::Buffer BufferPool::Get() {
+BufferPool::Buffer BufferPool::GetNew() {
   if (fork_detector_.forked()) return {};
-  if (free_count_ == 0) {
-    if (made_ == options_.max_buffers || !growth_error_.ok()) return {};
-    growth_error_ = AddSlab();
-    if (!growth_error_.ok()) return {};
-  }
-  const Free& buffer = free_[--free_count_];
-  return Buffer(this, buffer.data, buffer.region);
+  if (made_ == options_.max_buffers || !growth_error_.ok()) return {};
+  growth_error_ = AddSlab();
+  return growth_error_.ok() ? Get() : Buffer();
 }
 
 absl::Status BufferPool::Reserve(size_t buffers) {

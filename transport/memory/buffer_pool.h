@@ -105,7 +105,11 @@ class BufferPool {
 
   // Empty if all buffers are in use and the pool has reached its limit, or
   // cannot grow (growth_error()). Ask again when a buffer came back.
-  Buffer Get();
+  Buffer Get() {
+    if (free_count_ == 0 || fork_detector_.forked()) return GetNew();
+    const Free& buffer = free_[--free_count_];
+    return Buffer(this, buffer.data, buffer.region);
+  }
   // Grows to at least so many buffers, in use or not.
   absl::Status Reserve(size_t buffers);
 
@@ -128,6 +132,8 @@ class BufferPool {
 
   BufferPool(MemoryDomain* domain, const BufferPoolOptions& options);
 
+  // Of a new slab; empty in a child.
+  Buffer GetNew();
   void Put(Free buffer) { free_[free_count_++] = buffer; }
   absl::Status AddSlab();
 
