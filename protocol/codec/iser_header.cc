@@ -30,39 +30,38 @@ constexpr IserDecodeResult BadLength(const char* problem) {
   return {IserDecodeResult::kLength, problem};
 }
 
-IserControlHeader DecodeControl(const uint8_t* header) {
-  IserControlHeader control;
-  control.write_stag_valid = (header[0] & kWriteStagValid) != 0;
-  control.read_stag_valid = (header[0] & kReadStagValid) != 0;
-  if (control.write_stag_valid) {
-    control.write_stag = Load32(header + 4);
-    control.write_base_offset = Load64(header + 8);
-  }
-  if (control.read_stag_valid) {
-    control.read_stag = Load32(header + 16);
-    control.read_base_offset = Load64(header + 20);
-  }
-  return control;
+void DecodeControl(const uint8_t* header, IserControlHeader* control) {
+  const bool write = (header[0] & kWriteStagValid) != 0;
+  const bool read = (header[0] & kReadStagValid) != 0;
+  control->write_stag_valid = write;
+  control->read_stag_valid = read;
+  control->write_stag = write ? Load32(header + 4) : 0;
+  control->write_base_offset = write ? Load64(header + 8) : 0;
+  control->read_stag = read ? Load32(header + 16) : 0;
+  control->read_base_offset = read ? Load64(header + 20) : 0;
 }
 
 IserDecodeResult CutPdu(absl::Span<const uint8_t> message, IserMessage* out) {
   if (message.size() < kIserControlSize) {
     return BadLength("the Basic Header Segment is cut short");
   }
-  out->control = DecodeControl(message.data());
+  DecodeControl(message.data(), &out->control);
   out->bhs = message.data() + kIserHeaderSize;
   out->frame = DecodeFrame(out->bhs);
-  const absl::Span<const uint8_t> rest = message.subspan(kIserControlSize);
-  if (rest.size() < out->frame.ahs_bytes) {
+  const uint8_t* const rest = message.data() + kIserControlSize;
+  size_t left = message.size() - kIserControlSize;
+  const size_t ahs = out->frame.ahs_bytes;
+  if (left < ahs) {
     return BadLength("TotalAHSLength is more than was received");
   }
-  out->ahs = rest.first(out->frame.ahs_bytes);
-  const absl::Span<const uint8_t> segment = rest.subspan(out->ahs.size());
-  if (segment.size() < out->frame.data_segment_length) {
+  out->ahs = {rest, ahs};
+  left -= ahs;
+  const size_t data = out->frame.data_segment_length;
+  if (left < data) {
     return BadLength("DataSegmentLength is more than was received");
   }
-  out->data = segment.first(out->frame.data_segment_length);
-  if (segment.size() - out->data.size() > kMaxTrailingBytes) {
+  out->data = {rest + ahs, data};
+  if (left - data > kMaxTrailingBytes) {
     return BadLength("DataSegmentLength is less than was received");
   }
   return {};
@@ -114,7 +113,6 @@ void Encode(const IserHelloReply& reply, uint8_t* out) {
 
 IserDecodeResult DecodeIserMessage(absl::Span<const uint8_t> message,
                                    IserMessage* out) {
-  *out = {};
   if (message.size() < kIserHeaderSize) {
     return BadLength("the iSER header is cut short");
   }

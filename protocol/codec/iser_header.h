@@ -103,7 +103,8 @@ struct IserMessage {
 // the data segment to 4 bytes (the Linux target does, and its initiator does
 // not). A Hello or HelloReply is exactly one header (section 10.1.3.3).
 // Reserved fields, and STags without their flag, are ignored (section 9.2);
-// whether the versions suit is for the caller.
+// whether the versions suit is for the caller. Of `out`, what another kind of
+// message has is left alone, and after a failure nothing is to be relied on.
 IserDecodeResult DecodeIserMessage(absl::Span<const uint8_t> message,
                                    IserMessage* out);
 

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "protocol/codec/endian.h"
+#include "protocol/codec/pdu_flags.h"
 
 // The PDUs of RFC 7143 section 11 as structs, and pure functions between them
 // and the 48 bytes of a Basic Header Segment. The field names are the RFC's.
@@ -63,7 +65,17 @@ struct BhsFrame {
   uint32_t data_segment_length;
   uint32_t initiator_task_tag;
 };
-BhsFrame DecodeFrame(const uint8_t* bhs);
+inline BhsFrame DecodeFrame(const uint8_t* bhs) {
+  const uint32_t lengths = Load32(bhs + 4);
+  return BhsFrame{
+      .opcode = static_cast<uint8_t>(bhs[0] & kOpcodeMask),
+      .immediate = (bhs[0] & kImmediateBit) != 0,
+      .final = (bhs[1] & kFinalBit) != 0,
+      .ahs_bytes = (lengths >> 24) * 4,
+      .data_segment_length = lengths & kMaxDataSegmentLength,
+      .initiator_task_tag = Load32(bhs + 16),
+  };
+}
 inline constexpr uint32_t PaddingFor(uint32_t length) {
   return (4 - (length & 3)) & 3;
 }
@@ -96,6 +108,22 @@ struct ScsiCommandPdu {
   uint32_t exp_stat_sn = 0;
   std::array<uint8_t, 16> cdb = {};
 };
+
+// What a SCSI Command wants to move. Decode() checks whether it makes sense.
+struct ScsiCommandTransfer {
+  bool final;
+  bool read;
+  bool write;
+  uint32_t length;  // ExpectedDataTransferLength.
+};
+inline ScsiCommandTransfer DecodeTransfer(const uint8_t* bhs) {
+  return ScsiCommandTransfer{
+      .final = (bhs[1] & kFinalBit) != 0,
+      .read = (bhs[1] & kReadBit) != 0,
+      .write = (bhs[1] & kWriteBit) != 0,
+      .length = Load32(bhs + 20),
+  };
+}
 
 // Section 11.4.
 struct ScsiResponsePdu {

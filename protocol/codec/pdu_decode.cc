@@ -89,33 +89,21 @@ DecodeResult CheckSnack(const SnackRequestPdu& pdu) {
 
 }  // namespace
 
-BhsFrame DecodeFrame(const uint8_t* bhs) {
-  const uint32_t lengths = Load32(bhs + 4);
-  return BhsFrame{
-      .opcode = static_cast<uint8_t>(bhs[0] & kOpcodeMask),
-      .immediate = (bhs[0] & kImmediateBit) != 0,
-      .final = (bhs[1] & kFinalBit) != 0,
-      .ahs_bytes = (lengths >> 24) * 4,
-      .data_segment_length = lengths & kMaxDataSegmentLength,
-      .initiator_task_tag = Load32(bhs + 16),
-  };
-}
-
 DecodeResult Decode(const uint8_t* bhs, ScsiCommandPdu* pdu) {
   if (!HasOpcode(bhs, Opcode::kScsiCommand)) return kWrongOpcode;
-  const uint8_t flags = bhs[1];
+  const ScsiCommandTransfer transfer = DecodeTransfer(bhs);
   pdu->immediate = (bhs[0] & kImmediateBit) != 0;
-  pdu->final = (flags & kFinalBit) != 0;
-  pdu->read = (flags & kReadBit) != 0;
-  pdu->write = (flags & kWriteBit) != 0;
+  pdu->final = transfer.final;
+  pdu->read = transfer.read;
+  pdu->write = transfer.write;
   pdu->lun = Load64(bhs + 8);
   pdu->initiator_task_tag = Load32(bhs + 16);
-  pdu->expected_data_transfer_length = Load32(bhs + 20);
+  pdu->expected_data_transfer_length = transfer.length;
   pdu->cmd_sn = Load32(bhs + 24);
   pdu->exp_stat_sn = Load32(bhs + 28);
   std::memcpy(pdu->cdb.data(), bhs + 32, pdu->cdb.size());
 
-  const uint8_t attribute = flags & kAttributeMask;
+  const uint8_t attribute = bhs[1] & kAttributeMask;
   if (attribute > static_cast<uint8_t>(TaskAttribute::kAca)) {
     return Invalid("ATTR");
   }
