@@ -103,7 +103,7 @@ class DatamoverClient {
 // alive until TaskDone.
 struct OutgoingCommand {
   TaskSlot task = kNoTask;
-  const ScsiCommandPdu* pdu = nullptr;  // `final` is the datamover's to set.
+  ScsiCommandPdu* pdu = nullptr;  // `final` is the datamover's to set.
   AhsView ahs;
   const iovec* data_out = nullptr;
   int data_out_count = 0;

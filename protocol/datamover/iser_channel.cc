@@ -73,6 +73,11 @@ void CopyPieces(const IserOutgoing& message, uint8_t* to) {
   }
 }
 
+absl::Status NoMessage(size_t size, const IserDecodeResult& decoded) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("iSER message of ", size, " bytes: ", decoded.problem));
+}
+
 absl::Status NoBuffer() {
   return absl::ResourceExhaustedError(
       "no buffer is left for a message (max_message_buffers, or locked "
@@ -142,7 +147,7 @@ void IserChannel::OnReceived(const Completion& completion) {
   }
   if (completion.status != CompletionStatus::kOk) {
     if (completion.status != CompletionStatus::kFlushed) {
-      Break(Describe(nullptr, completion));
+      BreakBy(nullptr, completion);
     }
     return;
   }
@@ -156,8 +161,7 @@ void IserChannel::OnReceived(const Completion& completion) {
   const IserDecodeResult decoded = DecodeIserMessage(bytes, &message);
   if (!decoded.ok()) {
     deaf_ = true;
-    return handler_->OnBadMessage(absl::InvalidArgumentError(absl::StrCat(
-        "iSER message of ", bytes.size(), " bytes: ", decoded.problem)));
+    return handler_->OnBadMessage(NoMessage(bytes.size(), decoded));
   }
   const RemoteKey* const invalidated =
       completion.invalidated ? &completion.invalidated_key : nullptr;
@@ -175,7 +179,7 @@ void IserChannel::OnReceived(const Completion& completion) {
 // --- Operations.
 
 // Its user is told last: he may do anything.
-void IserChannel::End(Operation* operation, bool ok) {
+inline void IserChannel::End(Operation* operation, bool ok) {
   const TaskSlot task = operation->task;
   const IserWork work = operation->work;
   const bool told = operation->state == Operation::State::kDropped;
@@ -192,9 +196,13 @@ void IserChannel::Send(const IserOutgoing& message) {
 
 IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   assert(message.payload.size() <= kMaxPayloadPieces);
+  if (terminated_) return {};
   const size_t copied = message.data.size() + message.copied_length;
-  Operation* const operation = QueueMessage(
-      kIserControlSize + message.ahs.size() + copied, message.task);
+  const size_t size = kIserControlSize + message.ahs.size() + copied;
+  Operation* const operation = QueueMessage(size <= IserMemory::kSmallBytes
+                                                ? memory_->GetSmallBuffer()
+                                                : memory_->GetMessageBuffer(),
+                                            size, message.task);
   if (operation == nullptr) return {};
   operation->tell_posted = message.posted;
   operation->invalidates = message.invalidates;
@@ -222,11 +230,8 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   return {bytes + kIserHeaderSize, static_cast<uint32_t>(data_size)};
 }
 
-IserChannel::Operation* IserChannel::QueueMessage(size_t size, TaskSlot task) {
-  if (terminated_) return nullptr;
-  IserMemory::Buffer buffer = size <= IserMemory::kSmallBytes
-                                  ? memory_->GetSmallBuffer()
-                                  : memory_->GetMessageBuffer();
+inline IserChannel::Operation* IserChannel::QueueMessage(
+    IserMemory::Buffer buffer, size_t size, TaskSlot task) {
   if (!buffer) {
     Break(NoBuffer());
     return nullptr;
@@ -243,6 +248,22 @@ IserChannel::Operation* IserChannel::QueueMessage(size_t size, TaskSlot task) {
   return operation;
 }
 
+void IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
+                               const uint32_t* invalidated_stag) {
+  static_assert(kIserControlSize <= IserMemory::kSmallBytes);
+  if (terminated_) return;
+  Operation* const operation =
+      QueueMessage(memory_->GetSmallBuffer(), kIserControlSize, task);
+  if (operation == nullptr) return;
+  operation->tell_posted = nullptr;
+  operation->has_windows = false;
+  operation->invalidates = invalidated_stag != nullptr;
+  if (operation->invalidates) operation->remote.key.value = *invalidated_stag;
+  auto* const bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+  Encode(IserControlHeader(), bytes);
+  Encode(response, bytes + kIserHeaderSize);
+}
+
 void IserChannel::SendHello(const IserHello& hello) {
   IserHeaderBytes header;
   Encode(hello, header.data());
@@ -256,56 +277,31 @@ void IserChannel::SendHelloReply(const IserHelloReply& reply) {
 }
 
 void IserChannel::SendBare(const IserHeaderBytes& header) {
-  Operation* const operation = QueueMessage(header.size(), kNoTask);
+  if (terminated_) return;
+  Operation* const operation =
+      QueueMessage(memory_->GetSmallBuffer(), header.size(), kNoTask);
   if (operation == nullptr) return;
   operation->invalidates = operation->has_windows = false;
   operation->tell_posted = nullptr;
   std::memcpy(operation->buffer.data(), header.data(), header.size());
 }
 
-IserChannel::Operation* IserChannel::NewTransfer(
-    OperationKind kind, IserWork work, TaskSlot task,
-    absl::Span<const uint8_t> memory, transport::Access access,
-    absl::Status* status) {
+absl::Status IserChannel::Transfer(Operation* operation,
+                                   absl::Span<const uint8_t> memory,
+                                   transport::Access access,
+                                   IserOperationQueue* queue) {
   assert(!terminated_ && memory.size() <= max_rdma_bytes_);
-  Operation* const operation = operations_.Take(kind, work, task);
-  *status = memory_->Get(memory.data(), memory.size(), access,
-                         /*exclusive=*/false, &operation->pin);
-  if (!status->ok()) {
+  absl::Status status = memory_->Get(memory.data(), memory.size(), access,
+                                     /*exclusive=*/false, &operation->pin);
+  if (!status.ok()) {
     operations_.GiveBack(operation);
-    return nullptr;
+    return status;
   }
   if (operation->pin.exclusive()) ++counters_.registrations;
   operation->sges[0] = operation->pin.Part(memory.data(), memory.size());
   operation->sge_count = 1;
   operation->length = memory.size();
-  return operation;
-}
-
-absl::Status IserChannel::Write(TaskSlot task, IserWork work, uint32_t offset,
-                                absl::Span<const uint8_t> from,
-                                RemoteBuffer to) {
-  absl::Status status;
-  Operation* const operation =
-      NewTransfer(OperationKind::kWrite, work, task, from,
-                  transport::Access::kLocal, &status);
-  if (operation == nullptr) return status;
-  operation->offset = offset;
-  operation->remote = to;
-  ordered_.PushBack(operation);
-  return status;
-}
-
-absl::Status IserChannel::Read(TaskSlot task, uint32_t offset,
-                               absl::Span<uint8_t> to, transport::Access access,
-                               RemoteBuffer from) {
-  absl::Status status;
-  Operation* const operation = NewTransfer(OperationKind::kRead, IserWork::kGet,
-                                           task, to, access, &status);
-  if (operation == nullptr) return status;
-  operation->offset = offset;
-  operation->remote = from;
-  reads_.PushBack(operation);
+  queue->PushBack(operation);
   return status;
 }
 
@@ -365,7 +361,7 @@ void IserChannel::FillInKeys(const Operation& operation) {
   fill_in(operation.read_window, kReadStagOffset);
 }
 
-PostResult IserChannel::Post(Operation* operation) {
+inline PostResult IserChannel::Post(Operation* operation) {
   const transport::OperationId id = operation->id;
   const absl::Span<const transport::Sge> sges(operation->sges.data(),
                                               operation->sge_count);
@@ -393,7 +389,7 @@ PostResult IserChannel::Post(Operation* operation) {
   return PostResult::kClosed;
 }
 
-void IserChannel::CountPosted(const Operation& operation) {
+inline void IserChannel::CountPosted(const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kSend:
       --queued_messages_;
@@ -496,27 +492,31 @@ void IserChannel::TraceRead(const Operation& operation) {
 void IserChannel::OnCompletion(const Completion& completion) {
   if (terminated_) return;
   if (completion.kind == OperationKind::kReceive) return OnReceived(completion);
+  OnEnded(completion);
+}
+
+void IserChannel::OnEnded(const Completion& completion) {
   Operation* const operation = operations_.FindPosted(completion.id);
   if (operation == nullptr) return;
   --posted_;
   if (operation->kind == OperationKind::kRead) --posted_reads_;
   const bool ok = completion.status == CompletionStatus::kOk;
   if (!ok && completion.status != CompletionStatus::kFlushed) {
-    Break(Describe(operation, completion));
+    BreakBy(operation, completion);
   }
   if (trace_ != nullptr && ok) TraceRead(*operation);
   End(operation, ok);
 }
 
-absl::Status IserChannel::Describe(const Operation* operation,
-                                   const Completion& completion) const {
-  return absl::UnavailableError(
+void IserChannel::BreakBy(const Operation* operation,
+                          const Completion& completion) {
+  Break(absl::UnavailableError(
       absl::StrCat(NameOf(completion.kind),
                    operation != nullptr && operation->length > 0
                        ? absl::StrCat(" of ", operation->length, " bytes")
                        : "",
                    " failed: ", NameOf(completion.status), " (provider code ",
-                   completion.provider_code, ")"));
+                   completion.provider_code, ")")));
 }
 
 void IserChannel::Break(const absl::Status& why) {

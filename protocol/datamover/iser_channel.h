@@ -105,14 +105,30 @@ class IserChannel {
   // The whole message is the header.
   void SendHello(const IserHello& hello);
   void SendHelloReply(const IserHelloReply& reply);
+  // A SCSI Response without data, as most are: nothing but headers. The key, if
+  // there is one, is the peer's that the message takes out of use.
+  void SendResponse(const ScsiResponsePdu& response, TaskSlot task,
+                    const uint32_t* invalidated_stag);
   // `offset` is where in the task's data. At most max_rdma_bytes(). An error
   // says why our memory cannot be registered, and nothing was queued.
   absl::Status Write(TaskSlot task, IserWork work, uint32_t offset,
                      absl::Span<const uint8_t> from,
-                     transport::RemoteBuffer to);
+                     transport::RemoteBuffer to) {
+    Operation* const operation =
+        operations_.Take(transport::OperationKind::kWrite, work, task);
+    operation->offset = offset;
+    operation->remote = to;
+    return Transfer(operation, from, transport::Access::kLocal, &ordered_);
+  }
   // `access`: of the registration of `to`.
   absl::Status Read(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to,
-                    transport::Access access, transport::RemoteBuffer from);
+                    transport::Access access, transport::RemoteBuffer from) {
+    Operation* const operation =
+        operations_.Take(transport::OperationKind::kRead, IserWork::kGet, task);
+    operation->offset = offset;
+    operation->remote = from;
+    return Transfer(operation, to, access, &reads_);
+  }
   // `window` and `region` stay until the operation has ended.
   void Bind(TaskSlot task, transport::MemoryWindow* window,
             const transport::MemoryRegion* region, size_t offset, size_t length,
@@ -159,12 +175,12 @@ class IserChannel {
   };
 
   Draft Begin(const IserOutgoing& message);
-  // A message of which `size` bytes are in its buffer; null without a buffer.
-  Operation* QueueMessage(size_t size, TaskSlot task);
-  // A write or read that has its memory; null if that cannot be registered.
-  Operation* NewTransfer(transport::OperationKind kind, IserWork work,
-                         TaskSlot task, absl::Span<const uint8_t> memory,
-                         transport::Access access, absl::Status* status);
+  // A message of which `size` bytes are in the buffer; null without a buffer.
+  Operation* QueueMessage(IserMemory::Buffer buffer, size_t size,
+                          TaskSlot task);
+  // Gives a write or read its memory, and queues it.
+  absl::Status Transfer(Operation* operation, absl::Span<const uint8_t> memory,
+                        transport::Access access, IserOperationQueue* queue);
   void End(Operation* operation, bool ok);
   transport::PostResult Post(Operation* operation);
   // Posts as much as there is room for.
@@ -179,8 +195,9 @@ class IserChannel {
   void TracePosted(const Operation& operation);
   void TraceRead(const Operation& operation);
   void SendBare(const IserHeaderBytes& header);
-  absl::Status Describe(const Operation* operation,
-                        const transport::Completion& completion) const;
+  void OnEnded(const transport::Completion& completion);
+  void BreakBy(const Operation* operation,
+               const transport::Completion& completion);
 
   IserMemory* const memory_;
   const IserDatamoverOptions options_;

@@ -121,8 +121,7 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   const uint32_t immediate = std::min(unsolicited, most_immediate);
   task.unsolicited = unsolicited;
 
-  ScsiCommandPdu pdu = *command.pdu;
-  pdu.final = immediate == unsolicited;
+  command.pdu->final = immediate == unsolicited;
   std::array<uint8_t, kMaxAhsBytes> ahs;
   IserOutgoing message;
   message.task = slot;
@@ -151,8 +150,8 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   transport::Sge place;
   AddData(task.out, 0, immediate, &message, &place);
   ++task.references;
-  channel_.Send(pdu, message);
-  SendUnsolicited(slot, immediate, unsolicited);
+  channel_.Send(*command.pdu, message);
+  if (immediate < unsolicited) SendUnsolicited(slot, immediate, unsolicited);
 }
 
 // The longest data segment of a message that is sent.

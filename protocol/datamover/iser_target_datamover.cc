@@ -152,20 +152,24 @@ void IserTargetDatamover::OnHello(const IserHello& hello) {
 // What makes a command unfit for RDMA, or null.
 const char* IserTargetDatamover::CheckCommand(
     const IserMessage& message) const {
-  ScsiCommandPdu pdu;
-  // What is wrong with the PDU itself is the session's to say.
-  if (!Decode(message.bhs, &pdu).ok()) return nullptr;
-  const uint32_t length = pdu.expected_data_transfer_length;
-  if (pdu.read && length > 0 && !message.control.read_stag_valid) {
-    return "a command that reads without a Read STag";
+  const ScsiCommandTransfer transfer = DecodeTransfer(message.bhs);
+  const char* wrong = nullptr;
+  if (transfer.read && transfer.length > 0 &&
+      !message.control.read_stag_valid) {
+    wrong = "a command that reads without a Read STag";
+  } else if (transfer.write && !message.control.write_stag_valid) {
+    const size_t sent =
+        transfer.final
+            ? message.data.size()
+            : std::min(transfer.length, parameters_.first_burst_length);
+    if (sent < transfer.length) {
+      wrong = "a command that writes more than it sends, without a Write STag";
+    }
   }
-  if (!pdu.write || message.control.write_stag_valid) return nullptr;
-  const size_t sent = pdu.final
-                          ? message.data.size()
-                          : std::min(length, parameters_.first_burst_length);
-  return sent < length ? "a command that writes more than it sends, without a "
-                         "Write STag"
-                       : nullptr;
+  if (wrong == nullptr) return nullptr;
+  // What is wrong with the PDU itself is the session's to say.
+  ScsiCommandPdu pdu;
+  return Decode(message.bhs, &pdu).ok() ? wrong : nullptr;
 }
 
 void IserTargetDatamover::OnCommand(const IserMessage& message) {
@@ -451,29 +455,39 @@ void IserTargetDatamover::SendResponse(TaskSlot slot,
                                        const ScsiResponsePdu& response,
                                        absl::Span<const uint8_t> sense) {
   Task& task = At(slot);
-  IserOutgoing message;
+  ++task.references;
+  // Of a bidirectional command's two keys, the initiator invalidates the other
+  // one (RFC 7145 section 7.3.2).
+  const uint32_t* invalidated = nullptr;
+  if (channel_.options().remote_invalidation) {
+    if (task.buffers.read_stag_valid) {
+      invalidated = &task.buffers.read_stag;
+    } else if (task.buffers.write_stag_valid) {
+      invalidated = &task.buffers.write_stag;
+    }
+  }
+  if (sense.empty()) return channel_.SendResponse(response, slot, invalidated);
+  SendSense(slot, response, sense, invalidated);
+}
+
+void IserTargetDatamover::SendSense(TaskSlot slot,
+                                    const ScsiResponsePdu& response,
+                                    absl::Span<const uint8_t> sense,
+                                    const uint32_t* invalidated) {
   // SenseLength, then the sense data (RFC 7143 section 11.4.7), as far as the
   // initiator's receives go.
   std::array<uint8_t, 2 + kMaxSense> data;
-  if (!sense.empty()) {
-    const size_t room = std::min<size_t>(
-        data.size(), parameters_.initiator_max_recv_data_segment_length);
-    const size_t size = std::min(sense.size(), room - 2);
-    data[0] = 0;
-    data[1] = static_cast<uint8_t>(size);
-    std::copy_n(sense.begin(), size, data.begin() + 2);
-    message.data = {data.data(), 2 + size};
-  }
+  const size_t room = std::min<size_t>(
+      data.size(), parameters_.initiator_max_recv_data_segment_length);
+  const size_t size = std::min(sense.size(), room - 2);
+  data[0] = 0;
+  data[1] = static_cast<uint8_t>(size);
+  std::copy_n(sense.begin(), size, data.begin() + 2);
+  IserOutgoing message;
+  message.data = {data.data(), 2 + size};
   message.task = slot;
-  // Of a bidirectional command's two keys, the initiator invalidates the other
-  // one (RFC 7145 section 7.3.2).
-  message.invalidates =
-      channel_.options().remote_invalidation &&
-      (task.buffers.read_stag_valid || task.buffers.write_stag_valid);
-  message.invalidated_stag = task.buffers.read_stag_valid
-                                 ? task.buffers.read_stag
-                                 : task.buffers.write_stag;
-  ++task.references;
+  message.invalidates = invalidated != nullptr;
+  if (message.invalidates) message.invalidated_stag = *invalidated;
   channel_.Send(response, message);
 }
 
@@ -481,31 +495,35 @@ void IserTargetDatamover::SendResponse(TaskSlot slot,
 
 void IserTargetDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
   Task& task = At(slot);
-  switch (work) {
-    case IserWork::kGet:
-      --task.reads;
-      if (!ok) task.get_failed = true;
-      if (task.reads > 0 || !task.getting) break;
-      // Of a task that failed, or was cancelled, more may be missing.
-      if (task.placed >= task.get_end || task.data_failed) EndGet(slot);
-      break;
-    case IserWork::kPut:
-    case IserWork::kNotifyPut:
-      --task.writes;
-      if (work == IserWork::kNotifyPut) {
-        // Operations that run end in order, those that are dropped may not.
-        if (ok) {
-          client_->DataCompletionNotify(slot, DataOperation::kPut, true);
-        } else {
-          ++task.lost_puts;
-        }
-      }
-      if (task.writes == 0) TellLostPuts(slot);
-      break;
-    default:
-      break;
+  if (work == IserWork::kGet) {
+    OnReadDone(slot, ok);
+  } else if (work != IserWork::kMessage) {
+    --task.writes;
+    if (work == IserWork::kNotifyPut) OnPutDone(slot, ok);
+    if (task.writes == 0 && task.lost_puts > 0) TellLostPuts(slot);
   }
-  Unreference(slot);
+  assert(task.references > 0);
+  if (--task.references > 0 || !task.deallocated) return;
+  task.live = false;
+  client_->TaskDone(slot);
+}
+
+void IserTargetDatamover::OnReadDone(TaskSlot slot, bool ok) {
+  Task& task = At(slot);
+  --task.reads;
+  if (!ok) task.get_failed = true;
+  if (task.reads > 0 || !task.getting) return;
+  // Of a task that failed, or was cancelled, more may be missing.
+  if (task.placed >= task.get_end || task.data_failed) EndGet(slot);
+}
+
+// Operations that run end in order, those that are dropped may not.
+void IserTargetDatamover::OnPutDone(TaskSlot slot, bool ok) {
+  if (ok) {
+    client_->DataCompletionNotify(slot, DataOperation::kPut, true);
+  } else {
+    ++At(slot).lost_puts;
+  }
 }
 
 uint32_t IserTargetDatamover::TagOf(TaskSlot slot) const {
@@ -516,14 +534,6 @@ void IserTargetDatamover::TellLostPuts(TaskSlot slot) {
   for (Task& task = At(slot); task.lost_puts > 0; --task.lost_puts) {
     client_->DataCompletionNotify(slot, DataOperation::kPut, false);
   }
-}
-
-void IserTargetDatamover::Unreference(TaskSlot slot) {
-  Task& task = At(slot);
-  assert(task.references > 0);
-  if (--task.references > 0 || !task.deallocated) return;
-  task.live = false;
-  client_->TaskDone(slot);
 }
 
 void IserTargetDatamover::CancelTransfers(TaskSlot slot) {

@@ -125,9 +125,12 @@ class IserTargetDatamover final : public IserDatamover,
                  bool notify);
   void SendResponse(TaskSlot slot, const ScsiResponsePdu& response,
                     absl::Span<const uint8_t> sense);
+  void SendSense(TaskSlot slot, const ScsiResponsePdu& response,
+                 absl::Span<const uint8_t> sense, const uint32_t* invalidated);
+  void OnReadDone(TaskSlot slot, bool ok);
+  void OnPutDone(TaskSlot slot, bool ok);
   void EndGet(TaskSlot slot);
   void TellLostPuts(TaskSlot slot);
-  void Unreference(TaskSlot slot);
 
   Task& At(TaskSlot slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
 
