@@ -126,14 +126,7 @@ void InitiatorSession::WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
 
 // At error recovery level 0 a lost status cannot be asked for again, so a gap
 // ends the session (sections 7.1.4 and 7.9).
-bool InitiatorSession::AcceptStatSn(uint32_t stat_sn, const char* pdu) {
-  if (stat_sn == exp_stat_sn_) {
-    do {
-      early_stat_sns_.reset(exp_stat_sn_ % kMaxEarlyStatSns);
-      ++exp_stat_sn_;
-    } while (early_stat_sns_.test(exp_stat_sn_ % kMaxEarlyStatSns));
-    return true;
-  }
+bool InitiatorSession::RefuseStatSn(uint32_t stat_sn, const char* pdu) {
   ProtocolError(absl::StrCat("a ", pdu, " with StatSN ", stat_sn,
                              " instead of ", exp_stat_sn_,
                              ": a response was lost or repeated"));
@@ -144,22 +137,18 @@ bool InitiatorSession::AcceptStatSn(uint32_t stat_sn, const char* pdu) {
 // several threads (isert_put_response()). Over iSER none can be lost, and so a
 // number that comes early is no sign of it. It is acknowledged when those
 // before it have come.
-bool InitiatorSession::AcceptStatSnOfTask(uint32_t stat_sn) {
+bool InitiatorSession::AcceptEarly(uint32_t stat_sn) {
   const uint32_t ahead = stat_sn - exp_stat_sn_;  // RFC 1982 arithmetic.
   const size_t index = stat_sn % kMaxEarlyStatSns;
-  if (!login_.parameters().iser.enabled || ahead == 0 ||
-      ahead >= kMaxEarlyStatSns || early_stat_sns_.test(index)) {
-    return AcceptStatSn(stat_sn, "SCSI Response");
+  if (!login_.parameters().iser.enabled || ahead >= kMaxEarlyStatSns ||
+      early_stat_sns_.test(index)) {
+    return RefuseStatSn(stat_sn, "SCSI Response");
   }
   early_stat_sns_.set(index);
   return true;
 }
 
-bool InitiatorSession::AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
-  if (window_.Update(exp_cmd_sn, max_cmd_sn)) {
-    immediate_requests_.Retire(window_.exp_cmd_sn());
-    return true;
-  }
+bool InitiatorSession::RefuseWindow(uint32_t exp_cmd_sn) {
   ProtocolError(absl::StrCat("ExpCmdSN ", exp_cmd_sn,
                              " for commands that were never sent (CmdSN is ",
                              window_.cmd_sn(), ")"));

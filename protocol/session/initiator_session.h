@@ -177,10 +177,36 @@ class InitiatorSession final : public DatamoverClient {
   void SendLoginRequest(InitiatorLogin::Request request);
   void OnLoginResponse(const ControlPdu& pdu);
   void Dispatch(const ControlPdu& pdu);
-  bool AcceptStatSn(uint32_t stat_sn, const char* pdu);
+  bool AcceptStatSn(uint32_t stat_sn, const char* pdu) {
+    if (stat_sn != exp_stat_sn_) return RefuseStatSn(stat_sn, pdu);
+    TakeStatSn();
+    return true;
+  }
   // The same for SCSI Responses, each of which concerns its task alone.
-  bool AcceptStatSnOfTask(uint32_t stat_sn);
-  bool AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn);
+  bool AcceptStatSnOfTask(uint32_t stat_sn) {
+    if (stat_sn != exp_stat_sn_) return AcceptEarly(stat_sn);
+    TakeStatSn();
+    return true;
+  }
+  bool AcceptWindow(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
+    if (!window_.Update(exp_cmd_sn, max_cmd_sn)) {
+      return RefuseWindow(exp_cmd_sn);
+    }
+    immediate_requests_.Retire(window_.exp_cmd_sn());
+    return true;
+  }
+  // The number that is expected has come, and perhaps some after it.
+  void TakeStatSn() {
+    do {
+      early_stat_sns_.reset(exp_stat_sn_ % kMaxEarlyStatSns);
+      ++exp_stat_sn_;
+    } while (early_stat_sns_.test(exp_stat_sn_ % kMaxEarlyStatSns));
+  }
+  bool AcceptEarly(uint32_t stat_sn);
+  bool RefuseStatSn(uint32_t stat_sn, const char* pdu);
+  bool RefuseWindow(uint32_t exp_cmd_sn);
+  void RefuseSecondResponse();
+  void RefuseResponse(const char* wrong);
   bool Decoded(const DecodeResult& result, const char* pdu);
   void Lose(Loss loss, absl::Status why);
   void ProtocolError(const std::string& what);

@@ -111,16 +111,22 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
   ack_wanted_ = true;
   InitiatorTask& task = tasks_[slot];
   if (task.state != InitiatorTask::State::kActive) {
-    return ProtocolError("a second response to one command");
+    return RefuseSecondResponse();
   }
   const char* wrong = FillResult(task.command, response, data);
-  if (wrong != nullptr) {
-    return ProtocolError(absl::StrCat("a SCSI Response with ", wrong));
-  }
+  if (wrong != nullptr) return RefuseResponse(wrong);
   ++responses_;
   Complete(slot, response.response == ScsiResponsePdu::kCompleted
                      ? Command::Outcome::kCompleted
                      : Command::Outcome::kTargetFailure);
+}
+
+void InitiatorSession::RefuseSecondResponse() {
+  ProtocolError("a second response to one command");
+}
+
+void InitiatorSession::RefuseResponse(const char* wrong) {
+  ProtocolError(absl::StrCat("a SCSI Response with ", wrong));
 }
 
 // Returns what is wrong with the response, or null.

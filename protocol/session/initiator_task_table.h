@@ -35,7 +35,7 @@ struct InitiatorTask {
   uint32_t cmd_sn = 0;
   absl::Time issued;
   TaskSlot previous = kNoTask;  // In order of issue.
-  TaskSlot next = kNoTask;
+  TaskSlot next = kNoTask;      // Also of the free ones.
 };
 
 // The tasks of a session: a fixed number of slots, allocated once. A slot's tag
@@ -43,15 +43,15 @@ struct InitiatorTask {
 class InitiatorTaskTable {
  public:
   explicit InitiatorTaskTable(uint32_t slots) : tasks_(slots) {
-    free_.reserve(slots);
-    for (uint32_t i = slots; i > 0; --i) free_.push_back(i - 1);
+    for (uint32_t i = slots; i > 0; --i) {
+      tasks_[i - 1].next = free_;
+      free_ = i - 1;
+    }
   }
 
-  bool full() const { return free_.empty(); }
+  bool full() const { return free_ == kNoTask; }
   bool empty() const { return oldest_ == kNoTask; }
-  uint32_t size() const {
-    return static_cast<uint32_t>(tasks_.size() - free_.size());
-  }
+  uint32_t size() const { return size_; }
 
   InitiatorTask& operator[](TaskSlot slot) { return tasks_[slot]; }
   const InitiatorTask& operator[](TaskSlot slot) const { return tasks_[slot]; }
@@ -61,9 +61,10 @@ class InitiatorTaskTable {
 
   // The table must not be full. The task is kActive, youngest, with a new tag.
   TaskSlot Take(scsi::Command* command) {
-    const TaskSlot slot = free_.back();
-    free_.pop_back();
+    const TaskSlot slot = free_;
     InitiatorTask& task = tasks_[slot];
+    free_ = task.next;
+    ++size_;
     task.command = command;
     task.state = InitiatorTask::State::kActive;
     task.abort = InitiatorTask::Abort::kNone;
@@ -84,7 +85,9 @@ class InitiatorTaskTable {
         task.previous;
     task.command = nullptr;
     task.state = InitiatorTask::State::kFree;
-    free_.push_back(slot);
+    task.next = free_;
+    free_ = slot;
+    --size_;
   }
 
   // The task with this tag that waits for a response, or kNoTask.
@@ -100,7 +103,8 @@ class InitiatorTaskTable {
 
  private:
   std::vector<InitiatorTask> tasks_;
-  std::vector<TaskSlot> free_;  // The hottest at the back.
+  TaskSlot free_ = kNoTask;  // The hottest first, by `next`.
+  uint32_t size_ = 0;
   TaskSlot oldest_ = kNoTask;
   TaskSlot youngest_ = kNoTask;
 };

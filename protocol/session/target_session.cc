@@ -41,7 +41,7 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
       break;
     case Phase::kFullFeature:
       Dispatch(pdu);
-      SendHeld();
+      if (!held_.empty()) SendHeld();
       break;
     case Phase::kClosing:
     case Phase::kTerminating:
@@ -52,15 +52,13 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
 
 // RFC 7145 section 8.1. False when the initiator has more requests for
 // immediate delivery outstanding than we declared to have room for.
-bool TargetSession::CountUnexpected(const ControlPdu& pdu) {
+bool TargetSession::CountImmediate(const ControlPdu& pdu) {
   constexpr size_t kTransferTagOffset = 20;
-  constexpr size_t kExpStatSnOffset = 28;
-  unasked_.Retire(Load32(pdu.bhs + kExpStatSnOffset));
   const auto opcode = static_cast<Opcode>(pdu.frame.opcode);
   const bool answers_ping =
       opcode == Opcode::kNopOut &&
       Load32(pdu.bhs + kTransferTagOffset) != kReservedTag;
-  if (!pdu.frame.immediate || answers_ping) return true;
+  if (answers_ping) return true;
   // Immediate PDUs carry the next CmdSN; it is the one that we expect.
   immediate_requests_.Retire(told_exp_cmd_sn_);
   if (!immediate_requests_.HasRoom()) {
@@ -114,7 +112,9 @@ void TargetSession::SendHeld() {
 }
 
 void TargetSession::Dispatch(const ControlPdu& pdu) {
-  if (!CountUnexpected(pdu)) return;
+  constexpr size_t kExpStatSnOffset = 28;
+  unasked_.Retire(Load32(pdu.bhs + kExpStatSnOffset));
+  if (pdu.frame.immediate && !CountImmediate(pdu)) return;
   switch (static_cast<Opcode>(pdu.frame.opcode)) {
     case Opcode::kScsiCommand:
       return HandleScsiCommand(pdu);
@@ -140,20 +140,13 @@ void TargetSession::Dispatch(const ControlPdu& pdu) {
   }
 }
 
-// Section 4.2.2.1: non-immediate PDUs are delivered in CmdSN order, those
-// outside the window are ignored. With one connection over an ordered transport
-// a gap inside the window can only come from a PDU that was refused, and level
-// 0 cannot fill it.
-TargetSession::Order TargetSession::CheckOrder(bool immediate,
-                                               uint32_t cmd_sn) {
-  if (immediate) return Order::kInOrder;
+// PDUs outside the window are ignored (section 4.2.2.1). With one connection
+// over an ordered transport a gap inside the window can only come from a PDU
+// that was refused, and level 0 cannot fill it.
+TargetSession::Order TargetSession::RefuseOrder(uint32_t cmd_sn) {
   uint32_t exp_cmd_sn;
   uint32_t max_cmd_sn;
   CurrentWindow(&exp_cmd_sn, &max_cmd_sn);
-  if (cmd_sn == exp_cmd_sn && SerialLessEqual(cmd_sn, max_cmd_sn)) {
-    ++exp_cmd_sn_;
-    return Order::kInOrder;
-  }
   if (SerialLess(exp_cmd_sn, cmd_sn) && SerialLessEqual(cmd_sn, max_cmd_sn)) {
     Close(absl::InvalidArgumentError(
               absl::StrCat("CmdSN ", cmd_sn, " although ", exp_cmd_sn,
@@ -166,16 +159,9 @@ TargetSession::Order TargetSession::CheckOrder(bool immediate,
   return Order::kIgnore;
 }
 
-void TargetSession::CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) {
-  // Slots of immediate commands are set apart, so that a window once told never
-  // shrinks.
-  const uint32_t reserved =
-      used_ - used_immediate_ + options_.max_immediate_tasks;
-  const uint32_t window =
-      std::min(options_.queue_depth - std::min(active_, options_.queue_depth),
-               max_tasks_ - reserved);
-  *exp_cmd_sn = exp_cmd_sn_;
-  *max_cmd_sn = exp_cmd_sn_ + window - 1;
+void TargetSession::RejectField(const ControlPdu& in, const char* field) {
+  SendReject(RejectPdu::kInvalidPduField, in.bhs,
+             absl::StrCat(OpcodeName(in.frame.opcode), ": bad ", field));
 }
 
 void TargetSession::ResponseNotify(TaskSlot, const ScsiResponsePdu&,

@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_SESSION_TARGET_SESSION_H_
 #define SKIFF_PROTOCOL_SESSION_TARGET_SESSION_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -128,7 +129,10 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
                       absl::Span<const uint8_t>) override;
   void WindowNotify(uint32_t, uint32_t) override;
   TaskSlot FindTask(uint32_t initiator_task_tag) override;
-  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override;
+  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
+    *exp_cmd_sn = exp_cmd_sn_;
+    *max_cmd_sn = exp_cmd_sn_ + Window() - 1;
+  }
   uint32_t CurrentStatSn() override { return stat_sn_; }
   void DataCompletionNotify(TaskSlot slot, DataOperation operation,
                             bool ok) override;
@@ -182,9 +186,26 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void SendPing();
   void SendLoginReply(TargetLogin::Reply reply);
   void Close(const absl::Status& why, bool after_sending);
-  Order CheckOrder(bool immediate, uint32_t cmd_sn);
+  // How many commands more the initiator may send.
+  uint32_t Window() const {
+    // Slots of immediate commands are set apart, so that a window once told
+    // never shrinks.
+    const uint32_t reserved =
+        used_ - used_immediate_ + options_.max_immediate_tasks;
+    return std::min(
+        options_.queue_depth - std::min(active_, options_.queue_depth),
+        max_tasks_ - reserved);
+  }
+  // Section 4.2.2.1: non-immediate PDUs are delivered in CmdSN order.
+  Order CheckOrder(bool immediate, uint32_t cmd_sn) {
+    if (immediate) return Order::kInOrder;
+    if (cmd_sn != exp_cmd_sn_ || Window() == 0) return RefuseOrder(cmd_sn);
+    ++exp_cmd_sn_;
+    return Order::kInOrder;
+  }
+  Order RefuseOrder(uint32_t cmd_sn);
   void Dispatch(const ControlPdu& pdu);
-  bool CountUnexpected(const ControlPdu& pdu);
+  bool CountImmediate(const ControlPdu& pdu);
   bool MayReject();
   void SendAsync(const AsyncMessagePdu& message, absl::Span<const uint8_t> data,
                  absl::string_view what);
@@ -195,6 +216,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   bool DecodeInOrder(const ControlPdu& in, Pdu* pdu);
   template <typename Pdu>
   bool DecodeOrReject(const ControlPdu& in, Pdu* pdu);
+  void RejectField(const ControlPdu& in, const char* field);
   template <typename Pdu>
   void Stamp(Pdu* pdu, bool consume_stat_sn);
   template <typename Pdu>

@@ -42,9 +42,7 @@ template <typename Pdu>
 bool TargetSession::DecodeOrReject(const ControlPdu& in, Pdu* pdu) {
   const DecodeResult decoded = Decode(in.bhs, pdu);
   if (decoded.ok()) return true;
-  SendReject(
-      RejectPdu::kInvalidPduField, in.bhs,
-      absl::StrCat(OpcodeName(in.frame.opcode), ": bad ", decoded.field));
+  RejectField(in, decoded.field);
   return false;
 }
 

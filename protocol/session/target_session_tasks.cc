@@ -99,10 +99,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   if (!DecodeOrReject(in, &pdu)) return;
   if (!in.ahs.empty()) {
     const DecodeResult decoded = DecodeAhs(in.ahs, &ahs);
-    if (!decoded.ok()) {
-      return SendReject(RejectPdu::kInvalidPduField, in.bhs,
-                        absl::StrCat("SCSI Command: bad ", decoded.field));
-    }
+    if (!decoded.ok()) return RejectField(in, decoded.field);
   }
   if (nexus_ == nullptr) {
     return RejectNotify(RejectPdu::kProtocolError, in.bhs,

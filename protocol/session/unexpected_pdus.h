@@ -51,6 +51,7 @@ class UnexpectedPdus {
   }
   // Those with a number before `next` are not outstanding any more.
   void Retire(uint32_t next) {
+    if (groups_.empty()) return;
     size_t retired = 0;
     for (; retired < groups_.size(); ++retired) {
       if (!SerialLess(groups_[retired].number, next)) break;
