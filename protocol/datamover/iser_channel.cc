@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/endian.h"
 
@@ -230,8 +231,9 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   return {bytes + kIserHeaderSize, static_cast<uint32_t>(data_size)};
 }
 
-inline IserChannel::Operation* IserChannel::QueueMessage(
-    IserMemory::Buffer buffer, size_t size, TaskSlot task) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline IserChannel::Operation*
+IserChannel::QueueMessage(IserMemory::Buffer buffer, size_t size,
+                          TaskSlot task) {
   if (!buffer) {
     Break(NoBuffer());
     return nullptr;

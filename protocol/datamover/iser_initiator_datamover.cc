@@ -287,7 +287,7 @@ void IserInitiatorDatamover::Withdraw(TaskSlot slot, Data* data) {
 
 // --- Receiving.
 
-TaskSlot IserInitiatorDatamover::Find(uint32_t tag) const {
+inline TaskSlot IserInitiatorDatamover::Find(uint32_t tag) const {
   const TaskSlot slot = SlotOfTag(tag);
   if (slot >= tasks_.size() || !tasks_[slot].live || tasks_[slot].deallocated ||
       tasks_[slot].initiator_task_tag != tag) {
@@ -389,7 +389,7 @@ void IserInitiatorDatamover::OnResponse(
 
 // The target's RDMA is not seen here. A command that ended well says which data
 // it has moved; another's are anybody's guess.
-IserInitiatorDatamover::Moved IserInitiatorDatamover::MovedBy(
+inline IserInitiatorDatamover::Moved IserInitiatorDatamover::MovedBy(
     const Task& task, const ScsiResponsePdu& response) const {
   Moved moved;
   if (response.response != ScsiResponsePdu::kCompleted ||

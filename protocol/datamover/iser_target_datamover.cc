@@ -150,7 +150,7 @@ void IserTargetDatamover::OnHello(const IserHello& hello) {
 }
 
 // What makes a command unfit for RDMA, or null.
-const char* IserTargetDatamover::CheckCommand(
+inline const char* IserTargetDatamover::CheckCommand(
     const IserMessage& message) const {
   const ScsiCommandTransfer transfer = DecodeTransfer(message.bhs);
   const char* wrong = nullptr;
@@ -172,7 +172,7 @@ const char* IserTargetDatamover::CheckCommand(
   return Decode(message.bhs, &pdu).ok() ? wrong : nullptr;
 }
 
-void IserTargetDatamover::OnCommand(const IserMessage& message) {
+inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
   const char* const wrong = CheckCommand(message);
   if (wrong != nullptr) {
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs, wrong,
@@ -451,9 +451,9 @@ void IserTargetDatamover::PutDataAndResponse(TaskSlot slot, uint32_t offset,
   SendResponse(slot, response, sense);
 }
 
-void IserTargetDatamover::SendResponse(TaskSlot slot,
-                                       const ScsiResponsePdu& response,
-                                       absl::Span<const uint8_t> sense) {
+inline void IserTargetDatamover::SendResponse(TaskSlot slot,
+                                              const ScsiResponsePdu& response,
+                                              absl::Span<const uint8_t> sense) {
   Task& task = At(slot);
   ++task.references;
   // Of a bidirectional command's two keys, the initiator invalidates the other

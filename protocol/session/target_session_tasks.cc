@@ -136,8 +136,8 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   nexus_->Submit(&task->scsi);
 }
 
-void TargetSession::FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs,
-                             Task* task) {
+inline void TargetSession::FillTask(const ScsiCommandPdu& pdu,
+                                    const AhsView& ahs, Task* task) {
   scsi::Task& scsi = task->scsi;
   scsi.lun = pdu.lun;
   scsi.attribute = AttributeOf(pdu.attribute);
