@@ -200,10 +200,7 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   if (terminated_) return {};
   const size_t copied = message.data.size() + message.copied_length;
   const size_t size = kIserControlSize + message.ahs.size() + copied;
-  Operation* const operation = QueueMessage(size <= IserMemory::kSmallBytes
-                                                ? memory_->GetSmallBuffer()
-                                                : memory_->GetMessageBuffer(),
-                                            size, message.task);
+  Operation* const operation = QueueMessage(size, message.task);
   if (operation == nullptr) return {};
   operation->tell_posted = message.posted;
   operation->invalidates = message.invalidates;
@@ -232,19 +229,21 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline IserChannel::Operation*
-IserChannel::QueueMessage(IserMemory::Buffer buffer, size_t size,
-                          TaskSlot task) {
-  if (!buffer) {
+IserChannel::QueueMessage(size_t size, TaskSlot task) {
+  Operation* const operation =
+      operations_.Take(OperationKind::kSend, IserWork::kMessage, task);
+  operation->buffer = size <= IserMemory::kSmallBytes
+                          ? memory_->GetSmallBuffer()
+                          : memory_->GetMessageBuffer();
+  if (!operation->buffer) {
+    operations_.GiveBack(operation);
     Break(NoBuffer());
     return nullptr;
   }
-  assert(size <= buffer.size() && "longer than what was negotiated");
-  Operation* const operation =
-      operations_.Take(OperationKind::kSend, IserWork::kMessage, task);
-  operation->sges[0] = buffer.Part(0, size);
+  assert(size <= operation->buffer.size() && "longer than what was negotiated");
+  operation->sges[0] = operation->buffer.Part(0, size);
   operation->sge_count = 1;
   operation->length = size;
-  operation->buffer = std::move(buffer);
   ++queued_messages_;
   ordered_.PushBack(operation);
   return operation;
@@ -252,10 +251,8 @@ IserChannel::QueueMessage(IserMemory::Buffer buffer, size_t size,
 
 void IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
                                const uint32_t* invalidated_stag) {
-  static_assert(kIserControlSize <= IserMemory::kSmallBytes);
   if (terminated_) return;
-  Operation* const operation =
-      QueueMessage(memory_->GetSmallBuffer(), kIserControlSize, task);
+  Operation* const operation = QueueMessage(kIserControlSize, task);
   if (operation == nullptr) return;
   operation->tell_posted = nullptr;
   operation->has_windows = false;
@@ -280,8 +277,7 @@ void IserChannel::SendHelloReply(const IserHelloReply& reply) {
 
 void IserChannel::SendBare(const IserHeaderBytes& header) {
   if (terminated_) return;
-  Operation* const operation =
-      QueueMessage(memory_->GetSmallBuffer(), header.size(), kNoTask);
+  Operation* const operation = QueueMessage(header.size(), kNoTask);
   if (operation == nullptr) return;
   operation->invalidates = operation->has_windows = false;
   operation->tell_posted = nullptr;

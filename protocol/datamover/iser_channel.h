@@ -175,9 +175,8 @@ class IserChannel {
   };
 
   Draft Begin(const IserOutgoing& message);
-  // A message of which `size` bytes are in the buffer; null without a buffer.
-  Operation* QueueMessage(IserMemory::Buffer buffer, size_t size,
-                          TaskSlot task);
+  // A message of which `size` bytes are in its buffer; null without a buffer.
+  Operation* QueueMessage(size_t size, TaskSlot task);
   // Gives a write or read its memory, and queues it.
   absl::Status Transfer(Operation* operation, absl::Span<const uint8_t> memory,
                         transport::Access access, IserOperationQueue* queue);
