@@ -14,6 +14,9 @@ using transport::Access;
 
 namespace {
 
+// More than these take longer than an RDMA Read.
+constexpr uint32_t kMaxSplitMessages = 3;
+
 // Copies between [offset, offset + length) of a list and contiguous memory.
 template <typename Copy>
 void ForEachPiece(const iovec* iov, size_t offset, size_t length, Copy copy) {
@@ -40,14 +43,19 @@ uint8_t* OnePiece(const iovec* iov, int count, size_t length) {
                                 : nullptr;
 }
 
+// Of the data segment of a message that does not cost a round trip.
+size_t EagerDataBytes(const transport::MemoryDomain& domain) {
+  const size_t message = domain.capabilities().eager_message_bytes;
+  return message > kIserControlSize ? message - kIserControlSize : 0;
+}
+
 }  // namespace
 
 IserInitiatorDatamover::IserInitiatorDatamover(
     IserMemory* memory, const IserDatamoverOptions& options)
     : channel_(memory, options, this),
       windows_(memory->domain()->capabilities().memory_windows),
-      eager_message_bytes_(
-          memory->domain()->capabilities().eager_message_bytes) {}
+      eager_data_bytes_(EagerDataBytes(*memory->domain())) {}
 
 IserInitiatorDatamover::~IserInitiatorDatamover() { ConnectionTerminate(); }
 
@@ -156,19 +164,21 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
 
 // The longest data segment of a message that is sent.
 uint32_t IserInitiatorDatamover::MaxDataSegment() const {
-  return std::min(
-      parameters_.target_max_recv_data_segment_length,
-      static_cast<uint32_t>(channel_.options().max_copied_immediate_bytes));
+  return static_cast<uint32_t>(std::min<size_t>(
+      {parameters_.target_max_recv_data_segment_length,
+       channel_.options().max_copied_immediate_bytes, eager_data_bytes_}));
 }
 
 // How much of the data is sent unsolicited, of what may be: all or nothing. If
 // the target has to read the rest, it can as well read all, where it belongs
-// and in the same time. Where a long message costs a round trip, the target's
-// RDMA Read costs no more.
+// and in the same time. Where data have to be split, because a message of full
+// length would cost a round trip, many messages take longer than that.
 uint32_t IserInitiatorDatamover::WorthSending(uint32_t length,
                                               uint32_t most) const {
-  const size_t message = kIserControlSize + std::min(length, MaxDataSegment());
-  return length > most || message > eager_message_bytes_ ? 0 : length;
+  const uint64_t segment = MaxDataSegment();
+  if (segment == 0 || length > most) return 0;
+  const bool split = segment == eager_data_bytes_;
+  return split && length > kMaxSplitMessages * segment ? 0 : length;
 }
 
 // Lets `message` carry a part of data that have no key: from where it is if

@@ -144,7 +144,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   DatamoverClient* client_ = nullptr;
   Parameters parameters_;
   const bool windows_;  // The device has them.
-  const size_t eager_message_bytes_;
+  const size_t eager_data_bytes_;
   bool enabled_ = false;
   bool awaiting_hello_reply_ = false;
   std::vector<Task> tasks_;

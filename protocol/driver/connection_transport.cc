@@ -82,7 +82,11 @@ class IserTransport final : public ConnectionTransport {
     offer->iser.enabled = true;
     // Unsolicited Data-Out would need a receive for every PDU that the burst
     // lengths allow (docs/iser.md).
-    offer->initial_r2t = true;
+    const transport::Capabilities& device = memory_->domain()->capabilities();
+    if (!device.receiver_not_ready_retry ||
+        device.eager_message_bytes == SIZE_MAX) {
+      offer->initial_r2t = true;
+    }
   }
   absl::Status UseMemory(void* data, size_t size,
                          std::shared_ptr<const void> owner) override {

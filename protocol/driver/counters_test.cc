@@ -118,7 +118,8 @@ TEST_F(CountersTest, ImmediateDataInRegisteredMemoryAreNotCopiedToBeSent) {
   EXPECT_EQ(Initiator().counters.registrations, 0u);
 }
 
-TEST_F(CountersTest, DataThatWouldMakeAMessageWaitAreReadInstead) {
+// Messages of 4096 bytes have 4020 of data.
+TEST_F(CountersTest, DataThatWouldMakeAMessageWaitAreSplitOrReadInstead) {
   testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
   fabric.capabilities.eager_message_bytes = 4096;
   Start(fabric, /*immediate_data=*/true);
@@ -128,13 +129,49 @@ TEST_F(CountersTest, DataThatWouldMakeAMessageWaitAreReadInstead) {
     stack_->Run(&command.command);
     EXPECT_EQ(command.command.status, 0);
   };
-  write(7);  // The message has 76 bytes more.
+  // Commands and Data-Out.
+  const auto messages = [this] { return Target().counters.pdus_in; };
+  uint64_t before = messages();
+  write(7);
+  EXPECT_EQ(messages() - before, 1u);
+  before = messages();
+  write(8);
+  EXPECT_EQ(messages() - before, 2u);
+  before = messages();
+  write(16);
+  write(23);
+  EXPECT_EQ(messages() - before, 6u);
   EXPECT_EQ(Target().counters.rdma_reads, 0u);
   const uint64_t copied = Target().counters.copied_bytes;
-  write(8);
-  EXPECT_EQ(Target().counters.rdma_reads, 1u);
-  EXPECT_EQ(Target().counters.rdma_read_bytes, 8u * kBlock);
+  before = messages();
+  write(24);  // It would take four.
+  write(128);
+  EXPECT_EQ(messages() - before, 2u);
+  EXPECT_EQ(Target().counters.rdma_reads, 2u);
+  EXPECT_EQ(Target().counters.rdma_read_bytes, (24u + 128u) * kBlock);
   EXPECT_EQ(Target().counters.copied_bytes, copied);
+}
+
+// Where messages are split, too, a peer may want to be asked for all data.
+TEST_F(CountersTest, DataAreNotSplitAgainstTheKeys) {
+  for (const bool immediate_data : {false, true}) {
+    testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
+    fabric.capabilities.eager_message_bytes = 4096;
+    stack_ = std::make_unique<SimStack>(1, 1, fabric);
+    InitiatorOptions options = stack_->Options();
+    options.offer.immediate_data = immediate_data;
+    options.offer.initial_r2t = true;
+    stack_->LogIn(options);
+    TestCommand ready(scsi::cdb::TestUnitReady(), 0);
+    stack_->Run(&ready.command);
+    for (const uint32_t blocks : {7u, 8u}) {
+      TestCommand command(scsi::cdb::Write(0, blocks), 0,
+                          std::string(blocks * kBlock, 'd'));
+      stack_->Run(&command.command);
+      EXPECT_EQ(command.command.status, 0);
+    }
+    EXPECT_EQ(Target().counters.rdma_reads, immediate_data ? 1u : 2u);
+  }
 }
 
 TEST_F(CountersTest, IserCountsWhatItDoes) {
