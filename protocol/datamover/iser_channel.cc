@@ -188,11 +188,12 @@ inline void IserChannel::End(Operation* operation, bool ok) {
   if (task != kNoTask && !told) handler_->OnDone(task, work, ok);
 }
 
-void IserChannel::Send(const IserOutgoing& message) {
+bool IserChannel::Send(const IserOutgoing& message) {
   const Draft draft = Begin(message);
-  if (draft.bhs == nullptr) return;
+  if (draft.bhs == nullptr) return false;
   std::memcpy(draft.bhs, message.bhs, kBhsSize);
   EncodeLengths(draft.bhs, message.ahs.size(), draft.data_size);
+  return true;
 }
 
 IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
@@ -249,11 +250,11 @@ IserChannel::QueueMessage(size_t size, TaskSlot task) {
   return operation;
 }
 
-void IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
+bool IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
                                const uint32_t* invalidated_stag) {
-  if (terminated_) return;
+  if (terminated_) return false;
   Operation* const operation = QueueMessage(kIserControlSize, task);
-  if (operation == nullptr) return;
+  if (operation == nullptr) return false;
   operation->tell_posted = nullptr;
   operation->has_windows = false;
   operation->invalidates = invalidated_stag != nullptr;
@@ -261,6 +262,7 @@ void IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
   auto* const bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
   Encode(IserControlHeader(), bytes);
   Encode(response, bytes + kIserHeaderSize);
+  return true;
 }
 
 void IserChannel::SendHello(const IserHello& hello) {

@@ -93,21 +93,23 @@ class IserChannel {
   // Posts receives until there are so many.
   absl::Status PostReceives(uint32_t count);
 
-  void Send(const IserOutgoing& message);
+  // False if the connection is of no more use; the task is told nothing then.
+  bool Send(const IserOutgoing& message);
   // As above, of a struct of pdu.h, which is encoded where it leaves from.
   template <typename Pdu>
-  void Send(const Pdu& pdu, const IserOutgoing& message) {
+  bool Send(const Pdu& pdu, const IserOutgoing& message) {
     const Draft draft = Begin(message);
-    if (draft.bhs == nullptr) return;
+    if (draft.bhs == nullptr) return false;
     Encode(pdu, draft.bhs);
     EncodeLengths(draft.bhs, message.ahs.size(), draft.data_size);
+    return true;
   }
   // The whole message is the header.
   void SendHello(const IserHello& hello);
   void SendHelloReply(const IserHelloReply& reply);
   // A SCSI Response without data, as most are: nothing but headers. The key, if
   // there is one, is the peer's that the message takes out of use.
-  void SendResponse(const ScsiResponsePdu& response, TaskSlot task,
+  bool SendResponse(const ScsiResponsePdu& response, TaskSlot task,
                     const uint32_t* invalidated_stag);
   // `offset` is where in the task's data. At most max_rdma_bytes(). An error
   // says why our memory cannot be registered, and nothing was queued.

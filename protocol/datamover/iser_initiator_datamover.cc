@@ -157,8 +157,7 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   }
   transport::Sge place;
   AddData(task.out, 0, immediate, &message, &place);
-  ++task.references;
-  channel_.Send(*command.pdu, message);
+  if (channel_.Send(*command.pdu, message)) ++task.references;
   if (immediate < unsolicited) SendUnsolicited(slot, immediate, unsolicited);
 }
 
@@ -221,8 +220,7 @@ void IserInitiatorDatamover::SendUnsolicited(TaskSlot slot, uint32_t offset,
     message.task = slot;
     transport::Sge place;
     AddData(task.out, offset, length, &message, &place);
-    ++task.references;
-    channel_.Send(message);
+    if (channel_.Send(message)) ++task.references;
     offset += length;
   }
 }

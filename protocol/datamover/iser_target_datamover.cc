@@ -455,7 +455,6 @@ inline void IserTargetDatamover::SendResponse(TaskSlot slot,
                                               const ScsiResponsePdu& response,
                                               absl::Span<const uint8_t> sense) {
   Task& task = At(slot);
-  ++task.references;
   // Of a bidirectional command's two keys, the initiator invalidates the other
   // one (RFC 7145 section 7.3.2).
   const uint32_t* invalidated = nullptr;
@@ -466,11 +465,13 @@ inline void IserTargetDatamover::SendResponse(TaskSlot slot,
       invalidated = &task.buffers.write_stag;
     }
   }
-  if (sense.empty()) return channel_.SendResponse(response, slot, invalidated);
-  SendSense(slot, response, sense, invalidated);
+  const bool queued = sense.empty()
+                          ? channel_.SendResponse(response, slot, invalidated)
+                          : SendSense(slot, response, sense, invalidated);
+  if (queued) ++task.references;
 }
 
-void IserTargetDatamover::SendSense(TaskSlot slot,
+bool IserTargetDatamover::SendSense(TaskSlot slot,
                                     const ScsiResponsePdu& response,
                                     absl::Span<const uint8_t> sense,
                                     const uint32_t* invalidated) {
@@ -488,7 +489,7 @@ void IserTargetDatamover::SendSense(TaskSlot slot,
   message.task = slot;
   message.invalidates = invalidated != nullptr;
   if (message.invalidates) message.invalidated_stag = *invalidated;
-  channel_.Send(response, message);
+  return channel_.Send(response, message);
 }
 
 // --- Ends.

@@ -125,7 +125,7 @@ class IserTargetDatamover final : public IserDatamover,
                  bool notify);
   void SendResponse(TaskSlot slot, const ScsiResponsePdu& response,
                     absl::Span<const uint8_t> sense);
-  void SendSense(TaskSlot slot, const ScsiResponsePdu& response,
+  bool SendSense(TaskSlot slot, const ScsiResponsePdu& response,
                  absl::Span<const uint8_t> sense, const uint32_t* invalidated);
   void OnReadDone(TaskSlot slot, bool ok);
   void OnPutDone(TaskSlot slot, bool ok);
