@@ -15,7 +15,6 @@ using transport::Completion;
 using transport::CompletionStatus;
 using transport::OperationKind;
 using transport::PostResult;
-using transport::RemoteBuffer;
 using transport::RemoteKey;
 
 namespace {
