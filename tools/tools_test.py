@@ -467,9 +467,9 @@ class SkiffdTest(unittest.TestCase):
             pdus = [pdu for direction in self.dumped(capture).values() for pdu in direction]
             for pdu in pdus:
                 self.assertEqual("# reconstructed: " in pdu, pdu.startswith(("SCSI Data-", "R2T")), pdu)
-            # What is not immediate data.
+            # All of it: what does not fit into a command is read by the target.
             moved = sum(int(size) for pdu in pdus for size in re.findall(r"SCSI Data-Out .* Data=(\d+)", pdu))
-            self.assertEqual(moved, MIB - 8192)
+            self.assertEqual(moved, MIB)
             self.check_with_wireshark(capture, portal, len(pdus))
 
     def check_with_wireshark(self, capture, portal, expected):
@@ -538,6 +538,8 @@ class SkiffdTest(unittest.TestCase):
             # Login is over for both ends.
             self.assertIn(b"connected", held.stderr.readline())
             held.send_signal(signal.SIGSTOP)
+            # All of its threads have stopped, not only the one that took the signal.
+            os.waitpid(held.pid, os.WUNTRACED)
             try:
                 daemon.process.send_signal(signal.SIGTERM)
                 daemon.wait_for_log("a second signal ends at once")
