@@ -189,6 +189,47 @@ TEST_P(ShmReadTest, NeedsNothingOfThePeer) {
   server_.reset();
 }
 
+// While that endpoint is being served, too: READs are over when they are
+// posted.
+TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
+  std::shared_ptr<CompletionQueue> queue;
+  ConnectOptions connect;
+  connect.resources =
+      [&](MemoryDomain& domain) -> absl::StatusOr<EndpointResources> {
+    if (queue == nullptr) {
+      queue = domain.CreateCompletionQueue(reactor_.get(), 1024).value();
+    }
+    return EndpointResources{queue.get(), nullptr};
+  };
+  ConnectPair(connect);
+  if (HasFatalFailure()) return;
+  TestBuffer& window = Memory(server_.get(), 64, 'g', Access::kRemoteRead);
+  TestBuffer& to = Memory(client_.get(), 64, '.');
+  const Sge target = to.Part(0, 64);
+  const auto read = [&](uint32_t index) {
+    EXPECT_EQ(client_->PostRead({index, 0}, {&target, 1}, window.Remote(0)),
+              PostResult::kAccepted);
+  };
+  bool ended = false;
+  connect.on_disconnect = [&](RdmaEndpoint&) {
+    read(2);
+    ended = true;
+  };
+  absl::StatusOr<EndpointPtr> other;
+  absl::StatusOr<EndpointPtr> accepted;
+  const auto attempt = Connect(&other, connect);
+  Accept(&accepted);
+  ASSERT_TRUE(
+      RunUntil([&] { return Concluded(other) && Concluded(accepted); }));
+  ASSERT_TRUE(other.ok() && accepted.ok()) << other.status();
+  (*other)->Disconnect();
+  read(1);
+  ASSERT_TRUE(RunUntil([&] { return ended; }));
+  EXPECT_EQ(Next(queue.get()).id, (OperationId{1, 0}));
+  EXPECT_EQ(Next(queue.get()).id, (OperationId{2, 0}));
+  EXPECT_EQ(to.text(), std::string(64, 'g'));
+}
+
 TEST_P(MessageTest, CompletionsComeInPostingOrder) {
   ConnectPair();
   if (HasFatalFailure()) return;
