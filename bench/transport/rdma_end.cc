@@ -181,6 +181,8 @@ void RdmaEnd::OnReceive() {
   } else if (connecting_) {
     allowed_ += kCredit;
   } else if (++received_ % kCredit == 0) {
+    // It stands for these: iWARP has no retries for a message without one.
+    PostReceives(*endpoint_);
     PostSend(kCreditBytes);
   }
 }
@@ -198,7 +200,11 @@ void RdmaEnd::LookAtMemory() {
 }
 
 void RdmaEnd::FillPipe() {
-  while (outstanding_ < workload_.depth) {
+  // More READs would only be refused.
+  const uint32_t depth = workload_.kind == Workload::Kind::kRead
+                             ? std::min(workload_.depth, workload_.read_depth)
+                             : workload_.depth;
+  while (outstanding_ < depth) {
     if (workload_.kind == Workload::Kind::kSend) {
       if (allowed_ == 0) return;
       --allowed_;
