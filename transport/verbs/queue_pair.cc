@@ -69,6 +69,9 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<VerbsDomain> domain,
       max_transfer_bytes_(domain_->capabilities().max_transfer_bytes),
       sink_needs_remote_write_(
           domain_->capabilities().read_sink_needs_remote_write),
+      call_bytes_(domain_->facts().soft_iwarp
+                      ? std::max<uint64_t>(1, settings.soft_iwarp_call_bytes)
+                      : 0),
       sends_(send_queue_, this),
       receives_(receive_queue_, this),
       receive_sges_(max_sges_),
@@ -334,11 +337,9 @@ void VerbsQueuePair::OnAsyncEvent(ibv_event_type type, int port) {
   }
 }
 
-void VerbsQueuePair::OnSendDone(WorkSlot* slot, const ibv_wc& wc) {
-  sends_.Complete(slot, ToCompletionStatus(wc.status, slot->kind), wc.status);
-  if (wc.status != IBV_WC_SUCCESS) {
-    Fail(OperationError(wc.status, slot->kind, wc.vendor_err));
-  }
+void VerbsQueuePair::OnSendFailed(WorkSlot* slot, const ibv_wc& wc) {
+  sends_.Fail(slot, ToCompletionStatus(wc.status, slot->kind), wc.status);
+  Fail(OperationError(wc.status, slot->kind, wc.vendor_err));
 }
 
 void VerbsQueuePair::OnReceiveDone(WorkSlot* slot, const ibv_wc& wc) {

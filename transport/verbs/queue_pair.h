@@ -90,7 +90,13 @@ class VerbsQueuePair final
   void OnAsyncEvent(ibv_event_type type, int port);
 
   // For the completion queue.
-  void OnSendDone(WorkSlot* slot, const ibv_wc& wc);
+  void OnSendDone(WorkSlot* slot, const ibv_wc& wc) {
+    if (wc.status == IBV_WC_SUCCESS) {
+      sends_.Complete(slot);
+    } else {
+      OnSendFailed(slot, wc);
+    }
+  }
   // The same for one that went well, if it can be reported at once.
   bool ReportSent(const WorkSlot* slot, Completion* out, bool* more) {
     if (!sends_.TakeIfOldest(slot, out, more)) return false;
@@ -100,6 +106,11 @@ class VerbsQueuePair final
     return true;
   }
   void OnReceiveDone(WorkSlot* slot, const ibv_wc& wc);
+  // The same for one of its own that went well, if nothing else has to be done
+  // but to say what came.
+  bool ReportReceived(const WorkSlot* slot, Completion* out) {
+    return state_ != State::kClosed && receives_.RetireIfOldest(slot, out);
+  }
   // Those that are over, in order, as many as there are and fit.
   size_t TakeReady(absl::Span<Completion> out);
   // Closed, and nothing is left. `idle`: the completion queue had run empty.
@@ -120,6 +131,9 @@ class VerbsQueuePair final
                          RemoteBuffer remote);
   template <OperationKind kKind>
   inline bool IsUsual(absl::Span<const Sge> pieces, RemoteKey key) const;
+  template <OperationKind kKind, ibv_wr_opcode kOpcode>
+  inline PostResult StageUsual(OperationId id, const Sge& piece,
+                               const RemoteBuffer& remote);
   template <OperationKind kKind, ibv_wr_opcode kOpcode>
   PostResult PostUnusual(OperationId id, absl::Span<const Sge> pieces,
                          RemoteBuffer remote);
@@ -146,9 +160,13 @@ class VerbsQueuePair final
   void SetPieces(ibv_send_wr* request, absl::Span<const Sge> pieces,
                  uint64_t max_bytes, uint32_t max_sges, bool may_be_inline);
   void SetInvalid(ibv_send_wr* request);
-  uint32_t EndOfCall(uint32_t first) const;
-  int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
+  uint32_t EndOfCall(uint32_t first) const {
+    return call_bytes_ == 0 ? staged_count_ : EndOfLimitedCall(first);
+  }
+  uint32_t EndOfLimitedCall(uint32_t first) const;
+  inline int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
   void CommitBinds();
+  void OnSendFailed(WorkSlot* slot, const ibv_wc& wc);
   void Fail(absl::Status why);
   void SetClosed() {
     state_ = State::kClosed;
@@ -174,6 +192,8 @@ class VerbsQueuePair final
   const uint64_t max_message_bytes_;
   const uint64_t max_transfer_bytes_;
   const bool sink_needs_remote_write_;
+  // See EndOfLimitedCall(); 0 without a limit.
+  const uint64_t call_bytes_;
 
   ibv_qp* qp_ = nullptr;
   uint32_t number_ = 0;

@@ -37,19 +37,19 @@ PostResult VerbsQueuePair::MakeRoom() {
 // Needs room. READs are signalled: see WorkRing.
 inline ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
                                           ibv_wr_opcode opcode) {
-  uint8_t flags = 0;
-  if (kind == OperationKind::kRead) {
-    flags = WorkSlot::kSignalled | WorkSlot::kNoteworthy;
-    until_signal_ = signal_every_;
-  } else if (--until_signal_ == 0) {
-    flags = WorkSlot::kSignalled;
+  static_assert(WorkSlot::kSignalled == IBV_SEND_SIGNALED);
+  const bool is_read = kind == OperationKind::kRead;
+  unsigned int signal = 0;
+  if (is_read || --until_signal_ == 0) {
+    signal = IBV_SEND_SIGNALED;
     until_signal_ = signal_every_;
   }
   ibv_send_wr* request = staged_.data() + staged_count_++;
-  request->wr_id = reinterpret_cast<uintptr_t>(sends_.Push(id, kind, flags));
+  request->wr_id = reinterpret_cast<uintptr_t>(sends_.Push(
+      id, kind,
+      static_cast<uint8_t>(signal | (is_read ? WorkSlot::kNoteworthy : 0))));
   request->opcode = opcode;
-  static_assert(WorkSlot::kSignalled == IBV_SEND_SIGNALED);
-  request->send_flags = flags & WorkSlot::kSignalled;
+  request->send_flags = signal;
   // The last user's key lies where providers look for immediate data.
   request->invalidate_rkey = 0;
   return request;
@@ -114,6 +114,13 @@ inline PostResult VerbsQueuePair::Post(OperationId id,
   if (staged_count_ == staged_end_ || !IsUsual<kKind>(pieces, remote.key)) {
     return PostUnusual<kKind, kOpcode>(id, pieces, remote);
   }
+  return StageUsual<kKind, kOpcode>(id, pieces[0], remote);
+}
+
+// Needs room.
+template <OperationKind kKind, ibv_wr_opcode kOpcode>
+inline PostResult VerbsQueuePair::StageUsual(OperationId id, const Sge& piece,
+                                             const RemoteBuffer& remote) {
   if constexpr (kKind == OperationKind::kRead) {
     if (reads_ >= max_reads_) return PostResult::kWouldBlock;
     ++reads_;
@@ -125,7 +132,6 @@ inline PostResult VerbsQueuePair::Post(OperationId id,
     request->wr.rdma.remote_addr = remote.address;
     request->wr.rdma.rkey = static_cast<uint32_t>(remote.key.value);
   }
-  const Sge& piece = pieces[0];
   ibv_sge* const sge = request->sg_list;
   sge->addr = reinterpret_cast<uintptr_t>(piece.data);
   sge->length = static_cast<uint32_t>(piece.length);
@@ -140,6 +146,9 @@ ABSL_ATTRIBUTE_NOINLINE PostResult VerbsQueuePair::PostUnusual(
   constexpr bool kRead = kKind == OperationKind::kRead;
   const PostResult room = MakeRoom();
   if (room != PostResult::kAccepted) return room;
+  if (IsUsual<kKind>(pieces, remote.key)) {
+    return StageUsual<kKind, kOpcode>(id, pieces[0], remote);
+  }
   if (kRead) {
     if (reads_ >= max_reads_) return PostResult::kWouldBlock;
     ++reads_;
@@ -243,8 +252,7 @@ void VerbsQueuePair::CommitBinds() {
 // `first` on. Soft-iWARP sends within the call what the socket has room for. It
 // leaves the rest to a thread of its kernel's, for whose processor our polls
 // then compete: two programs that poll had half the rate of messages of 64 KiB.
-uint32_t VerbsQueuePair::EndOfCall(uint32_t first) const {
-  if (!domain_->facts().soft_iwarp) return staged_count_;
+uint32_t VerbsQueuePair::EndOfLimitedCall(uint32_t first) const {
   uint64_t bytes = 0;
   uint32_t end = first;
   do {
@@ -253,12 +261,13 @@ uint32_t VerbsQueuePair::EndOfCall(uint32_t first) const {
     for (int i = 0; i < request.num_sge; ++i) {
       bytes += request.sg_list[i].length;
     }
-  } while (end < staged_count_ && bytes < settings_.soft_iwarp_call_bytes);
+  } while (end < staged_count_ && bytes < call_bytes_);
   return end;
 }
 
 // One call into the device. Returns its error, and counts what it took.
-int VerbsQueuePair::PostStaged(uint32_t first, uint32_t end, uint32_t* posted) {
+inline int VerbsQueuePair::PostStaged(uint32_t first, uint32_t end,
+                                      uint32_t* posted) {
   ibv_send_wr& last = staged_[end - 1];
   ibv_send_wr* const after_last = std::exchange(last.next, nullptr);
   ibv_send_wr* bad = nullptr;

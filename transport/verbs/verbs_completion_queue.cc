@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/verbs/queue_pair.h"
@@ -161,9 +162,16 @@ void VerbsCompletionQueue::ReleaseBuried() {
 // The device's next completions. False if there are none.
 bool VerbsCompletionQueue::Refill() {
   const int count = ibv_poll_cq(cq_, kBatch, batch_.data());
-  batch_next_ = 0;
-  batch_end_ = std::max(count, 0);
+  batch_next_ = batch_.data();
+  batch_end_ = batch_next_ + std::max(count, 0);
   return count > 0;
+}
+
+void VerbsCompletionQueue::SetReceived(const ibv_wc& wc,
+                                       Completion* out) const {
+  out->bytes = wc.byte_len;
+  out->invalidated = (wc.wc_flags & invalidated_flags_) != 0;
+  if (out->invalidated) out->invalidated_key = {wc.invalidated_rkey};
 }
 
 size_t VerbsCompletionQueue::ExpandReceive(const ibv_wc& wc, Completion* out) {
@@ -180,11 +188,7 @@ size_t VerbsCompletionQueue::ExpandReceive(const ibv_wc& wc, Completion* out) {
   out->status = ToCompletionStatus(wc.status, OperationKind::kReceive);
   out->scope = ToDamageScope(wc.status);
   out->provider_code = wc.status;
-  if (wc.status == IBV_WC_SUCCESS) {
-    out->bytes = wc.byte_len;
-    out->invalidated = (wc.wc_flags & invalidated_flags_) != 0;
-    if (out->invalidated) out->invalidated_key = {wc.invalidated_rkey};
-  }
+  if (wc.status == IBV_WC_SUCCESS) SetReceived(wc, out);
   if (slot->queue_pair == nullptr) {
     SharedReceiveSlot::From(slot)->queue->Retire(slot);
   }
@@ -194,40 +198,82 @@ size_t VerbsCompletionQueue::ExpandReceive(const ibv_wc& wc, Completion* out) {
   return 1;
 }
 
-// Reports the next of `batch_`.
-size_t VerbsCompletionQueue::Expand(absl::Span<Completion> out) {
-  const ibv_wc& wc = batch_[batch_next_++];
+// Reports one of `batch_` if it went well and comes in its turn, as nearly all
+// do.
+inline bool VerbsCompletionQueue::ReportUsual(const ibv_wc& wc,
+                                              Completion* out) {
   auto* slot = reinterpret_cast<WorkSlot*>(wc.wr_id);
-  if (slot->kind == OperationKind::kReceive) {
-    draining_ = slot->queue_pair;
-    return ExpandReceive(wc, out.data());
-  }
   VerbsQueuePair* const queue_pair = slot->queue_pair;
-  bool more = true;
-  const bool reported = wc.status == IBV_WC_SUCCESS &&
-                        queue_pair->ReportSent(slot, out.data(), &more);
-  if (!reported) queue_pair->OnSendDone(slot, wc);
+  if (wc.status != IBV_WC_SUCCESS || queue_pair == nullptr) return false;
+  if (slot->kind == OperationKind::kReceive) {
+    if (!queue_pair->ReportReceived(slot, out)) return false;
+    SetReceived(wc, out);
+    return true;
+  }
+  bool more = false;
+  if (!queue_pair->ReportSent(slot, out, &more)) return false;
   if (more) draining_ = queue_pair;
-  return reported ? 1 : 0;
+  return true;
+}
+
+ABSL_ATTRIBUTE_NOINLINE size_t
+VerbsCompletionQueue::ExpandUnusual(const ibv_wc& wc, Completion* out) {
+  auto* slot = reinterpret_cast<WorkSlot*>(wc.wr_id);
+  draining_ = slot->queue_pair;
+  if (slot->kind == OperationKind::kReceive) return ExpandReceive(wc, out);
+  slot->queue_pair->OnSendDone(slot, wc);
+  return 0;
+}
+
+// Reports what is in `batch_`, which is not empty, until something else has to
+// be reported first. Returns what is behind the last that it wrote.
+inline Completion* VerbsCompletionQueue::ExpandBatch(Completion* next,
+                                                     const Completion* end) {
+  const ibv_wc* wc = batch_next_;
+  do {
+    if (!ReportUsual(*wc, next)) {
+      batch_next_ = wc + 1;  // What follows may look at the rest.
+      return next + ExpandUnusual(*wc, next);
+    }
+    ++next;
+    ++wc;
+  } while (wc != batch_end_ && next != end && draining_ == nullptr);
+  batch_next_ = wc;
+  return next;
+}
+
+// What is reported before anything of `batch_`.
+ABSL_ATTRIBUTE_NOINLINE size_t
+VerbsCompletionQueue::TakeEarlier(absl::Span<Completion> out) {
+  if (!backlog_.empty()) {
+    out[0] = backlog_.front();
+    backlog_.pop_front();
+    return 1;
+  }
+  const size_t count = draining_->TakeReady(out);
+  if (count < out.size()) draining_ = nullptr;
+  return count;
 }
 
 // All but the orphans' end.
 size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
-  size_t count = 0;
-  while (count < out.size()) {
-    if (!backlog_.empty()) {
-      out[count++] = backlog_.front();
-      backlog_.pop_front();
-    } else if (draining_ != nullptr) {
-      count += draining_->TakeReady(out.subspan(count));
-      if (count < out.size()) draining_ = nullptr;
-    } else if (batch_next_ < batch_end_ || Refill()) {
-      count += Expand(out.subspan(count));
-    } else {
+  Completion* next = out.data();
+  Completion* const end = next + out.size();
+  // A batch that is not full was all that there is: whoever polls comes again,
+  // and what there is now is worth more to him than to know that.
+  bool was_all = false;
+  while (next != end) {
+    if (!backlog_.empty() || draining_ != nullptr) {
+      next += TakeEarlier({next, static_cast<size_t>(end - next)});
+    } else if (batch_next_ != batch_end_) {
+      next = ExpandBatch(next, end);
+    } else if (was_all || !Refill()) {
       break;
+    } else {
+      was_all = batch_end_ != batch_.data() + kBatch;
     }
   }
-  return count;
+  return static_cast<size_t>(next - out.data());
 }
 
 int VerbsCompletionQueue::Poll(absl::Span<Completion> out) {
@@ -248,7 +294,7 @@ void VerbsCompletionQueue::ReleaseDrained(bool idle) {
 }
 
 bool VerbsCompletionQueue::Arm() {
-  if (!backlog_.empty() || draining_ != nullptr || batch_next_ < batch_end_) {
+  if (!backlog_.empty() || draining_ != nullptr || batch_next_ != batch_end_) {
     return false;
   }
   if (!armed_) {

@@ -70,8 +70,12 @@ class VerbsCompletionQueue final
       : domain_(std::move(domain)), reactor_(reactor), entries_(entries) {}
   absl::Status Initialize();
   bool Refill();
-  size_t Expand(absl::Span<Completion> out);
+  inline void SetReceived(const ibv_wc& wc, Completion* out) const;
+  inline bool ReportUsual(const ibv_wc& wc, Completion* out);
+  inline Completion* ExpandBatch(Completion* next, const Completion* end);
+  size_t ExpandUnusual(const ibv_wc& wc, Completion* out);
   size_t ExpandReceive(const ibv_wc& wc, Completion* out);
+  size_t TakeEarlier(absl::Span<Completion> out);
   size_t Drain(absl::Span<Completion> out);
   void ReleaseDrained(bool idle);
   void ReleaseBuried();
@@ -99,8 +103,8 @@ class VerbsCompletionQueue final
   std::deque<Completion> backlog_;
   VerbsQueuePair* draining_ = nullptr;
   std::array<ibv_wc, kBatch> batch_;
-  int batch_next_ = 0;
-  int batch_end_ = 0;
+  const ibv_wc* batch_next_ = nullptr;
+  const ibv_wc* batch_end_ = nullptr;
 
   absl::flat_hash_map<uint32_t, VerbsQueuePair*> queue_pairs_;  // By QP number.
   std::vector<std::shared_ptr<VerbsQueuePair>> orphans_;

@@ -28,25 +28,17 @@ void WorkRing::SetEndpoint(RdmaEndpoint* endpoint) {
   for (uint64_t i = 0; i <= mask_; ++i) slots_[i].endpoint = endpoint;
 }
 
-uint64_t WorkRing::NumberOf(const WorkSlot* slot) const {
-  const auto index = static_cast<uint64_t>(slot - slots_);
-  return head_ + ((index - head_) & mask_);
-}
-
-void WorkRing::Complete(WorkSlot* slot, CompletionStatus status,
-                        int32_t provider_code) {
-  slot->flags |= WorkSlot::kDone;
-  if (status != CompletionStatus::kOk) {
-    slot->flags |= WorkSlot::kNoteworthy;
-    slot->status = status;
-    slot->provider_code = provider_code;
-  }
-  reached_ = std::max(reached_, NumberOf(slot) + 1);
+void WorkRing::Fail(WorkSlot* slot, CompletionStatus status,
+                    int32_t provider_code) {
+  Complete(slot);
+  slot->flags |= WorkSlot::kNoteworthy;
+  slot->status = status;
+  slot->provider_code = provider_code;
 }
 
 void WorkRing::Retire(WorkSlot* slot) {
   slot->flags |= WorkSlot::kDone | WorkSlot::kReported;
-  while (head_ != tail_ && at(head_).has(WorkSlot::kReported)) ++head_;
+  PassReported(head_);
 }
 
 void WorkRing::FailNewest(uint32_t count, CompletionStatus first) {
@@ -75,21 +67,24 @@ std::shared_ptr<void> WorkRing::Bury() {
 
 size_t WorkRing::Take(absl::Span<Completion> out, bool* noteworthy) {
   Completion* next = out.data();
-  Completion* const end = next + out.size();
   // What the loop writes could be these, for all that a compiler knows.
   const WorkSlot* const slots = slots_;
   const uint64_t mask = mask_;
   const uint64_t reached = reached_;
   const uint64_t tail = tail_;
   uint64_t head = head_;
+  uint64_t end = head + std::min<uint64_t>(out.size(), tail - head);
   uint8_t seen = 0;
-  for (; next != end && head != tail; ++head) {
+  for (; head != end; ++head) {
     const WorkSlot& slot = slots[head & mask];
     const uint8_t flags = slot.flags;
     if (flags == 0) {
       if (head >= reached) break;
     } else {
-      if ((flags & WorkSlot::kReported) != 0) continue;
+      if ((flags & WorkSlot::kReported) != 0) {
+        end = std::min(end + 1, tail);  // It takes no room.
+        continue;
+      }
       if ((flags & WorkSlot::kDone) == 0 &&
           ((flags & WorkSlot::kSignalled) != 0 || head >= reached)) {
         break;
@@ -99,12 +94,12 @@ size_t WorkRing::Take(absl::Span<Completion> out, bool* noteworthy) {
     *next++ = slot;
   }
   // What a user has been told already is not left to be the oldest.
-  while (head != tail_ && at(head).has(WorkSlot::kReported)) ++head;
-  const uint64_t first = std::exchange(head_, head);
+  const uint64_t first = head_;
+  PassReported(head);
   *noteworthy = (seen & WorkSlot::kNoteworthy) != 0;
   if (*noteworthy) {
     // For the next ones there.
-    for (uint64_t i = first; i != head; ++i) at(i).provider_code = 0;
+    for (uint64_t i = first; i != head_; ++i) at(i).provider_code = 0;
   }
   return static_cast<size_t>(next - out.data());
 }

@@ -1,6 +1,7 @@
 #ifndef SKIFF_TRANSPORT_VERBS_WORK_RING_H_
 #define SKIFF_TRANSPORT_VERBS_WORK_RING_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -87,8 +88,21 @@ class WorkRing {
     *more = reached_ > head_;
     return true;
   }
-  // The device completed `slot`.
-  void Complete(WorkSlot* slot, CompletionStatus status, int32_t provider_code);
+  // The same for a ring whose operations are reported as the device completes
+  // them (see Retire()).
+  bool RetireIfOldest(const WorkSlot* slot, Completion* out) {
+    if (slot != &at(head_)) return false;
+    *out = *slot;
+    PassReported(head_ + 1);
+    return true;
+  }
+  // The device completed `slot`, well.
+  void Complete(WorkSlot* slot) {
+    slot->flags |= WorkSlot::kDone;
+    reached_ = std::max(reached_, NumberOf(slot) + 1);
+  }
+  // The same of one that failed.
+  void Fail(WorkSlot* slot, CompletionStatus status, int32_t provider_code);
   // As Complete(); the caller has reported it already.
   void Retire(WorkSlot* slot);
   // Of all operations, the `count` newest never reached the device. They are
@@ -105,7 +119,15 @@ class WorkRing {
 
  private:
   WorkSlot& at(uint64_t number) { return slots_[number & mask_]; }
-  uint64_t NumberOf(const WorkSlot* slot) const;
+  // The oldest is `from`, or the first behind it that was not reported.
+  void PassReported(uint64_t from) {
+    while (from != tail_ && at(from).has(WorkSlot::kReported)) ++from;
+    head_ = from;
+  }
+  uint64_t NumberOf(const WorkSlot* slot) const {
+    const auto index = static_cast<uint64_t>(slot - slots_);
+    return head_ + ((index - head_) & mask_);
+  }
 
   const uint32_t capacity_;
   const uint64_t mask_;

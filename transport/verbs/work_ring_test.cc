@@ -35,9 +35,9 @@ TEST(WorkRingTest, SignalledOperationsWaitForTheirOwnCompletion) {
   WorkSlot* first = Push(&ring, 1);
   WorkSlot* second = Push(&ring, 2);
   EXPECT_EQ(Take(&ring), "");
-  ring.Complete(first, kOk, 0);
+  ring.Complete(first);
   EXPECT_EQ(Take(&ring), "1=0");
-  ring.Complete(second, kOk, 0);
+  ring.Complete(second);
   EXPECT_EQ(Take(&ring), "2=0");
   EXPECT_TRUE(ring.empty());
 }
@@ -48,7 +48,7 @@ TEST(WorkRingTest, OneCompletionRetiresTheUnsignalledBeforeIt) {
   Push(&ring, 2, false);
   WorkSlot* third = Push(&ring, 3);
   Push(&ring, 4, false);
-  ring.Complete(third, kOk, 0);
+  ring.Complete(third);
   EXPECT_EQ(Take(&ring), "1=0 2=0 3=0");
   EXPECT_EQ(ring.size(), 1u);
 }
@@ -58,7 +58,7 @@ TEST(WorkRingTest, AnUnsignalledFailureShowsItselfAndLeavesTheEarlierGood) {
   Push(&ring, 1, false);
   WorkSlot* bad = Push(&ring, 2, false);
   WorkSlot* last = Push(&ring, 3);
-  ring.Complete(bad, CompletionStatus::kRemoteAccess, 10);
+  ring.Fail(bad, CompletionStatus::kRemoteAccess, 10);
   EXPECT_EQ(Take(&ring, 1), "1=0");
   Completion failed;
   bool noteworthy = false;
@@ -67,7 +67,7 @@ TEST(WorkRingTest, AnUnsignalledFailureShowsItselfAndLeavesTheEarlierGood) {
   EXPECT_EQ(failed.status, CompletionStatus::kRemoteAccess);
   EXPECT_EQ(failed.provider_code, 10);
   EXPECT_EQ(Take(&ring), "");
-  ring.Complete(last, kFlushed, 5);
+  ring.Fail(last, kFlushed, 5);
   EXPECT_EQ(Take(&ring), "3=1");
 }
 
@@ -78,9 +78,9 @@ TEST(WorkRingTest, WhatOvertakesASignalledOperationWaitsForIt) {
   WorkSlot* read = Push(&ring, 2);
   Push(&ring, 3, false);
   WorkSlot* send = Push(&ring, 4);
-  ring.Complete(send, kOk, 0);
+  ring.Complete(send);
   EXPECT_EQ(Take(&ring), "1=0");
-  ring.Complete(read, kFlushed, 5);
+  ring.Fail(read, kFlushed, 5);
   EXPECT_EQ(Take(&ring), "2=1 3=0 4=0");
 }
 
@@ -105,7 +105,7 @@ TEST(WorkRingTest, CompletionsFindTheirSlotAfterAWrap) {
   for (uint32_t i = 0; i < 20; ++i) {
     Push(&ring, 2 * i, false);
     WorkSlot* last = Push(&ring, 2 * i + 1);
-    ring.Complete(last, kOk, 0);
+    ring.Complete(last);
     EXPECT_EQ(Take(&ring), absl::StrCat(2 * i, "=0 ", 2 * i + 1, "=0"));
   }
 }
@@ -117,7 +117,7 @@ TEST(WorkRingTest, WhatNeverReachedTheDeviceIsOverAfterWhatDid) {
   Push(&ring, 3, false);
   ring.FailNewest(2, CompletionStatus::kLocalError);
   EXPECT_EQ(Take(&ring), "");
-  ring.Complete(posted, kFlushed, 5);
+  ring.Fail(posted, kFlushed, 5);
   EXPECT_EQ(Take(&ring), "1=1 2=2 3=1");
 }
 
@@ -127,7 +127,7 @@ TEST(WorkRingTest, FlushAllKeepsWhatIsKnown) {
   WorkSlot* done = Push(&ring, 2);
   Push(&ring, 3, false);
   Push(&ring, 4);
-  ring.Complete(done, kOk, 0);
+  ring.Complete(done);
   ring.FlushAll();
   EXPECT_EQ(Take(&ring), "1=0 2=0 3=1 4=1");
 }
@@ -145,17 +145,45 @@ TEST(WorkRingTest, WhatWasReportedIsNotReportedAgain) {
   EXPECT_EQ(Take(&ring), "3=1");
 }
 
+TEST(WorkRingTest, TheOldestIsRetiredWithWhatWasReportedBehindIt) {
+  WorkRing ring(4, nullptr);
+  WorkSlot* first = Push(&ring, 1);
+  WorkSlot* second = Push(&ring, 2);
+  WorkSlot* third = Push(&ring, 3);
+  Completion out;
+  EXPECT_FALSE(ring.RetireIfOldest(second, &out));
+  ring.Retire(second);
+  ASSERT_TRUE(ring.RetireIfOldest(first, &out));
+  EXPECT_EQ(out.id.index, 1u);
+  EXPECT_EQ(ring.size(), 1u);
+  ASSERT_TRUE(ring.RetireIfOldest(third, &out));
+  EXPECT_TRUE(ring.empty());
+}
+
+TEST(WorkRingTest, WhatWasReportedTakesNoRoomOfWhatIsTaken) {
+  WorkRing ring(8, nullptr);
+  Push(&ring, 1);
+  WorkSlot* second = Push(&ring, 2);
+  WorkSlot* third = Push(&ring, 3);
+  Push(&ring, 4);
+  ring.Retire(second);
+  ring.Retire(third);
+  ring.FlushAll();
+  EXPECT_EQ(Take(&ring, 2), "1=1 4=1");
+  EXPECT_TRUE(ring.empty());
+}
+
 TEST(WorkRingTest, NoteworthyIsWhatWasPushedSoAndWhatFailed) {
   WorkRing ring(8, nullptr);
   Completion taken[4];
   bool noteworthy = true;
   Push(&ring, 1, false);
-  ring.Complete(Push(&ring, 2), kOk, 0);
+  ring.Complete(Push(&ring, 2));
   EXPECT_EQ(ring.Take(absl::MakeSpan(taken), &noteworthy), 2u);
   EXPECT_FALSE(noteworthy);
   WorkSlot* read = ring.Push({3, 0}, OperationKind::kRead,
                              WorkSlot::kSignalled | WorkSlot::kNoteworthy);
-  ring.Complete(read, kOk, 0);
+  ring.Complete(read);
   EXPECT_EQ(ring.Take(absl::MakeSpan(taken), &noteworthy), 1u);
   EXPECT_TRUE(noteworthy);
   Push(&ring, 4, false);
@@ -166,9 +194,9 @@ TEST(WorkRingTest, NoteworthyIsWhatWasPushedSoAndWhatFailed) {
 
 TEST(WorkRingTest, AFailureIsNotSeenInTheNextOfItsSlot) {
   WorkRing ring(1, nullptr);
-  ring.Complete(Push(&ring, 1), CompletionStatus::kRemoteAccess, 10);
+  ring.Fail(Push(&ring, 1), CompletionStatus::kRemoteAccess, 10);
   EXPECT_EQ(Take(&ring), "1=3");
-  ring.Complete(Push(&ring, 2), kOk, 0);
+  ring.Complete(Push(&ring, 2));
   Completion next;
   bool noteworthy = true;
   ASSERT_EQ(ring.Take({&next, 1}, &noteworthy), 1u);
@@ -185,7 +213,7 @@ TEST(WorkRingTest, TheOldestIsTakenAtOnce) {
   bool more = true;
   EXPECT_FALSE(ring.TakeIfOldest(send, &taken, &more));
   // It overtakes the READ.
-  ring.Complete(send, kOk, 0);
+  ring.Complete(send);
   ASSERT_TRUE(ring.TakeIfOldest(read, &taken, &more));
   EXPECT_EQ(taken.id.index, 1u);
   EXPECT_TRUE(more);
@@ -203,7 +231,7 @@ TEST(WorkRingTest, WhatIsUnsignalledBeforeItIsNotSkipped) {
   Completion taken;
   bool more = false;
   EXPECT_FALSE(ring.TakeIfOldest(signalled, &taken, &more));
-  ring.Complete(signalled, kOk, 0);
+  ring.Complete(signalled);
   EXPECT_EQ(Take(&ring), "1=0 2=0");
 }
 
@@ -211,7 +239,7 @@ TEST(WorkRingTest, CompletionsSayWhoseTheyAre) {
   WorkRing ring(4, nullptr);
   auto* const endpoint = reinterpret_cast<RdmaEndpoint*>(&ring);
   ring.SetEndpoint(endpoint);
-  ring.Complete(Push(&ring, 1), kOk, 0);
+  ring.Complete(Push(&ring, 1));
   Completion taken;
   bool noteworthy = false;
   ASSERT_EQ(ring.Take({&taken, 1}, &noteworthy), 1u);
