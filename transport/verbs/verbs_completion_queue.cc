@@ -267,7 +267,7 @@ size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
       next += TakeEarlier({next, static_cast<size_t>(end - next)});
     } else if (batch_next_ != batch_end_) {
       next = ExpandBatch(next, end);
-    } else if (was_all || !Refill()) {
+    } else if ((was_all && next != out.data()) || !Refill()) {
       break;
     } else {
       was_all = batch_end_ != batch_.data() + kBatch;
