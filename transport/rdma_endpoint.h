@@ -165,6 +165,9 @@ class RdmaEndpoint {
   // For people: what carries the connection, "rxe0 port 1, MTU 1024, RoCE v2
   // GID ::ffff:10.0.0.1 (index 1)". Empty where there is nothing to say.
   virtual std::string path() const { return {}; }
+  // For people: why READs that this end posts are slower than they could be,
+  // and what would help. Empty where they are not.
+  virtual std::string slow_reads() const { return {}; }
 };
 
 inline PostResult RdmaEndpoint::PostBind(OperationId, MemoryWindow*,

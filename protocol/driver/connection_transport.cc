@@ -227,8 +227,12 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
     info.fallbacks.push_back(absl::StrCat("keys are not invalidated remotely: ",
                                           state_->no_invalidation));
   }
-  if (state_->memories->role() == IserMemories::Role::kInitiator &&
-      !endpoint->domain()->capabilities().memory_windows) {
+  const bool initiates =
+      state_->memories->role() == IserMemories::Role::kInitiator;
+  // Initiators post none.
+  std::string slow_reads = initiates ? "" : endpoint->slow_reads();
+  if (!slow_reads.empty()) info.fallbacks.push_back(std::move(slow_reads));
+  if (initiates && !endpoint->domain()->capabilities().memory_windows) {
     info.fallbacks.push_back(
         mine.memory->options().lasting_keys
             ? "keys of lasting memory outlive their commands, and other memory "

@@ -208,6 +208,7 @@ TEST_F(CountersTest, TellsWhatIsSlowerThanItCouldBe) {
   testing::SimRdmaOptions plain = testing::SimRdmaOptions::Iwarp();
   plain.capabilities.memory_windows = false;
   plain.capabilities.send_with_invalidate = false;
+  plain.slow_reads = "READs are slow: somebody says so";
   Start(plain, /*immediate_data=*/false);
   Write();
   const ConnectionInfo initiator = Initiator();
@@ -217,10 +218,12 @@ TEST_F(CountersTest, TellsWhatIsSlowerThanItCouldBe) {
   EXPECT_EQ(initiator.fallbacks[0],
             "keys are not invalidated remotely: the transport has no memory "
             "windows");
-  ASSERT_EQ(Target().fallbacks.size(), 1u);
+  // RDMA Reads are the target's.
+  ASSERT_EQ(Target().fallbacks.size(), 2u);
   EXPECT_EQ(Target().fallbacks[0],
             "keys are not invalidated remotely: the transport of this portal "
             "has no Send with Invalidate");
+  EXPECT_EQ(Target().fallbacks[1], plain.slow_reads);
 }
 
 TEST_F(CountersTest, StreamsCountPdusAndBytes) {

@@ -44,6 +44,7 @@ struct SimRdmaOptions {
   // Posts other than receives stay back until Flush().
   bool hold_until_flush = true;
   std::shared_ptr<SimFailure> failure;  // Null: none.
+  std::string slow_reads;               // What RdmaEndpoint::slow_reads() says.
 
   static SimRdmaOptions InfiniBand();
   static SimRdmaOptions Iwarp();
@@ -268,6 +269,9 @@ class SimRdmaEndpoint final : public transport::RdmaEndpoint {
   }
   std::string peer_address() const override {
     return wire_->side(1 - side_).address;
+  }
+  std::string slow_reads() const override {
+    return wire_->options().slow_reads;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -232,10 +233,9 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   }
   if (ShmPresence* presence = queue_pair_->presence()) {
     presence->set_peer(ShmName(message.address));
-    if (message.count != 0) {
-      queue_pair_->SetReader(
-          ShmReader::Open(ShmProcess(message.address), message.count - 1));
-    }
+    std::optional<uint64_t> list;
+    if (message.count != 0) list = message.count - 1;
+    queue_pair_->SetReader(ShmReader::Open(ShmProcess(message.address), list));
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;

@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -238,7 +239,15 @@ absl::Status FabricDomain::AdaptToShm() {
         name_, ": no address space for ", kMaxShmMessage, " bytes"));
   }
   sink_.reset(memory);
-  readable_ = ShmRegionList::Create();
+  auto readable = ShmRegionList::Create();
+  if (readable.ok()) {
+    readable_ = *std::move(readable);
+  } else {
+    std::fprintf(stderr,
+                 "skiff: peers cannot read this process's memory but through "
+                 "the provider, which copies twice: %s\n",
+                 std::string(readable.status().message()).c_str());
+  }
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "transport/libfabric/queue_pair.h"
 #include "transport/rdma_endpoint.h"
 
@@ -67,7 +68,18 @@ class FabricEndpoint final : public RdmaEndpoint {
   absl::Span<const uint8_t> peer_private_data() const override {
     return peer_private_data_;
   }
-  std::string path() const override { return queue_->domain()->name(); }
+  std::string path() const override {
+    return absl::StrCat(
+        queue_->domain()->name(),
+        queue_pair_->reads_here() ? ", READs by process_vm_readv(2)" : "",
+        queue_pair_->why_no_reader().ok() ? "" : ", ", slow_reads());
+  }
+  std::string slow_reads() const override {
+    const absl::Status& why = queue_pair_->why_no_reader();
+    if (why.ok()) return {};
+    return absl::StrCat("READs go through the provider, which copies twice: ",
+                        why.message());
+  }
   absl::string_view scheme() const override { return "libfabric"; }
   std::string local_address() const override { return local_address_; }
   std::string peer_address() const override { return peer_address_; }

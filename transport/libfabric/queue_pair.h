@@ -100,10 +100,14 @@ class FabricQueuePair {
     peer_ = peer;
     peer_tags_ = peer_tags;
   }
-  // What can read the peer's memory without the provider, if anything can.
-  void SetReader(std::unique_ptr<ShmReader> reader) {
-    reader_ = std::move(reader);
+  // What can read the peer's memory without the provider, or why nothing can.
+  void SetReader(absl::StatusOr<std::unique_ptr<ShmReader>> reader) {
+    why_no_reader_ = reader.status();
+    if (reader.ok()) reader_ = *std::move(reader);
   }
+  bool reads_here() const { return reader_ != nullptr; }
+  // OK also where only the provider could.
+  const absl::Status& why_no_reader() const { return why_no_reader_; }
   // Null but in shared memory.
   ShmPresence* presence() const { return objects_.presence.get(); }
   // One probe each way at a time. The memory must last until it is reported, or
@@ -365,6 +369,7 @@ class FabricQueuePair {
   bool watched_ = false;  // The link knows of one-sided operations.
   bool in_service_ = false;
   bool disconnect_due_ = false;  // on_disconnect_ has to run.
+  absl::Status why_no_reader_;
   absl::Status error_;
   absl::Status break_reason_;  // Not OK: Break() is due.
 };

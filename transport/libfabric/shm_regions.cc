@@ -7,12 +7,14 @@
 
 #include <array>
 #include <atomic>
-#include <climits>
+#include <cerrno>
+#include <cstring>
 #include <random>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace skiff::transport {
 namespace {
@@ -63,22 +65,56 @@ bool IsOurs(const struct stat& facts) {
          facts.st_size == sizeof(ShmRegionTable);
 }
 
+absl::Status Closed(int error, absl::string_view what) {
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      absl::StrCat(what, ": ", std::strerror(error),
+                   "; run both ends as one user, with "
+                   "kernel.yama.ptrace_scope=0 or CAP_SYS_PTRACE, and let "
+                   "containers use process_vm_readv(2)"));
+}
+
+absl::Status NotAList(pid_t process) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("what process ", process,
+                   " says to be the list of its memory is none of this user"));
+}
+
+// Of a peer, which may be anybody.
+absl::StatusOr<ScopedFd> OpenList(pid_t process, uint64_t descriptor) {
+  const std::string path = absl::StrCat("/proc/", process, "/fd/", descriptor);
+  // Anything else is not opened: that may do something.
+  struct stat facts = {};
+  if (stat(path.c_str(), &facts) != 0) return Closed(errno, path);
+  if (!IsOurs(facts)) return NotAList(process);
+  ScopedFd file(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.valid() || fstat(file.get(), &facts) != 0) {
+    return Closed(errno, path);
+  }
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (!IsOurs(facts) || seals < 0 || (seals & kSeals) != kSeals) {
+    return NotAList(process);
+  }
+  return file;
+}
+
 }  // namespace
 
 void ShmRegionUnmap::operator()(ShmRegionTable* table) const {
   munmap(table, sizeof(ShmRegionTable));
 }
 
-std::unique_ptr<ShmRegionList> ShmRegionList::Create() {
+absl::StatusOr<std::unique_ptr<ShmRegionList>> ShmRegionList::Create() {
   constexpr unsigned int kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   ScopedFd file(memfd_create("skiff-regions", kFlags | kNotExecutable));
   if (!file.valid()) file = ScopedFd(memfd_create("skiff-regions", kFlags));
   if (!file.valid() || ftruncate(file.get(), sizeof(ShmRegionTable)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
-    return nullptr;
+    return absl::ErrnoToStatus(errno, "a sealed memfd_create(2)");
   }
   ShmRegionTable* const table = Map(file.get(), PROT_READ | PROT_WRITE);
-  if (table == nullptr) return nullptr;
+  if (table == nullptr) return absl::ErrnoToStatus(errno, "mmap of a memfd");
   std::random_device random;
   table->secret = (uint64_t{random()} << 32) | random();
   table->address = reinterpret_cast<uintptr_t>(table);
@@ -113,30 +149,42 @@ void ShmRegionList::Remove(uint32_t entry) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-std::unique_ptr<ShmReader> ShmReader::Open(pid_t process, uint64_t descriptor) {
-  if (process <= 0 || descriptor > INT_MAX) return nullptr;
-  const std::string path = absl::StrCat("/proc/", process, "/fd/", descriptor);
-  // Anything else is not opened: that may do something.
-  struct stat facts = {};
-  if (stat(path.c_str(), &facts) != 0 || !IsOurs(facts)) return nullptr;
-  const ScopedFd file(
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid() || fstat(file.get(), &facts) != 0 || !IsOurs(facts)) {
-    return nullptr;
+absl::StatusOr<std::unique_ptr<ShmReader>> ShmReader::Open(
+    pid_t process, std::optional<uint64_t> descriptor) {
+  if (!descriptor.has_value()) {
+    return absl::FailedPreconditionError(
+        "the peer has no list of its memory: it could not make one, and has "
+        "said so on standard error, or is a fork of the process that did");
   }
-  const int seals = fcntl(file.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
-  const ShmRegionTable* const table = Map(file.get(), PROT_READ);
-  if (table == nullptr) return nullptr;
+  if (process <= 0) {
+    return absl::FailedPreconditionError(
+        "the peer is in another PID namespace; run both ends in one");
+  }
+  const auto file = OpenList(process, *descriptor);
+  if (!file.ok()) return file.status();
+  const ShmRegionTable* const table = Map(file->get(), PROT_READ);
+  if (table == nullptr) return absl::ErrnoToStatus(errno, "mmap of the list");
   std::unique_ptr<ShmReader> reader(new ShmReader(process, table));
-  const uint64_t address = table->address;
+  absl::Status right = reader->Check();
+  if (!right.ok()) return right;
+  return reader;
+}
+
+absl::Status ShmReader::Check() const {
+  const uint64_t address = table_->address;
   uint64_t found[2] = {};
   const iovec to = {found, sizeof(found)};
   const iovec from = {reinterpret_cast<void*>(address), sizeof(found)};
-  const bool right =
-      process_vm_readv(process, &to, 1, &from, 1, 0) == sizeof(found) &&
-      found[0] == table->secret && found[1] == address;
-  return right ? std::move(reader) : nullptr;
+  const ssize_t read = process_vm_readv(process_, &to, 1, &from, 1, 0);
+  if (read < 0 && errno != EFAULT) {
+    return Closed(errno,
+                  absl::StrCat("process_vm_readv of process ", process_));
+  }
+  if (read != sizeof(found) || found[0] != table_->secret ||
+      found[1] != address) {
+    return NotAList(process_);
+  }
+  return absl::OkStatus();
 }
 
 bool ShmReader::Read(absl::Span<const iovec> to, size_t length,

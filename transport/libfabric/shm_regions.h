@@ -8,8 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "transport/memory/fork_detector.h"
 #include "transport/net/scoped_fd.h"
@@ -34,8 +37,8 @@ class ShmRegionList {
  public:
   static constexpr uint32_t kUnlisted = ~0u;
 
-  // Null if the kernel does not give the memory.
-  static std::unique_ptr<ShmRegionList> Create();
+  // An error if the kernel does not give the memory.
+  static absl::StatusOr<std::unique_ptr<ShmRegionList>> Create();
 
   // What ShmReader::Open() needs to know; -1 in a fork of the process.
   int descriptor() const { return forked() ? -1 : file_.get(); }
@@ -60,9 +63,11 @@ class ShmRegionList {
 // Reads the memory of one peer.
 class ShmReader {
  public:
-  // The peer's process, which may be this one, and its list's descriptor. Null
-  // if the kernel does not let us read there.
-  static std::unique_ptr<ShmReader> Open(pid_t process, uint64_t descriptor);
+  // The peer's process, which may be this one, or 0 if it is not known here;
+  // and its list's descriptor, if it has a list. An error says why we cannot
+  // read there, and what would help.
+  static absl::StatusOr<std::unique_ptr<ShmReader>> Open(
+      pid_t process, std::optional<uint64_t> descriptor);
 
   // Fills `to`, `length` bytes in all. False if the peer does not list the
   // region, or not all the while: `to` may have been written to.
@@ -71,6 +76,9 @@ class ShmReader {
  private:
   ShmReader(pid_t process, const ShmRegionTable* table)
       : process_(process), table_(const_cast<ShmRegionTable*>(table)) {}
+
+  // That the process is the one with this list, and open to us.
+  absl::Status Check() const;
 
   const pid_t process_;
   const std::unique_ptr<ShmRegionTable, ShmRegionUnmap> table_;

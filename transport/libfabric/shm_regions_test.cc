@@ -6,21 +6,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace skiff::transport {
 namespace {
 
+using ::testing::HasSubstr;
+
 class ShmRegionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    list_ = ShmRegionList::Create();
-    ASSERT_NE(list_, nullptr);
-    reader_ = ShmReader::Open(getpid(), Descriptor());
-    ASSERT_NE(reader_, nullptr);
+    list_ = ShmRegionList::Create().value();
+    reader_ = ShmReader::Open(getpid(), Descriptor()).value();
+  }
+  // Why there is no reader.
+  static std::string WhyNot(pid_t process, std::optional<uint64_t> descriptor) {
+    return std::string(ShmReader::Open(process, descriptor).status().message());
   }
   uint64_t Descriptor() const {
     return static_cast<uint64_t>(list_->descriptor());
@@ -108,26 +115,30 @@ TEST_F(ShmRegionsTest, ListsAreKnownByTheirContents) {
   const int file = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_GE(file, 0);
   ASSERT_EQ(ftruncate(file, facts.st_size), 0);
-  EXPECT_EQ(ShmReader::Open(getpid(), file), nullptr) << "not sealed";
+  EXPECT_THAT(WhyNot(getpid(), file), HasSubstr("none of this user"))
+      << "not sealed";
   ASSERT_EQ(fcntl(file, F_ADD_SEALS, fcntl(list_->descriptor(), F_GET_SEALS)),
             0);
-  EXPECT_EQ(ShmReader::Open(getpid(), file), nullptr);
+  EXPECT_THAT(WhyNot(getpid(), file), HasSubstr("none of this user"));
   close(file);
 }
 
 TEST_F(ShmRegionsTest, NothingElseIsTakenForAList) {
-  EXPECT_EQ(ShmReader::Open(0, Descriptor()), nullptr);
-  EXPECT_EQ(ShmReader::Open(getpid(), ~uint64_t{0}), nullptr);
+  EXPECT_THAT(WhyNot(0, Descriptor()), HasSubstr("another PID namespace"));
+  EXPECT_THAT(WhyNot(getpid(), std::nullopt), HasSubstr("has no list"));
+  EXPECT_THAT(WhyNot(getpid(), ~uint64_t{0}), HasSubstr("No such file"));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  EXPECT_EQ(ShmReader::Open(getpid(), static_cast<uint64_t>(ends[0])), nullptr);
+  EXPECT_THAT(WhyNot(getpid(), static_cast<uint64_t>(ends[0])),
+              HasSubstr("none of this user"));
   close(ends[0]);
   close(ends[1]);
   const pid_t child = fork();
   if (child == 0) _exit(0);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(ShmReader::Open(child, Descriptor()), nullptr);
+  EXPECT_THAT(WhyNot(child, Descriptor()),
+              HasSubstr(absl::StrCat("/proc/", child)));
 }
 
 }  // namespace
