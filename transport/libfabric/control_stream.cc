@@ -52,6 +52,7 @@ bool ControlStream::ReadSome() {
   if (input_.size() < wanted_) return true;
   const auto length = HandshakeLength(input_);
   if (!length.ok()) {
+    if (absl::IsUnimplemented(length.status())) TellVersion();
     End(length.status());
     return false;
   }
@@ -81,6 +82,14 @@ void ControlStream::Send(const HandshakeMessage& message) {
   }
   output_.insert(output_.end(), bytes.begin(), bytes.end());
   Write();
+}
+
+// It is all that a peer of another version understands of a message.
+void ControlStream::TellVersion() {
+  HandshakeMessage message;
+  message.type = HandshakeType::kReject;
+  message.to = message.from = 1;  // There are no numbers of a connection.
+  Send(message);
 }
 
 void ControlStream::OnWritable() {

@@ -53,6 +53,7 @@ class ControlStream final : private StreamObserver {
   // False when there is no more to read for now.
   bool ReadSome();
   void Write();
+  void TellVersion();
   void End(const absl::Status& why);
 
   const std::unique_ptr<TcpStream> stream_;

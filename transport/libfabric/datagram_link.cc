@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <utility>
 
@@ -156,8 +155,9 @@ HandshakeMessage DatagramLink::Opening(
   HandshakeMessage message = Message(type);
   message.host = ThisHost();
   const FabricDomain& domain = *queue_pair_->queue()->domain();
-  if (const ShmRegionList* readable = domain.readable()) {
-    message.count = static_cast<uint64_t>(readable->descriptor() + 1);
+  const ShmRegionList* const readable = domain.readable();
+  if (readable != nullptr && readable->descriptor() >= 0) {
+    message.region_list = static_cast<uint32_t>(readable->descriptor());
   }
   message.text = domain.provider();
   message.address = address_;
@@ -233,9 +233,8 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   }
   if (ShmPresence* presence = queue_pair_->presence()) {
     presence->set_peer(ShmName(message.address));
-    std::optional<uint64_t> list;
-    if (message.count != 0) list = message.count - 1;
-    queue_pair_->SetReader(ShmReader::Open(ShmProcess(message.address), list));
+    queue_pair_->SetReader(
+        ShmReader::Open(ShmProcess(message.address), message.region_list));
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;

@@ -95,6 +95,19 @@ TEST_P(DatagramPeerTest, AnotherProviderIsRejectedWithTheReason) {
   EXPECT_TRUE(absl::StrContains(answer->text, "not other")) << answer->text;
 }
 
+TEST_P(DatagramPeerTest, AnotherVersionIsToldOurs) {
+  Listen();
+  ASSERT_NE(listener_, nullptr);
+  const ScopedFd fd = ConnectSocket();
+  std::vector<uint8_t> request = EncodeHandshake(Request());
+  request[4] = kHandshakeVersion - 1;
+  Send(fd, request);
+  const auto answer = DecodeHandshake(ReceiveAll(fd));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->type, HandshakeType::kReject);
+  EXPECT_TRUE(requests_.empty());
+}
+
 TEST_P(DatagramPeerTest, SilentPeersAreLimitedAndDropped) {
   ListenOptions options;
   options.backlog = 3;

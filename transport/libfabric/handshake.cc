@@ -32,7 +32,7 @@ T Get(const uint8_t* from) {
 struct Shape {
   bool to;
   bool count;
-  bool host;
+  bool machine;  // With what is to be found there.
   bool text;
   bool address;
   bool private_data;
@@ -40,8 +40,8 @@ struct Shape {
 
 // Null for a type that there is none of.
 const Shape* ShapeOf(uint8_t type) {
-  static constexpr Shape kConnect = {false, true, true, true, true, true};
-  static constexpr Shape kAccept = {true, true, true, true, true, true};
+  static constexpr Shape kConnect = {false, false, true, true, true, true};
+  static constexpr Shape kAccept = {true, false, true, true, true, true};
   static constexpr Shape kReject = {true, false, false, true, false, true};
   static constexpr Shape kBare = {true, false, false, false, false, false};
   static constexpr Shape kCounted = {true, true, false, false, false, false};
@@ -122,6 +122,7 @@ std::vector<uint8_t> EncodeHandshake(const HandshakeMessage& message) {
   Put<uint16_t>(&out[48], static_cast<uint16_t>(text.size()));
   Put<uint16_t>(&out[50], static_cast<uint16_t>(message.address.size()));
   Put<uint16_t>(&out[52], static_cast<uint16_t>(message.private_data.size()));
+  if (message.region_list) Put<uint32_t>(&out[56], *message.region_list + 1);
   out.insert(out.end(), text.begin(), text.end());
   out.insert(out.end(), message.address.begin(), message.address.end());
   out.insert(out.end(), message.private_data.begin(),
@@ -168,7 +169,11 @@ absl::StatusOr<HandshakeMessage> DecodeHandshake(
     return Wrong("a number of the connection is wrong");
   }
   if (out.count != 0 && !shape.count) return Wrong("it counts something");
-  if (!shape.host && !AllZero(out.host)) return Wrong("it names a machine");
+  if (!shape.machine && !AllZero(out.host)) return Wrong("it names a machine");
+  if (const auto list = Get<uint32_t>(&bytes[56]); list != 0) {
+    if (!shape.machine) return Wrong("it names a list of memory");
+    out.region_list = list - 1;
+  }
   const Lengths lengths = LengthsIn(bytes.data());
   const auto* text = reinterpret_cast<const char*>(&bytes[0]);
   out.text.assign(text + kHandshakeHeaderBytes, lengths.text);

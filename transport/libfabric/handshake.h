@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ namespace skiff::transport {
 //   50  2  length of address
 //   52  2  length of private data
 //   54  2  0
-//   56     text, address, private data
+//   56  4  1 + the descriptor of the sender's ShmRegionList, or 0
+//   60     text, address, private data
 enum class HandshakeType : uint8_t {
   kConnect = 1,
   kAccept = 2,
@@ -52,24 +54,27 @@ struct HandshakeMessage {
   uint64_t from = 0;
   // kDisconnect: messages that the sender has sent; kSleeping: that it has
   // received. kCheck: one-sided operations that it has posted; kChecked: that
-  // it has served. kConnect, kAccept: 1 + the descriptor of its ShmRegionList,
-  // or 0 if it has none.
+  // it has served.
   uint64_t count = 0;
   // The machine as it runs since its last boot; kConnect and kAccept.
   std::array<uint8_t, 16> host = {};
+  // The descriptor of its ShmRegionList, where the sender has one; kConnect and
+  // kAccept.
+  std::optional<uint32_t> region_list;
   std::string text;              // The provider; of a kReject: why, for people.
   std::vector<uint8_t> address;  // In the fabric; kConnect and kAccept.
   std::vector<uint8_t> private_data;  // And kReject.
 
   friend bool operator==(const HandshakeMessage& a, const HandshakeMessage& b) {
     return a.type == b.type && a.to == b.to && a.from == b.from &&
-           a.count == b.count && a.host == b.host && a.text == b.text &&
+           a.count == b.count && a.host == b.host &&
+           a.region_list == b.region_list && a.text == b.text &&
            a.address == b.address && a.private_data == b.private_data;
   }
 };
 
-inline constexpr uint8_t kHandshakeVersion = 2;
-inline constexpr size_t kHandshakeHeaderBytes = 56;
+inline constexpr uint8_t kHandshakeVersion = 3;
+inline constexpr size_t kHandshakeHeaderBytes = 60;
 inline constexpr size_t kMaxHandshakeText = 256;
 inline constexpr size_t kMaxHandshakeAddress = 256;
 inline constexpr size_t kMaxHandshakePrivateData = 512;

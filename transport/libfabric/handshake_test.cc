@@ -1,5 +1,7 @@
 #include "transport/libfabric/handshake.h"
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
@@ -14,8 +16,8 @@ HandshakeMessage Message(HandshakeType type) {
   switch (type) {
     case HandshakeType::kConnect:
     case HandshakeType::kAccept:
-      message.count = 1;
       message.host = {9, 8, 7};
+      message.region_list = 0;
       message.text = "tcp;ofi_rxm";
       message.address = {1, 2, 3};
       message.private_data = {4, 5, 6, 7};
@@ -72,6 +74,9 @@ TEST_P(EveryType, FieldsOfOtherTypesAreRefused) {
   changed.host[15] = 1;
   EXPECT_EQ(DecodeHandshake(EncodeHandshake(changed)).ok(), opens);
   changed = message_;
+  changed.region_list = 0x01020304;
+  EXPECT_EQ(DecodeHandshake(EncodeHandshake(changed)).ok(), opens);
+  changed = message_;
   changed.text = "x";
   EXPECT_EQ(DecodeHandshake(EncodeHandshake(changed)).ok(),
             opens || type == HandshakeType::kReject);
@@ -107,10 +112,10 @@ INSTANTIATE_TEST_SUITE_P(Handshake, EveryType, ::testing::Range(1, 12));
 TEST(HandshakeTest, AnotherVersionIsNamed) {
   std::vector<uint8_t> bytes =
       EncodeHandshake(Message(HandshakeType::kConnect));
-  bytes[4] = 3;
+  bytes[4] = kHandshakeVersion + 1;
   const auto length = HandshakeLength(bytes);
   EXPECT_EQ(length.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(absl::StrContains(length.status().message(), "version 3"))
+  EXPECT_TRUE(absl::StrContains(length.status().message(), "version 4"))
       << length.status();
 }
 
@@ -125,6 +130,16 @@ TEST(HandshakeTest, OtherProtocolsAreNotTakenForIt) {
     bytes[5] = static_cast<uint8_t>(type);
     EXPECT_FALSE(HandshakeLength(bytes).ok()) << type;
   }
+}
+
+TEST(HandshakeTest, AListOfMemoryMayBeMissing) {
+  HandshakeMessage message = Message(HandshakeType::kAccept);
+  message.region_list = 1023;
+  EXPECT_EQ(DecodeHandshake(EncodeHandshake(message)).value().region_list,
+            1023u);
+  message.region_list.reset();
+  EXPECT_EQ(DecodeHandshake(EncodeHandshake(message)).value().region_list,
+            std::nullopt);
 }
 
 TEST(HandshakeTest, LimitsHold) {

@@ -81,7 +81,7 @@ absl::Status NotAList(pid_t process) {
 }
 
 // Of a peer, which may be anybody.
-absl::StatusOr<ScopedFd> OpenList(pid_t process, uint64_t descriptor) {
+absl::StatusOr<ScopedFd> OpenList(pid_t process, uint32_t descriptor) {
   const std::string path = absl::StrCat("/proc/", process, "/fd/", descriptor);
   // Anything else is not opened: that may do something.
   struct stat facts = {};
@@ -150,7 +150,7 @@ void ShmRegionList::Remove(uint32_t entry) {
 }
 
 absl::StatusOr<std::unique_ptr<ShmReader>> ShmReader::Open(
-    pid_t process, std::optional<uint64_t> descriptor) {
+    pid_t process, std::optional<uint32_t> descriptor) {
   if (!descriptor.has_value()) {
     return absl::FailedPreconditionError(
         "the peer has no list of its memory: it could not make one, and has "

@@ -67,7 +67,7 @@ class ShmReader {
   // and its list's descriptor, if it has a list. An error says why we cannot
   // read there, and what would help.
   static absl::StatusOr<std::unique_ptr<ShmReader>> Open(
-      pid_t process, std::optional<uint64_t> descriptor);
+      pid_t process, std::optional<uint32_t> descriptor);
 
   // Fills `to`, `length` bytes in all. False if the peer does not list the
   // region, or not all the while: `to` may have been written to.

@@ -26,11 +26,11 @@ class ShmRegionsTest : public ::testing::Test {
     reader_ = ShmReader::Open(getpid(), Descriptor()).value();
   }
   // Why there is no reader.
-  static std::string WhyNot(pid_t process, std::optional<uint64_t> descriptor) {
+  static std::string WhyNot(pid_t process, std::optional<uint32_t> descriptor) {
     return std::string(ShmReader::Open(process, descriptor).status().message());
   }
-  uint64_t Descriptor() const {
-    return static_cast<uint64_t>(list_->descriptor());
+  uint32_t Descriptor() const {
+    return static_cast<uint32_t>(list_->descriptor());
   }
   // What is read, or empty.
   std::string Read(uint64_t key, uint64_t offset, size_t length) {
@@ -126,10 +126,10 @@ TEST_F(ShmRegionsTest, ListsAreKnownByTheirContents) {
 TEST_F(ShmRegionsTest, NothingElseIsTakenForAList) {
   EXPECT_THAT(WhyNot(0, Descriptor()), HasSubstr("another PID namespace"));
   EXPECT_THAT(WhyNot(getpid(), std::nullopt), HasSubstr("has no list"));
-  EXPECT_THAT(WhyNot(getpid(), ~uint64_t{0}), HasSubstr("No such file"));
+  EXPECT_THAT(WhyNot(getpid(), ~uint32_t{0}), HasSubstr("No such file"));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  EXPECT_THAT(WhyNot(getpid(), static_cast<uint64_t>(ends[0])),
+  EXPECT_THAT(WhyNot(getpid(), static_cast<uint32_t>(ends[0])),
               HasSubstr("none of this user"));
   close(ends[0]);
   close(ends[1]);
