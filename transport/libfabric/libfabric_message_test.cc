@@ -164,72 +164,6 @@ TEST_P(MessageTest, AReadSeesTheWritesBeforeIt) {
   }
 }
 
-class ShmReadTest : public LibfabricTest {};
-
-TEST_P(ShmReadTest, NeedsNothingOfThePeer) {
-  // Its reactor stands still after the connection was made.
-  const auto home = EpollReactor::Create().value();
-  ConnectPair({}, {}, home.get());
-  if (HasFatalFailure()) return;
-  TestBuffer& window = Memory(server_.get(), 200000, 'g', Access::kRemoteRead);
-  TestBuffer& to = Memory(client_.get(), 200000, '.');
-  for (uint32_t i = 0; i < 8; ++i) {
-    const Sge target = to.Part(10000 * i, 10000);
-    EXPECT_EQ(client_->PostRead({i, 9}, {&target, 1}, window.Remote(77)),
-              PostResult::kAccepted);
-  }
-  for (uint32_t i = 0; i < 8; ++i) {
-    const Completion read = Next(client_.get());
-    EXPECT_EQ(read.status, CompletionStatus::kOk);
-    EXPECT_EQ(read.id, (OperationId{i, 9}));
-  }
-  EXPECT_EQ(to.text(), std::string(80000, 'g') + std::string(120000, '.'));
-  EXPECT_TRUE(client_->connected());
-  // It goes before its reactor.
-  server_.reset();
-}
-
-// While that endpoint is being served, too: READs are over when they are
-// posted.
-TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
-  std::shared_ptr<CompletionQueue> queue;
-  ConnectOptions connect;
-  connect.resources =
-      [&](MemoryDomain& domain) -> absl::StatusOr<EndpointResources> {
-    if (queue == nullptr) {
-      queue = domain.CreateCompletionQueue(reactor_.get(), 1024).value();
-    }
-    return EndpointResources{queue.get(), nullptr};
-  };
-  ConnectPair(connect);
-  if (HasFatalFailure()) return;
-  TestBuffer& window = Memory(server_.get(), 64, 'g', Access::kRemoteRead);
-  TestBuffer& to = Memory(client_.get(), 64, '.');
-  const Sge target = to.Part(0, 64);
-  const auto read = [&](uint32_t index) {
-    EXPECT_EQ(client_->PostRead({index, 0}, {&target, 1}, window.Remote(0)),
-              PostResult::kAccepted);
-  };
-  bool ended = false;
-  connect.on_disconnect = [&](RdmaEndpoint&) {
-    read(2);
-    ended = true;
-  };
-  absl::StatusOr<EndpointPtr> other;
-  absl::StatusOr<EndpointPtr> accepted;
-  const auto attempt = Connect(&other, connect);
-  Accept(&accepted);
-  ASSERT_TRUE(
-      RunUntil([&] { return Concluded(other) && Concluded(accepted); }));
-  ASSERT_TRUE(other.ok() && accepted.ok()) << other.status();
-  (*other)->Disconnect();
-  read(1);
-  ASSERT_TRUE(RunUntil([&] { return ended; }));
-  EXPECT_EQ(Next(queue.get()).id, (OperationId{1, 0}));
-  EXPECT_EQ(Next(queue.get()).id, (OperationId{2, 0}));
-  EXPECT_EQ(to.text(), std::string(64, 'g'));
-}
-
 TEST_P(MessageTest, CompletionsComeInPostingOrder) {
   ConnectPair();
   if (HasFatalFailure()) return;
@@ -371,8 +305,6 @@ INSTANTIATE_TEST_SUITE_P(Providers, MessageTest,
                                            "provider=shm",
                                            "provider=tcp;ofi_rxm"),
                          ProviderName);
-INSTANTIATE_TEST_SUITE_P(Providers, ShmReadTest,
-                         ::testing::Values("provider=shm"), ProviderName);
 
 }  // namespace
 }  // namespace skiff::transport

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,33 @@ TEST_F(ShmRegionsTest, NothingElseIsRead) {
 TEST_F(ShmRegionsTest, MemoryThatIsGoneIsNotRead) {
   ASSERT_NE(list_->Add(77, nullptr, 10), ShmRegionList::kUnlisted);
   EXPECT_EQ(Read(77, 0, 10), "");
+}
+
+// What is read goes to the region's own entry in the list: as if the region was
+// removed, or another came in its place, while the copy was under way.
+TEST_F(ShmRegionsTest, ARegionThatGoesMeanwhileIsNotRead) {
+  struct stat facts = {};
+  ASSERT_EQ(fstat(list_->descriptor(), &facts), 0);
+  const auto size = static_cast<size_t>(facts.st_size);
+  void* const mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                             list_->descriptor(), 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  uint64_t memory = 0;
+  ASSERT_NE(list_->Add(77, &memory, sizeof(memory)), ShmRegionList::kUnlisted);
+  constexpr uint64_t kName = (uint64_t{1} << 32) | 77;
+  uint64_t* const words = static_cast<uint64_t*>(mapping);
+  uint64_t* const entry =
+      std::find(words, words + size / sizeof(uint64_t), kName);
+  const iovec to = {entry, sizeof(memory)};
+  constexpr uint64_t kNext = (uint64_t{2} << 32) | 77;
+  for (const uint64_t after : {kName, kNext, uint64_t{0}}) {
+    memory = after;
+    *entry = kName;
+    EXPECT_EQ(reader_->Read({&to, 1}, sizeof(memory), {0, {77}}),
+              after == kName);
+    EXPECT_EQ(*entry, after);
+  }
+  munmap(mapping, size);
 }
 
 TEST_F(ShmRegionsTest, KeysThatMeetHaveRoomUpToALimit) {
