@@ -2,6 +2,7 @@
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -233,13 +234,37 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   }
   if (ShmPresence* presence = queue_pair_->presence()) {
     presence->set_peer(ShmName(message.address));
-    queue_pair_->SetReader(
-        ShmReader::Open(ShmProcess(message.address), message.region_list));
+    status = UseMemory(message);
+    if (!status.ok()) return status;
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;
   queue_pair_->SetPeer(peer, TagsOf(peer_number_));
   return absl::OkStatus();
+}
+
+absl::Status DatagramLink::UseMemory(const HandshakeMessage& message) {
+  auto reader =
+      ShmReader::Open(ShmProcess(message.address), message.region_list);
+  if (reader.ok()) {
+    const int end = (*reader)->process_end();
+    absl::Status status = reactor_->WatchFd(end, EPOLLIN, this);
+    if (!status.ok()) return status;
+    process_end_ = end;
+  }
+  queue_pair_->SetReader(std::move(reader));
+  return absl::OkStatus();
+}
+
+void DatagramLink::UnwatchProcess() {
+  if (process_end_ >= 0) reactor_->UnwatchFd(std::exchange(process_end_, -1));
+}
+
+// The TCP connection does not show it where a fork of the process has that,
+// too.
+void DatagramLink::OnFdReady(uint32_t /*events*/) {
+  UnwatchProcess();
+  OnEnd(absl::UnavailableError("the peer's process ended"));
 }
 
 void DatagramLink::OnMessage(const HandshakeMessage& message) {

@@ -24,7 +24,8 @@ std::array<uint8_t, 16> ThisHost();
 // connection beside them that says how it begins, how it ends, and that the
 // peer still lives.
 class DatagramLink final : public FabricQueuePair::Link,
-                           private ControlStream::Handler {
+                           private ControlStream::Handler,
+                           private FdHandler {
  public:
   // The peer's private data, or why there is no connection: the peer's refusal
   // has its private data as the payload kRejectPrivateData.
@@ -35,6 +36,7 @@ class DatagramLink final : public FabricQueuePair::Link,
   static absl::StatusOr<DatagramLink*> Open(
       FabricQueuePair* queue_pair, const fi_info& info, Reactor* reactor,
       std::unique_ptr<ControlStream> control);
+  ~DatagramLink() override { UnwatchProcess(); }
 
   // Starts to connect, or accepts. `outcome` runs once, unless the queue pair
   // is broken first.
@@ -80,6 +82,9 @@ class DatagramLink final : public FabricQueuePair::Link,
                            absl::Span<const uint8_t> private_data) const;
   absl::Status CheckPeer(const HandshakeMessage& message) const;
   absl::Status UsePeer(const HandshakeMessage& message);
+  absl::Status UseMemory(const HandshakeMessage& message);
+  void UnwatchProcess();
+  void OnFdReady(uint32_t events) override;
   absl::Status AwaitProbe();
   Sge Probe(bool outgoing, size_t length);
   // False if there is no connection then.
@@ -106,6 +111,7 @@ class DatagramLink final : public FabricQueuePair::Link,
   Outcome outcome_;
   std::vector<uint8_t> address_;
   fid_av* addresses_ = nullptr;  // The queue pair's.
+  int process_end_ = -1;         // The queue pair's reader's, while watched.
   // Probes: ours in the first half, the peer's in the second.
   std::vector<uint8_t> probes_;
   std::unique_ptr<MemoryRegion> probe_region_;  // Where the provider needs it.

@@ -1,7 +1,13 @@
 // READs over shared memory, which are done here where that is right.
 
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "transport/libfabric/fabric_endpoint.h"
 #include "transport/libfabric/libfabric_test_util.h"
+#include "transport/libfabric/shm_peer.h"
+#include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {
 namespace {
@@ -20,6 +26,26 @@ class ShmReadTest : public LibfabricTest {
     })) << "no completion comes";
     EXPECT_EQ(completion.status, CompletionStatus::kOk);
     return completion;
+  }
+
+  // In a process of its own, which ends when it is told to on `peer`. A fork of
+  // it has all that it has, until the other end of `peer` is closed.
+  [[noreturn]] void ConnectAndEnd(int peer) {
+    // The parent's is not to be touched, and shares its descriptor.
+    static_cast<void>(reactor_.release());
+    reactor_ = EpollReactor::Create().value();
+    absl::StatusOr<EndpointPtr> client;
+    const auto attempt = Connect(&client);
+    RunUntil([&] { return Concluded(client); });
+    if (fork() == 0) {
+      pollfd closed = {peer, 0, 0};
+      poll(&closed, 1, -1);
+      _exit(0);
+    }
+    char byte = 'x';
+    const bool told = write(peer, &byte, 1) == 1 &&
+                      RunUntil([&] { return read(peer, &byte, 1) == 1; });
+    _exit(told ? 0 : 1);
   }
 
  private:
@@ -128,6 +154,37 @@ TEST_P(ShmReadTest, ThatWasHeldIsDoneHere) {
     server_.reset();
     client_.reset();
   }
+}
+
+// A fork of the peer's process keeps the connection beside the fabric open, and
+// the process's number may go to another one.
+TEST_P(ShmReadTest, EndsWithThePeersProcess) {
+  Listen();
+  int ends[2];
+  constexpr int kType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  ASSERT_EQ(socketpair(AF_UNIX, kType, 0, ends), 0);
+  const ScopedFd ours(ends[0]);
+  ScopedFd theirs(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    ConnectAndEnd(theirs.get());
+  }
+  theirs.reset();
+  absl::StatusOr<EndpointPtr> server;
+  Accept(&server);
+  const auto heard = [&] {
+    char byte;
+    return read(ours.get(), &byte, 1) == 1;
+  };
+  ASSERT_TRUE(RunUntil([&] { return Concluded(server) && heard(); }));
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE((*server)->connected());
+  EXPECT_EQ(write(ours.get(), "x", 1), 1);
+  EXPECT_TRUE(
+      RunUntil([&] { return !(*server)->connected(); }, absl::Seconds(5)));
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  RemoveShmOfTheDead();
 }
 
 // It has completed, and yet the peer may still have to serve it.

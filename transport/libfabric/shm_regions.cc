@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -160,11 +161,19 @@ absl::StatusOr<std::unique_ptr<ShmReader>> ShmReader::Open(
     return absl::FailedPreconditionError(
         "the peer is in another PID namespace; run both ends in one");
   }
+  // First: whichever process has the list below is the one whose end it tells.
+  ScopedFd end(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  if (!end.valid()) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("pidfd_open of process ", process,
+                                            ", which Linux has since 5.3"));
+  }
   const auto file = OpenList(process, *descriptor);
   if (!file.ok()) return file.status();
   const ShmRegionTable* const table = Map(file->get(), PROT_READ);
   if (table == nullptr) return absl::ErrnoToStatus(errno, "mmap of the list");
-  std::unique_ptr<ShmReader> reader(new ShmReader(process, table));
+  std::unique_ptr<ShmReader> reader(
+      new ShmReader(process, std::move(end), table));
   absl::Status right = reader->Check();
   if (!right.ok()) return right;
   return reader;

@@ -73,14 +73,21 @@ class ShmReader {
   // region, or not all the while: `to` may have been written to.
   bool Read(absl::Span<const iovec> to, size_t length, RemoteBuffer from);
 
+  // Readable once the process has ended (pidfd_open(2)). Its number may be
+  // another's from then on: nothing must be read any more.
+  int process_end() const { return process_end_.get(); }
+
  private:
-  ShmReader(pid_t process, const ShmRegionTable* table)
-      : process_(process), table_(const_cast<ShmRegionTable*>(table)) {}
+  ShmReader(pid_t process, ScopedFd process_end, const ShmRegionTable* table)
+      : process_(process),
+        process_end_(std::move(process_end)),
+        table_(const_cast<ShmRegionTable*>(table)) {}
 
   // That the process is the one with this list, and open to us.
   absl::Status Check() const;
 
   const pid_t process_;
+  const ScopedFd process_end_;
   const std::unique_ptr<ShmRegionTable, ShmRegionUnmap> table_;
 };
 

@@ -166,7 +166,7 @@ TEST_F(ShmRegionsTest, NothingElseIsTakenForAList) {
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_THAT(WhyNot(child, Descriptor()),
-              HasSubstr(absl::StrCat("/proc/", child)));
+              HasSubstr(absl::StrCat("pidfd_open of process ", child)));
 }
 
 }  // namespace
