@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/queue_pair.h"
@@ -20,7 +20,6 @@
 namespace skiff::transport {
 namespace {
 
-constexpr int kBatch = 32;
 // Tries to get the provider to sleep before leaving it to the timer.
 constexpr int kSettleRounds = 4;
 
@@ -51,6 +50,7 @@ FabricCompletionQueue::FabricCompletionQueue(
     : domain_(std::move(domain)),
       settings_(domain_->settings()),
       reactor_(reactor),
+      spins_(reactor->spinning()),
       entries_(entries),
       ready_mask_(std::bit_ceil(entries) - 1),
       ready_(new OperationSlot*[ready_mask_ + 1]),
@@ -72,7 +72,7 @@ absl::Status FabricCompletionQueue::Open() {
   // (rxm_ep_wait_fd_add()), shm has none. And a reactor that never sleeps does
   // not need one, which the tcp provider signals at each completion.
   attributes.wait_obj =
-      domain_->datagrams() || reactor_->spinning() ? FI_WAIT_NONE : FI_WAIT_FD;
+      domain_->datagrams() || spins_ ? FI_WAIT_NONE : FI_WAIT_FD;
   fid_cq* queue = nullptr;
   int result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
   const bool sleeps = result == 0 && attributes.wait_obj == FI_WAIT_FD;
@@ -153,6 +153,8 @@ FabricQueuePair* FabricCompletionQueue::Adopt(
 
 void FabricCompletionQueue::PutReady(OperationSlot* slot) {
   ready_[ready_put_++ & ready_mask_] = slot;
+  // None may overtake it.
+  direct_end_ = direct_;
   if (armed_) WakeUser();
 }
 
@@ -174,6 +176,56 @@ size_t FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
   return count;
 }
 
+void FabricCompletionQueue::Push(OperationSlot* slot) {
+  if (direct_ != direct_end_ && slot->queue_pair->user() != nullptr) {
+    Report(*slot, direct_++);
+  } else {
+    PutReady(slot);
+  }
+}
+
+void FabricCompletionQueue::Report(const OperationSlot& slot, Completion* out) {
+  slot.queue_pair->Describe(slot, out);
+  slot.queue_pair->Polled(slot.outcome.kind);
+}
+
+ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::TakeRead(size_t count) {
+  seen_ += count;
+  for (const fi_cq_msg_entry *entry = read_.data(), *end = entry + count;
+       entry != end; ++entry) {
+    auto* slot = reinterpret_cast<OperationSlot*>(entry->op_context);
+    if (slot == nullptr) continue;
+    FabricQueuePair* const queue_pair = slot->queue_pair;
+    if (direct_ != direct_end_ && queue_pair->RetireUsual(slot)) {
+      queue_pair->Describe(*slot, direct_++);
+      queue_pair->RequestPolled(slot->outcome.kind);
+      queue_pair->RetireDone();
+    } else {
+      queue_pair->Completed(slot, entry->len);
+    }
+  }
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool FabricCompletionQueue::ReadSome() {
+  // Closing an endpoint from within reads the queue, too.
+  if (draining_) return false;
+  draining_ = true;
+  const ssize_t count = fi_cq_read(queue_.get(), read_.data(), read_.size());
+  bool found = count > 0;
+  if (found) {
+    TakeRead(static_cast<size_t>(count));
+  } else if (count != -FI_EAGAIN) {
+    found = ReadFailed(count);
+  }
+  draining_ = false;
+  return found;
+}
+
+void FabricCompletionQueue::Drain() {
+  while (ReadSome()) {
+  }
+}
+
 int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   size_t count = 0;
   if (ready_taken_ != ready_put_) count = TakeReady(out);
@@ -185,10 +237,10 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   ReadSome();
   count = static_cast<size_t>(direct_ - out.data());
   direct_ = direct_end_ = nullptr;
-  Serve();
+  if (!service_.empty()) Serve();
   polled_ = true;
   // Who asks is not asleep.
-  if (polling_) active_ = reactor_->Now();
+  if (!spins_ && polling_) active_ = reactor_->Now();
   if (ready_taken_ != ready_put_) count += TakeReady(out.subspan(count));
   return static_cast<int>(count);
 }
@@ -206,34 +258,17 @@ void FabricCompletionQueue::Disarm() {
   [[maybe_unused]] const ssize_t taken = read(event_fd_, &count, sizeof(count));
 }
 
-void FabricCompletionQueue::Drain() {
-  while (ReadSome()) {
-  }
-}
-
-bool FabricCompletionQueue::ReadSome() {
-  // Closing an endpoint from within reads the queue, too.
-  if (std::exchange(draining_, true)) return false;
-  const auto done = absl::MakeCleanup([this] { draining_ = false; });
-  fi_cq_msg_entry entries[kBatch];
-  const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
-  if (count == -FI_EAGAIN || count == 0) return false;
-  if (count == -FI_EAVAIL) {
+bool FabricCompletionQueue::ReadFailed(ssize_t result) {
+  if (result == -FI_EAVAIL) {
     DrainError();
     return true;
   }
-  if (count < 0) {
+  if (result < 0 && result != -FI_EAGAIN) {
     const absl::Status why = FabricStatus(
-        count, absl::StrCat(domain_->name(), ": the completion queue failed"));
+        result, absl::StrCat(domain_->name(), ": the completion queue failed"));
     for (const auto& queue_pair : queue_pairs_) queue_pair->BreakSoon(why);
-    return false;
   }
-  seen_ += static_cast<uint64_t>(count);
-  for (ssize_t i = 0; i < count; ++i) {
-    auto* slot = reinterpret_cast<OperationSlot*>(entries[i].op_context);
-    if (slot != nullptr) slot->queue_pair->Completed(slot, entries[i].len);
-  }
-  return true;
+  return false;
 }
 
 void FabricCompletionQueue::DrainError() {
@@ -431,7 +466,7 @@ bool FabricCompletionQueue::Restless() const {
 }
 
 bool FabricCompletionQueue::WorthPolling() const {
-  if (reactor_->spinning()) return !queue_pairs_.empty();
+  if (spins_) return !queue_pairs_.empty();
   const absl::Duration idle = reactor_->Now() - active_;
   return idle < settings_.spin || (idle < settings_.patience && Restless());
 }
@@ -443,7 +478,7 @@ void FabricCompletionQueue::UpdatePoller() {
   if (WorthPolling()) {
     polling_ = true;
     // Spinning reactors do not sleep anyway.
-    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
+    reactor_->AddPoller(this, /*busy=*/!spins_);
   } else if (Restless() && !timer_.scheduled()) {
     timer_.ScheduleAfter(settings_.retry_interval);
   }

@@ -3,6 +3,7 @@
 
 #include <rdma/fi_eq.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -55,7 +56,7 @@ class FabricCompletionQueue final
   void Unreserve(uint32_t entries) { reserved_ -= entries; }
   FabricQueuePair* Adopt(std::unique_ptr<FabricQueuePair> queue_pair);
   // The operation is over and reported; its slot stays as it is until then.
-  inline void Push(OperationSlot* slot);
+  void Push(OperationSlot* slot);
   // Reads all that the provider has, for the queue pairs. Does not act on what
   // it finds.
   void Drain();
@@ -70,7 +71,7 @@ class FabricCompletionQueue final
   // The provider did not take an operation yet: try again soon.
   void HeldBack();
   // For each, if the queue has to know.
-  bool wants_posts() const { return !waits() && !reactor_->spinning(); }
+  bool wants_posts() const { return !waits() && !spins_; }
   void RequestPosted();
   // A queue pair closes step by step: the queue stays until it is done, even if
   // its users let go.
@@ -80,6 +81,7 @@ class FabricCompletionQueue final
 
  private:
   class Lingering;
+  static constexpr int kBatch = 32;
 
   FabricCompletionQueue(std::shared_ptr<FabricDomain> domain, Reactor* reactor,
                         uint32_t entries);
@@ -92,7 +94,10 @@ class FabricCompletionQueue final
   void ScheduleTurnEnd() { reactor_->ScheduleTurnEnd(this); }
 
   // Reads a batch of what the provider has; false if there is nothing.
-  bool ReadSome();
+  inline bool ReadSome();
+  void TakeRead(size_t count);
+  // Whether there was something none the less.
+  bool ReadFailed(ssize_t result);
   void DrainAndServe();
   void Serve();
   void DrainError();
@@ -110,12 +115,13 @@ class FabricCompletionQueue final
   void PutReady(OperationSlot* slot);
   size_t TakeReady(absl::Span<Completion> out);
   // The slot is free after this.
-  static inline void Report(const OperationSlot& slot, Completion* out);
+  static void Report(const OperationSlot& slot, Completion* out);
   void WakeUser();
 
   const std::shared_ptr<FabricDomain> domain_;
   const LibfabricOptions& settings_;  // The domain's.
   Reactor* const reactor_;
+  const bool spins_;  // The reactor never sleeps.
   Fid<fid_cq> queue_;
   int provider_fd_ = -1;  // None where the provider has no wait objects.
   int event_fd_ = -1;
@@ -132,6 +138,7 @@ class FabricCompletionQueue final
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.
+  std::array<fi_cq_msg_entry, kBatch> read_ = {};  // While draining_.
 
   const uint32_t entries_;
   // Those to report, a ring with room for every entry.
@@ -139,7 +146,7 @@ class FabricCompletionQueue final
   const std::unique_ptr<OperationSlot*[]> ready_;
   uint64_t ready_taken_ = 0;
   uint64_t ready_put_ = 0;
-  // Where they go at once while the user polls.
+  // Where they go at once while the user polls; no room once one is in ready_.
   Completion* direct_ = nullptr;
   Completion* direct_end_ = nullptr;
 

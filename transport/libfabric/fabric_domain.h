@@ -129,7 +129,8 @@ class FabricRegion final : public MemoryRegion {
   FabricRegion(Parts parts, Fid<fid_mr> region)
       : MemoryRegion(parts.domain.get()),
         parts_(std::move(parts)),
-        region_(std::move(region)) {}
+        region_(std::move(region)),
+        descriptor_(region_ != nullptr ? region_->mem_desc : nullptr) {}
   ~FabricRegion() override {
     if (parts_.listed != ShmRegionList::kUnlisted) {
       parts_.domain->readable()->Remove(parts_.listed);
@@ -147,13 +148,12 @@ class FabricRegion final : public MemoryRegion {
                                     : 0;
   }
 
-  void* descriptor() const {
-    return region_ != nullptr ? region_->mem_desc : nullptr;
-  }
+  void* descriptor() const { return descriptor_; }
 
  private:
   const Parts parts_;
   const Fid<fid_mr> region_;
+  void* const descriptor_;
 };
 
 }  // namespace skiff::transport

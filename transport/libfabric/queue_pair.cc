@@ -68,9 +68,22 @@ FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
     : queue_(queue),
       domain_(queue->domain()),
       capabilities_(capabilities),
+      long_sends_(domain_->datagrams() ? SIZE_MAX
+                                       : capabilities.max_inline_bytes),
+      write_flags_(FI_COMPLETION |
+                   (domain_->asks_for_delivery() ? FI_DELIVERY_COMPLETE : 0)),
+      counts_(domain_->datagrams() || domain_->send_passes_write() ||
+              domain_->completes_before_reads()),
       requests_(this, capabilities.max_send_queue),
       receives_(this, capabilities.max_receive_queue),
-      after_post_(queue->wants_posts() ? kTellQueue : 0) {}
+      after_post_(queue->wants_posts() ? kTellQueue : 0) {
+  one_sided_.message.msg_iov = &one_sided_.piece;
+  one_sided_.message.desc = &one_sided_.descriptor;
+  one_sided_.message.iov_count = 1;
+  one_sided_.message.addr = peer_;
+  one_sided_.message.rma_iov = &one_sided_.target;
+  one_sided_.message.rma_iov_count = 1;
+}
 
 FabricQueuePair::~FabricQueuePair() {
   if (!closed_ && link_ != nullptr) link_->OnClosing(/*tell_peer=*/true);
@@ -109,8 +122,49 @@ void FabricQueuePair::Outcome(OperationSlot* slot, CompletionStatus status,
   slot->state = OperationSlot::State::kDone;
   slot->outcome.status = status;
   slot->outcome.provider_code = code;
-  if (slot->outcome.kind != OperationKind::kReceive) stopped_ = true;
+  if (slot->outcome.kind != OperationKind::kReceive) Stop();
   queue_->ScheduleService(this);
+}
+
+void FabricQueuePair::Stop() {
+  stopped_ = true;
+  FindUsual();
+}
+
+void FabricQueuePair::Completed(OperationSlot* slot, size_t bytes) {
+  if (slot->state != OperationSlot::State::kIssued) {
+    // If it is no probe, it is a late or second report about a slot that is not
+    // the provider's any more.
+    ProbeDone(slot, bytes);
+    return;
+  }
+  OperationRing* ring = &requests_;
+  if (slot->outcome.kind == OperationKind::kReceive) {
+    ring = &receives_;
+    if (closing_) {
+      // The user has heard that the connection is over.
+      slot->outcome.status = CompletionStatus::kFlushed;
+    } else {
+      Received(slot, bytes);
+    }
+  } else if (counts_) {
+    CountDone(*slot);
+  }
+  slot->state = OperationSlot::State::kDone;
+  if (ring->OldestIsDone()) Retire(ring);
+  if (requests_.holding()) queue_->ScheduleService(this);
+}
+
+void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
+  if (!last_pieces_.empty()) {
+    TakeFromLastPiece(receives_.IndexOf(*slot), bytes);
+  }
+  slot->outcome.bytes = static_cast<uint32_t>(bytes);
+  if (domain_->needs_sink() && bytes > slot->room) {
+    ReceivedTooMuch(slot, bytes);
+  } else {
+    ++received_;
+  }
 }
 
 void FabricQueuePair::Failed(OperationSlot* slot, int error, int provider_error,
@@ -141,6 +195,7 @@ void FabricQueuePair::Retire(OperationRing* ring) {
                        ": an operation was posted with a wrong buffer or "
                        "length")));
     }
+    if (ring->OldestIsHeld()) ring->ReleaseHeld();
     ring->RetireOldest();
     queue_->Push(slot);
   }
@@ -154,7 +209,7 @@ void FabricQueuePair::BreakSoon(const absl::Status& why) {
 
 void FabricQueuePair::SetBreakReason(const absl::Status& why) {
   if (break_reason_.ok()) break_reason_ = why;
-  stopped_ = true;
+  Stop();
 }
 
 void FabricQueuePair::Service() {
@@ -207,6 +262,7 @@ void FabricQueuePair::Break(const absl::Status& why, bool tell_peer) {
 void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
   closed_ = true;
   disconnect_due_ = std::exchange(connected_, false);
+  FindUsual();
   error_ = why;
   closing_ = endpoint_ != nullptr && !link_->OnClosing(tell_peer);
   if (closing_) {
@@ -227,7 +283,7 @@ void FabricQueuePair::Close() {
 }
 
 void FabricQueuePair::Detach() {
-  user_ = nullptr;
+  set_user(nullptr);
   on_disconnect_ = nullptr;
   Break(absl::CancelledError("the endpoint was destroyed"),
         /*tell_peer=*/true);

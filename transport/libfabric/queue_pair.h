@@ -2,6 +2,7 @@
 #define SKIFF_TRANSPORT_LIBFABRIC_QUEUE_PAIR_H_
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
 #include <sys/uio.h>
 
 #include <cstdint>
@@ -11,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/attributes.h"
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
 #include "transport/libfabric/fabric_completion_queue.h"
@@ -98,6 +98,7 @@ class FabricQueuePair {
   // Where an unconnected endpoint's operations go.
   void SetPeer(fi_addr_t peer, const Datagrams& peer_tags) {
     peer_ = peer;
+    one_sided_.message.addr = peer;
     peer_tags_ = peer_tags;
   }
   // What can read the peer's memory without the provider, or why nothing can.
@@ -126,12 +127,13 @@ class FabricQueuePair {
   // Reads what the provider has until all requests are done, if they can be:
   // a provider may need several rounds.
   void Settle();
-  // Messages that were sent and received with success.
+  // Messages that were sent and received with success; of unconnected
+  // endpoints.
   uint64_t sent() const { return sent_; }
   uint64_t received() const { return received_; }
   // READs and WRITEs that the provider took, and those of the peer that it
   // served, where that is counted.
-  uint64_t one_sided() const { return one_sided_; }
+  uint64_t one_sided() const { return issued_one_sided_; }
   uint64_t served() const {
     return objects_.served == nullptr ? 0 : fi_cntr_read(objects_.served.get());
   }
@@ -139,7 +141,10 @@ class FabricQueuePair {
   void AllServed() { watched_ = false; }
   // The peer's provider refused a one-sided operation without a word.
   void RefusedByPeer();
-  void set_user(RdmaEndpoint* user) { user_ = user; }
+  void set_user(RdmaEndpoint* user) {
+    user_ = user;
+    FindUsual();
+  }
   void set_on_disconnect(std::function<void(RdmaEndpoint&)> on_disconnect) {
     on_disconnect_ = std::move(on_disconnect);
   }
@@ -151,6 +156,7 @@ class FabricQueuePair {
   void Connected() {
     connected_ = true;
     probing_ = false;
+    FindUsual();
   }
   bool connected() const { return connected_; }
   const absl::Status& error() const { return error_; }
@@ -189,14 +195,29 @@ class FabricQueuePair {
 
   // For the completion queue.
   RdmaEndpoint* user() const { return user_; }
-  inline void Completed(OperationSlot* slot, size_t bytes);
+  // A completion as nearly all are: its request is the oldest, and was good.
+  // True if it is that, and is retired; then the caller reports it, and calls
+  // RetireDone().
+  inline bool RetireUsual(const OperationSlot* slot);
+  void RetireDone() {
+    if (requests_.OldestIsDone()) Retire(&requests_);
+  }
+  void Describe(const OperationSlot& slot, Completion* out) const {
+    *out = slot.outcome;
+    out->endpoint = user_;
+  }
+  // Any completion.
+  void Completed(OperationSlot* slot, size_t bytes);
   void Failed(OperationSlot* slot, int error, int provider_error,
               const std::string& text);
   void Polled(OperationKind kind) {
     if (kind == OperationKind::kReceive) {
       receives_.Polled();
-      return;
+    } else {
+      RequestPolled(kind);
     }
+  }
+  void RequestPolled(OperationKind kind) {
     requests_.Polled();
     if (kind == OperationKind::kRead) --reads_;
   }
@@ -238,10 +259,18 @@ class FabricQueuePair {
     void* descriptors[kMaxSges];
     size_t count = 0;
     size_t length = 0;
-    size_t room = ~size_t{0};  // Of a RECEIVE; more than it: kTooLong.
     RemoteBuffer remote;
     bool is_inline = false;
     bool undescribed = false;  // Some pieces have no descriptor.
+  };
+  // A READ or WRITE of one piece, with what is the same for each filled in.
+  struct OneSided {
+    fi_msg_rma message = {};
+    iovec piece = {};
+    void* descriptor = nullptr;
+    fi_rma_iov target = {};
+    // Of the last one; nobody looks at a SEND's.
+    RemoteBuffer remote() const { return {target.addr, {target.key}}; }
   };
   // See AddSink().
   struct LastPiece {
@@ -268,20 +297,30 @@ class FabricQueuePair {
   template <OperationKind kKind>
   PostResult PostRequest(OperationId id, absl::Span<const Sge> sges,
                          RemoteBuffer remote);
-  void AfterPost(const OperationSlot& slot);
+  template <OperationKind kKind>
+  PostResult PostUnusual(OperationId id, absl::Span<const Sge> sges,
+                         RemoteBuffer remote);
+  template <OperationKind kKind>
+  void NewestNotTaken(const Sge& piece, ssize_t result);
+  void AfterPost();
   bool IsOurs(const MemoryRegion& region) const {
     return region.domain() == domain_.get();
   }
   template <OperationKind kKind>
   inline const FabricRegion* UsualRegion(const Sge& sge) const;
   template <OperationKind kKind>
-  void PostUnusual(OperationSlot* slot, absl::Span<const Sge> sges,
-                   RemoteBuffer remote, bool hold);
+  void PostWork(OperationSlot* slot, absl::Span<const Sge> sges,
+                const RemoteBuffer& remote, bool hold);
   // False if the operation is wrong.
   template <OperationKind kKind>
   bool Prepare(absl::Span<const Sge> sges, Work* work);
   bool AddPieces(absl::Span<const Sge> sges, bool local_write, Work* work);
   // What libfabric returns.
+  template <OperationKind kKind>
+  inline ssize_t IssueUsual(OperationSlot* slot, const Sge& piece,
+                            void* descriptor, RemoteBuffer remote);
+  template <OperationKind kKind>
+  ssize_t IssueLong(OperationSlot* slot, const Sge& piece);
   template <OperationKind kKind>
   inline ssize_t Issue(OperationSlot* slot, Pieces pieces,
                        const RemoteBuffer& remote, bool is_inline);
@@ -290,29 +329,36 @@ class FabricQueuePair {
   ssize_t IssueWork(OperationSlot* slot, const Work& work);
   ssize_t IssueAgain(OperationSlot* slot);
   // Makes room behind a RECEIVE for what does not fit into it.
-  void AddSink(const OperationSlot& slot, Work* work);
+  void AddSink(OperationSlot* slot, Work* work);
   // A RECEIVE has its message, of which `bytes` have come.
-  inline void Received(OperationSlot* slot, size_t bytes);
+  void Received(OperationSlot* slot, size_t bytes);
   ssize_t PostProbe(Probe* probe, const Sge& memory, bool send);
   void TakeFromLastPiece(uint32_t index, size_t bytes);
   void ReceivedTooMuch(OperationSlot* slot, size_t bytes);
-  // The provider took a READ or WRITE.
-  void OneSidedIssued() {
-    ++one_sided_;
-    if (!watched_) WatchOneSided();
-  }
+  // The provider took a READ or WRITE of so many bytes.
+  void CountIssued(const OperationSlot& slot, size_t length);
+  // A request succeeded.
+  void CountDone(const OperationSlot& slot);
   void WatchOneSided();
   // False if the READ is the provider's to do.
   bool ReadHere(OperationSlot* slot, const Pieces& pieces,
                 const RemoteBuffer& from);
   // Of a queue pair whose user is gone, while it closes.
   void TakeReceivesBack();
+  // Nothing goes out any more.
+  void Stop();
+  // What usual_ is made of has changed.
+  void FindUsual() {
+    usual_ =
+        connected_ && !stopped_ && user_ != nullptr && !requests_.holding();
+  }
   // Whether the slot was a probe's.
   bool ProbeDone(const OperationSlot* slot, size_t bytes);
   void Hold(OperationSlot* slot, const Work& work);
   void IssueHeld();
   // For an operation that has failed.
   void NotProvidersAnyMore(OperationKind kind) {
+    if (!counts_) return;
     if (kind == OperationKind::kWrite) --writes_;
     if (kind == OperationKind::kRead) --provider_reads_;
   }
@@ -321,13 +367,20 @@ class FabricQueuePair {
   void Outcome(OperationSlot* slot, CompletionStatus status, int32_t code);
   void NotIssued(OperationSlot* slot, ssize_t result);
   void SetBreakReason(const absl::Status& why);
-  inline void RetireOldest(OperationRing* ring, OperationSlot* slot);
   void Retire(OperationRing* ring);
   void FlushRing(OperationRing* ring);
 
   FabricCompletionQueue* const queue_;
   const std::shared_ptr<FabricDomain> domain_;
   Capabilities capabilities_;
+  // Of SENDs, those of up to so many bytes are inline, or all have tags.
+  const size_t long_sends_;
+  const uint64_t write_flags_;
+  // Somebody asks how many operations of a kind there are, or were.
+  const bool counts_;
+  // Connected, without an error, with a user, and nothing is held: requests go
+  // to the provider at once.
+  bool usual_ = false;
   DatagramObjects objects_;  // But for the endpoint.
   Fid<fid_ep> endpoint_;
   std::unique_ptr<Link> link_;
@@ -339,17 +392,19 @@ class FabricQueuePair {
   Probe probe_in_;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
-  uint64_t one_sided_ = 0;
+  uint64_t issued_one_sided_ = 0;
   RdmaEndpoint* user_ = nullptr;
   std::function<void(RdmaEndpoint&)> on_disconnect_;
   OperationRing requests_;
   OperationRing receives_;
+  OneSided one_sided_;
   std::unique_ptr<ShmReader> reader_;
   // WRITEs that the peer may not have served yet: a READ must not come before
   // them. When this operation completes, it has served them all.
   bool unserved_writes_ = false;
   const OperationSlot* serves_writes_ = nullptr;
-  uint32_t reads_ = 0;           // READs taken and not yet polled.
+  uint32_t reads_ = 0;  // READs taken and not yet polled.
+  // Only if `counts_`:
   uint32_t writes_ = 0;          // WRITEs that the provider has.
   uint32_t provider_reads_ = 0;  // The same of READs.
   // Room for held operations, by the index of their slots; empty until one is.
@@ -374,74 +429,11 @@ class FabricQueuePair {
   absl::Status break_reason_;  // Not OK: Break() is due.
 };
 
-// Completions, inlined where the provider's queue is read.
-
-inline void FabricQueuePair::RetireOldest(OperationRing* ring,
-                                          OperationSlot* slot) {
-  ring->RetireOldest();
-  queue_->Push(slot);
-}
-
-inline void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
-  if (!last_pieces_.empty()) {
-    TakeFromLastPiece(receives_.IndexOf(*slot), bytes);
-  }
-  slot->outcome.bytes = static_cast<uint32_t>(bytes);
-  if (bytes <= slot->room) {
-    ++received_;
-  } else {
-    ReceivedTooMuch(slot, bytes);
-  }
-}
-
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricQueuePair::Completed(
-    OperationSlot* slot, size_t bytes) {
-  if (slot->state != OperationSlot::State::kIssued) {
-    // If it is no probe, it is a late or second report about a slot that is not
-    // the provider's any more.
-    ProbeDone(slot, bytes);
-    return;
-  }
-  OperationRing* ring = &requests_;
-  if (slot->outcome.kind == OperationKind::kSend) {
-    ++sent_;
-  } else if (slot->outcome.kind == OperationKind::kWrite) {
-    --writes_;
-    if (slot == serves_writes_ && writes_ == 0) unserved_writes_ = false;
-  } else if (slot->outcome.kind == OperationKind::kRead) {
-    --provider_reads_;
-    if (slot == serves_writes_) unserved_writes_ = false;
-  } else if (slot->outcome.kind == OperationKind::kReceive) {
-    ring = &receives_;
-    if (closing_) {
-      // The user has heard that the connection is over.
-      slot->outcome.status = CompletionStatus::kFlushed;
-    } else {
-      Received(slot, bytes);
-    }
-  }
-  slot->state = OperationSlot::State::kDone;
-  if (slot == ring->Oldest() && slot->outcome.status == CompletionStatus::kOk) {
-    RetireOldest(ring, slot);
-  }
-  if (ring->OldestIsDone()) Retire(ring);
-  if (requests_.holding()) queue_->ScheduleService(this);
-}
-
-inline void FabricCompletionQueue::Push(OperationSlot* slot) {
-  if (direct_ != direct_end_ && ready_taken_ == ready_put_ &&
-      slot->queue_pair->user() != nullptr) {
-    Report(*slot, direct_++);
-  } else {
-    PutReady(slot);
-  }
-}
-
-inline void FabricCompletionQueue::Report(const OperationSlot& slot,
-                                          Completion* out) {
-  *out = slot.outcome;
-  out->endpoint = slot.queue_pair->user();
-  slot.queue_pair->Polled(slot.outcome.kind);
+inline bool FabricQueuePair::RetireUsual(const OperationSlot* slot) {
+  if (!requests_.IsOldestIssued(slot) || !usual_) return false;
+  requests_.RetireOldest();
+  if (counts_) CountDone(*slot);
+  return true;
 }
 
 }  // namespace skiff::transport

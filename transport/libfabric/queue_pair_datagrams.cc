@@ -30,10 +30,10 @@ ssize_t FabricQueuePair::IssueDatagram(OperationSlot* slot, Pieces pieces,
 // of it is there, and goes round for ever where the RECEIVE is too short
 // (smr_cma_loop()). So there is always room: the domain's sink, or, if all
 // pieces are taken, a copy of the last one with as much behind it.
-void FabricQueuePair::AddSink(const OperationSlot& slot, Work* work) {
-  work->room = work->length;
+void FabricQueuePair::AddSink(OperationSlot* slot, Work* work) {
   const size_t longest = capabilities_.max_message_bytes;
-  const uint32_t index = receives_.IndexOf(slot);
+  slot->room = static_cast<uint32_t>(std::min(work->length, longest));
+  const uint32_t index = receives_.IndexOf(*slot);
   if (!last_pieces_.empty() && last_pieces_[index] != nullptr) {
     last_pieces_[index]->real = {};
   }
@@ -150,6 +150,33 @@ bool FabricQueuePair::ReadHere(OperationSlot* slot, const Pieces& pieces,
   slot->state = OperationSlot::State::kDone;
   queue_->ScheduleService(this);
   return true;
+}
+
+void FabricQueuePair::CountIssued(const OperationSlot& slot, size_t length) {
+  ++issued_one_sided_;
+  if (!watched_) WatchOneSided();
+  if (slot.outcome.kind == OperationKind::kRead) {
+    ++provider_reads_;
+    serves_writes_ = &slot;
+    return;
+  }
+  ++writes_;
+  unserved_writes_ = true;
+  // A short one completes when the peer has been sent it.
+  serves_writes_ =
+      length > domain_->capabilities().eager_message_bytes ? &slot : nullptr;
+}
+
+void FabricQueuePair::CountDone(const OperationSlot& slot) {
+  if (slot.outcome.kind == OperationKind::kSend) {
+    ++sent_;
+  } else if (slot.outcome.kind == OperationKind::kWrite) {
+    --writes_;
+    if (&slot == serves_writes_ && writes_ == 0) unserved_writes_ = false;
+  } else if (slot.outcome.kind == OperationKind::kRead) {
+    --provider_reads_;
+    if (&slot == serves_writes_) unserved_writes_ = false;
+  }
 }
 
 void FabricQueuePair::WatchOneSided() {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/queue_pair.h"
@@ -14,8 +15,9 @@ namespace {
 bool Covers(const FabricRegion& region, const Sge& sge) {
   const auto begin = reinterpret_cast<uintptr_t>(sge.data);
   const auto base = reinterpret_cast<uintptr_t>(region.data());
-  return begin >= base && begin - base <= region.size() &&
-         sge.length <= region.size() - (begin - base);
+  // What begins before the region begins far behind it, too.
+  const uintptr_t offset = begin - base;
+  return offset <= region.size() && sge.length <= region.size() - offset;
 }
 
 }  // namespace
@@ -82,8 +84,7 @@ PostResult FabricQueuePair::PostReceive(OperationId id,
     Outcome(&slot, CompletionStatus::kLocalError, -FI_EINVAL);
     return PostResult::kAccepted;
   }
-  if (domain_->needs_sink()) AddSink(slot, &work);
-  slot.room = work.room;
+  if (domain_->needs_sink()) AddSink(&slot, &work);
   const ssize_t result = IssueWork<OperationKind::kReceive>(&slot, work);
   if (result == -FI_EAGAIN) {
     receives_.UntakeNewest();
@@ -100,43 +101,60 @@ template <OperationKind kKind>
 PostResult FabricQueuePair::PostRequest(OperationId id,
                                         absl::Span<const Sge> sges,
                                         RemoteBuffer remote) {
+  constexpr bool kRead = kKind == OperationKind::kRead;
+  if (!usual_ || requests_.full() || sges.size() != 1 ||
+      (counts_ && Fenced(kKind))) {
+    return PostUnusual<kKind>(id, sges, remote);
+  }
+  if (kRead && reads_ >= capabilities_.max_read_depth) {
+    return PostResult::kWouldBlock;
+  }
+  const Sge& piece = sges[0];
+  const FabricRegion* const region = UsualRegion<kKind>(piece);
+  if (region == nullptr) return PostUnusual<kKind>(id, sges, remote);
+  if (kRead) ++reads_;
+  // After a failure, nothing is usual any more.
+  OperationSlot& slot = requests_.TakeClean(id, kKind);
+  const ssize_t result =
+      IssueUsual<kKind>(&slot, piece, region->descriptor(), remote);
+  if (result != 0) NewestNotTaken<kKind>(piece, result);
+  if (after_post_ != 0) AfterPost();
+  return PostResult::kAccepted;
+}
+
+// Any operation at any time.
+template <OperationKind kKind>
+ABSL_ATTRIBUTE_NOINLINE PostResult FabricQueuePair::PostUnusual(
+    OperationId id, absl::Span<const Sge> sges, RemoteBuffer remote) {
   if (!connected_) return PostResult::kClosed;
   if (requests_.full()) return PostResult::kWouldBlock;
   if (kKind == OperationKind::kRead) {
     if (reads_ >= capabilities_.max_read_depth) return PostResult::kWouldBlock;
     ++reads_;
   }
-  bool hold = requests_.holding() || Fenced(kKind);
+  const bool hold = requests_.holding() || Fenced(kKind);
   OperationSlot& slot = requests_.Take(id, kKind);
-  const FabricRegion* region = nullptr;
-  if (!stopped_ && !hold && sges.size() == 1) {
-    region = UsualRegion<kKind>(sges[0]);
-  }
-  ssize_t result = -FI_EAGAIN;
-  if (region != nullptr) {
-    const iovec piece = {sges[0].data, sges[0].length};
-    void* descriptor = region->descriptor();
-    const bool is_inline = kKind == OperationKind::kSend &&
-                           piece.iov_len <= capabilities_.max_inline_bytes;
-    result = Issue<kKind>(&slot, {&piece, &descriptor, 1, piece.iov_len},
-                          remote, is_inline);
-    hold = true;
-  }
-  if (result != 0) {
-    if (result == -FI_EAGAIN) {
-      PostUnusual<kKind>(&slot, sges, remote, hold);
-    } else {
-      NotIssued(&slot, result);
-    }
-  }
-  if (after_post_ != 0) AfterPost(slot);
+  PostWork<kKind>(&slot, sges, remote, hold);
+  if (after_post_ != 0) AfterPost();
   return PostResult::kAccepted;
 }
 
-void FabricQueuePair::AfterPost(const OperationSlot& slot) {
+// A usual operation that the provider did not take.
+template <OperationKind kKind>
+ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::NewestNotTaken(const Sge& piece,
+                                                             ssize_t result) {
+  OperationSlot* const slot = requests_.Newest();
+  if (result == -FI_EAGAIN) {
+    PostWork<kKind>(slot, {&piece, 1}, one_sided_.remote(), /*hold=*/true);
+  } else {
+    NotIssued(slot, result);
+  }
+}
+
+ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::AfterPost() {
   // Of what is over already, the peer has nothing to do.
   if ((after_post_ & kServeLink) != 0 &&
-      slot.state != OperationSlot::State::kDone) {
+      requests_.Newest()->state != OperationSlot::State::kDone) {
     after_post_ &= ~kServeLink;
     ServeLink();
   }
@@ -150,8 +168,9 @@ inline const FabricRegion* FabricQueuePair::UsualRegion(const Sge& sge) const {
   const uint64_t longest = kKind == OperationKind::kSend
                                ? capabilities_.max_message_bytes
                                : capabilities_.max_transfer_bytes;
-  if (region == nullptr || !IsOurs(*region) || sge.length == 0 ||
-      sge.length > longest || !Covers(*region, sge) ||
+  // 0 less 1 is longer than all.
+  if (region == nullptr || !IsOurs(*region) || sge.length - 1 >= longest ||
+      !Covers(*region, sge) ||
       (kKind == OperationKind::kRead &&
        capabilities_.read_sink_needs_remote_write &&
        !Has(region->access(), Access::kRemoteWrite))) {
@@ -162,9 +181,8 @@ inline const FabricRegion* FabricQueuePair::UsualRegion(const Sge& sge) const {
 
 // Of any pieces; `hold`: not to be handed to the provider now.
 template <OperationKind kKind>
-void FabricQueuePair::PostUnusual(OperationSlot* slot,
-                                  absl::Span<const Sge> sges,
-                                  RemoteBuffer remote, bool hold) {
+void FabricQueuePair::PostWork(OperationSlot* slot, absl::Span<const Sge> sges,
+                               const RemoteBuffer& remote, bool hold) {
   // Nothing is sent behind an error.
   if (stopped_) return Outcome(slot, CompletionStatus::kFlushed, 0);
   Work work;
@@ -196,57 +214,74 @@ bool FabricQueuePair::Fenced(OperationKind kind) const {
          domain_->completes_before_reads();
 }
 
+// One piece with a descriptor.
+template <OperationKind kKind>
+inline ssize_t FabricQueuePair::IssueUsual(OperationSlot* slot,
+                                           const Sge& piece, void* descriptor,
+                                           RemoteBuffer remote) {
+  if constexpr (kKind == OperationKind::kSend) {
+    if (piece.length <= long_sends_) {
+      return IssueLong<kKind>(slot, piece);
+    }
+    // The short form: every operation of our endpoints completes.
+    return fi_send(endpoint_.get(), piece.data, piece.length, descriptor, peer_,
+                   &slot->context);
+  }
+  one_sided_.piece = {piece.data, piece.length};
+  one_sided_.descriptor = descriptor;
+  one_sided_.target = {remote.address, piece.length, remote.key.value};
+  one_sided_.message.context = &slot->context;
+  if (counts_) return IssueLong<kKind>(slot, piece);
+  return kKind == OperationKind::kRead
+             ? fi_readmsg(endpoint_.get(), &one_sided_.message, FI_COMPLETION)
+             : fi_writemsg(endpoint_.get(), &one_sided_.message, write_flags_);
+}
+
+template <OperationKind kKind>
+ABSL_ATTRIBUTE_NOINLINE ssize_t FabricQueuePair::IssueLong(OperationSlot* slot,
+                                                           const Sge& piece) {
+  void* descriptor =
+      static_cast<const FabricRegion*>(piece.region)->descriptor();
+  const iovec data = {piece.data, piece.length};
+  const bool is_inline = kKind == OperationKind::kSend &&
+                         piece.length <= capabilities_.max_inline_bytes;
+  return Issue<kKind>(slot, {&data, &descriptor, 1, piece.length},
+                      one_sided_.remote(), is_inline);
+}
+
 template <OperationKind kKind>
 inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
                                       const RemoteBuffer& remote,
                                       bool is_inline) {
-  uint64_t flags = FI_COMPLETION;
-  if (is_inline) flags |= FI_INJECT;
+  constexpr bool kRead = kKind == OperationKind::kRead;
+  const uint64_t inlined = is_inline ? FI_INJECT : 0;
   if constexpr (kKind == OperationKind::kSend ||
                 kKind == OperationKind::kReceive) {
-    if (datagrams_) return IssueDatagram(slot, pieces, flags);
-    if (pieces.count == 1 && pieces.descriptors != nullptr && !is_inline) {
-      // The short form: every operation of our endpoints completes.
+    if (datagrams_) {
+      return IssueDatagram(slot, pieces, FI_COMPLETION | inlined);
+    }
+    if (kKind == OperationKind::kReceive && pieces.count == 1 &&
+        pieces.descriptors != nullptr) {
       const iovec& piece = pieces.iovecs[0];
-      void* const descriptor = pieces.descriptors[0];
-      return kKind == OperationKind::kSend
-                 ? fi_send(endpoint_.get(), piece.iov_base, piece.iov_len,
-                           descriptor, peer_, &slot->context)
-                 : fi_recv(endpoint_.get(), piece.iov_base, piece.iov_len,
-                           descriptor, peer_, &slot->context);
+      return fi_recv(endpoint_.get(), piece.iov_base, piece.iov_len,
+                     pieces.descriptors[0], peer_, &slot->context);
     }
     const fi_msg message = {pieces.iovecs, pieces.descriptors, pieces.count,
                             peer_,         &slot->context,     0};
     return kKind == OperationKind::kSend
-               ? fi_sendmsg(endpoint_.get(), &message, flags)
+               ? fi_sendmsg(endpoint_.get(), &message, FI_COMPLETION | inlined)
                : fi_recvmsg(endpoint_.get(), &message, FI_COMPLETION);
   }
+  if (kRead && reader_ != nullptr && ReadHere(slot, pieces, remote)) return 0;
   const fi_rma_iov target = {remote.address, pieces.length, remote.key.value};
   const fi_msg_rma message = {pieces.iovecs,  pieces.descriptors,
                               pieces.count,   peer_,
                               &target,        1,
                               &slot->context, 0};
-  if constexpr (kKind == OperationKind::kRead) {
-    if (reader_ != nullptr && ReadHere(slot, pieces, remote)) return 0;
-    const ssize_t result = fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
-    if (result == 0) {
-      ++provider_reads_;
-      serves_writes_ = slot;
-      OneSidedIssued();
-    }
-    return result;
-  }
-  if (domain_->asks_for_delivery()) flags |= FI_DELIVERY_COMPLETE;
-  const ssize_t result = fi_writemsg(endpoint_.get(), &message, flags);
-  if (result == 0) {
-    ++writes_;
-    unserved_writes_ = true;
-    // A short one completes when the peer has been sent it.
-    serves_writes_ = pieces.length > domain_->capabilities().eager_message_bytes
-                         ? slot
-                         : nullptr;
-    OneSidedIssued();
-  }
+  const ssize_t result =
+      kRead ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
+            : fi_writemsg(endpoint_.get(), &message, write_flags_ | inlined);
+  if (counts_ && result == 0) CountIssued(*slot, pieces.length);
   return result;
 }
 
@@ -295,6 +330,7 @@ void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
   }
   slot->state = OperationSlot::State::kHeld;
   if (!requests_.holding()) requests_.HoldNewest();
+  FindUsual();
   queue_->HeldBack();
 }
 
@@ -315,6 +351,7 @@ void FabricQueuePair::IssueHeld() {
     } else {
       requests_.ReleaseHeld();
     }
+    FindUsual();
   }
 }
 
