@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -47,6 +49,9 @@ ABSL_FLAG(bool, wait_object, false, "give the queues a descriptor to sleep on");
 ABSL_FLAG(bool, delivery_complete, false,
           "WRITEs complete once the peer has the data, as Skiff's do");
 ABSL_FLAG(double, runtime, 2, "seconds to measure");
+ABSL_FLAG(uint64_t, operations, 0,
+          "operations to do at least, and no longer, for programs that count "
+          "instructions: prints how many it were");
 ABSL_FLAG(int, server_core, -1, "core of the end that is served");
 ABSL_FLAG(int, client_core, -1, "core of the end that measures");
 
@@ -371,6 +376,16 @@ void RunFor(End* end, double seconds, Result* result) {
   result->operations = end->completed() - first;
 }
 
+// A function of its own for programs that count instructions, and look at
+// nothing else.
+ABSL_ATTRIBUTE_NOINLINE void RunTo(End* end, uint64_t operations) {
+  while (end->completed() < operations) {
+    const uint64_t before = end->completed();
+    if (!end->Poll()) Die("fabric_loop: the peer has gone");
+    if (end->completed() == before) usleep(kCountedNapMicroseconds);
+  }
+}
+
 void Print(const Plan& plan, Result* result) {
   const auto count = static_cast<double>(result->operations);
   auto middle = result->samples.begin() +
@@ -434,14 +449,23 @@ int Run() {
   PinToCore(absl::GetFlag(FLAGS_client_core));
   End end(plan, /*client=*/true);
   end.Connect();
+  const uint64_t operations = absl::GetFlag(FLAGS_operations);
   Result result;
-  result.samples.reserve(kMaxSamples);
-  RunFor(&end, kWarmupSeconds, &result);
-  result.samples.clear();
-  RunFor(&end, absl::GetFlag(FLAGS_runtime), &result);
+  if (operations > 0) {
+    RunTo(&end, operations);
+  } else {
+    result.samples.reserve(kMaxSamples);
+    RunFor(&end, kWarmupSeconds, &result);
+    result.samples.clear();
+    RunFor(&end, absl::GetFlag(FLAGS_runtime), &result);
+  }
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
-  Print(plan, &result);
+  if (operations > 0) {
+    std::printf("{\"operations\": %" PRIu64 "}\n", end.completed());
+  } else {
+    Print(plan, &result);
+  }
   return 0;
 }
 

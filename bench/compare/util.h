@@ -22,6 +22,9 @@ double Now();
 uint64_t Ticks();
 // Seconds of processor time, user and system, that this process has used.
 double CpuSeconds();
+// What counts instructions sleeps for so long after a poll that found nothing:
+// such polls are as many as the peer gives time for, and are to be few.
+inline constexpr unsigned kCountedNapMicroseconds = 1000;
 // Ties the calling process to one core; a negative one leaves it free.
 void PinToCore(int core);
 

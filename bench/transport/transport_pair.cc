@@ -56,8 +56,6 @@ constexpr int kPollsPerTurn = 4096;
 constexpr size_t kMaxSamples = 1u << 20;
 // Operations between looks at the clock, which can be slow.
 constexpr uint64_t kPerClock = 64;
-// Microseconds for something to happen in.
-constexpr useconds_t kCountingPause = 200;
 
 std::unique_ptr<EpollReactor> MakeReactor() {
   transport::EpollReactorOptions options;
@@ -117,10 +115,9 @@ struct Result {
 
 class Meter {
  public:
-  // `counting`: something counts instructions, among which those of polls that
-  // find nothing should not be.
-  Meter(EpollReactor* reactor, End* end, bool counting)
-      : reactor_(reactor), end_(end), counting_(counting) {}
+  // With `counted`, for programs that count instructions.
+  Meter(EpollReactor* reactor, End* end, bool counted)
+      : reactor_(reactor), end_(end), counted_(counted) {}
 
   // Until so many are done, at least. A function of its own also for tools that
   // look at nothing else.
@@ -129,9 +126,8 @@ class Meter {
     while (end_->completed() < operations) {
       if (end_->closed()) Die("the peer has gone");
       const uint64_t before = end_->completed();
-      if (end_->Poll() == 0 && counting_) {
-        usleep(kCountingPause);
-      }
+      const int found = end_->Poll();
+      if (counted_ && found == 0) usleep(kCountedNapMicroseconds);
       if (++polls % kPollsPerTurn == 0) reactor_->Poll();
       if (result == nullptr || end_->completed() == before) continue;
       const uint64_t now = Ticks();
@@ -162,7 +158,7 @@ class Meter {
  private:
   EpollReactor* const reactor_;
   End* const end_;
-  const bool counting_;
+  const bool counted_;
   uint64_t last_ = 0;
 };
 
@@ -199,7 +195,7 @@ void Connect(const std::string& url) {
   Result result;
   result.samples.reserve(kMaxSamples);
   const uint64_t operations = absl::GetFlag(FLAGS_operations);
-  Meter meter(reactor.get(), end, /*counting=*/operations > 0);
+  Meter meter(reactor.get(), end, /*counted=*/operations > 0);
   if (operations > 0) {
     meter.RunTo(operations, nullptr);
     std::printf("{\"operations\": %" PRIu64 "}\n", end->completed());
