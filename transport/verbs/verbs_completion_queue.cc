@@ -278,7 +278,7 @@ size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
 
 int VerbsCompletionQueue::Poll(absl::Span<Completion> out) {
   const size_t count = Drain(out);
-  if (!orphans_.empty()) ReleaseDrained(count < out.size());
+  if (!orphans_.empty()) ReleaseDrained(count < out.size() && !Refill());
   return static_cast<int>(count);
 }
 
