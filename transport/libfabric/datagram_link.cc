@@ -234,8 +234,7 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   }
   if (ShmPresence* presence = queue_pair_->presence()) {
     presence->set_peer(ShmName(message.address));
-    status = UseMemory(message);
-    if (!status.ok()) return status;
+    UseMemory(message);
   }
   peer_number_ = message.from;
   peer_private_data_ = message.private_data;
@@ -243,17 +242,19 @@ absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
   return absl::OkStatus();
 }
 
-absl::Status DatagramLink::UseMemory(const HandshakeMessage& message) {
+void DatagramLink::UseMemory(const HandshakeMessage& message) {
   auto reader =
       ShmReader::Open(ShmProcess(message.address), message.region_list);
   if (reader.ok()) {
     const int end = (*reader)->process_end();
     absl::Status status = reactor_->WatchFd(end, EPOLLIN, this);
-    if (!status.ok()) return status;
-    process_end_ = end;
+    if (status.ok()) {
+      process_end_ = end;
+    } else {
+      reader = std::move(status);
+    }
   }
   queue_pair_->SetReader(std::move(reader));
-  return absl::OkStatus();
 }
 
 void DatagramLink::UnwatchProcess() {

@@ -82,7 +82,7 @@ class DatagramLink final : public FabricQueuePair::Link,
                            absl::Span<const uint8_t> private_data) const;
   absl::Status CheckPeer(const HandshakeMessage& message) const;
   absl::Status UsePeer(const HandshakeMessage& message);
-  absl::Status UseMemory(const HandshakeMessage& message);
+  void UseMemory(const HandshakeMessage& message);
   void UnwatchProcess();
   void OnFdReady(uint32_t events) override;
   absl::Status AwaitProbe();

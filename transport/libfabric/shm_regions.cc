@@ -164,9 +164,10 @@ absl::StatusOr<std::unique_ptr<ShmReader>> ShmReader::Open(
   // First: whichever process has the list below is the one whose end it tells.
   ScopedFd end(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
   if (!end.valid()) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("pidfd_open of process ", process,
-                                            ", which Linux has since 5.3"));
+    return absl::ErrnoToStatus(
+        errno,
+        absl::StrCat("pidfd_open of process ", process,
+                     errno == ENOSYS ? ", which Linux has since 5.3" : ""));
   }
   const auto file = OpenList(process, *descriptor);
   if (!file.ok()) return file.status();
