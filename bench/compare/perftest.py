@@ -13,6 +13,10 @@ NOBODY_LISTENS = "RDMA_CM_EVENT_REJECTED; error: 8"
 ATTEMPTS = 5
 
 
+class _Crashed(Failure):
+    """perftest's server died of a signal: at times in librdmacm, while a client connects."""
+
+
 def run_perftest(work, device, address, *, depth, iterations, cores, options=()):
     """The median latency in microseconds, or the operations a second. `work`: (operation, mode, size)."""
     operation, mode, size = work
@@ -21,13 +25,14 @@ def run_perftest(work, device, address, *, depth, iterations, cores, options=())
                "--CPU-freq", *options]
     if mode == "rate":
         command.append(f"--tx-depth={depth}")
-    with subprocess.Popen(["taskset", "-c", str(cores[0]), *command], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as server:
+    for attempt in range(ATTEMPTS):
         try:
-            _wait_for_listener(server)
-            output = _connect(["taskset", "-c", str(cores[1]), *command, address])
-        finally:
-            server.terminate()
+            output = _run_both(command, address, cores)
+            break
+        except _Crashed as crashed:
+            if attempt == ATTEMPTS - 1:
+                raise
+            print(f"     {crashed}: once more", flush=True)
     # "64 1000 ...": latency has the median in the fifth column. Bandwidth has MiB/s in the fourth, with two digits
     # behind the point, and the million messages a second in the fifth, with six.
     for line in output.splitlines():
@@ -39,11 +44,22 @@ def run_perftest(work, device, address, *, depth, iterations, cores, options=())
     raise Failure(f"{tool}: no result in\n{output}")
 
 
-def _connect(command):
+def _run_both(command, address, cores):
+    """What the client prints."""
+    with subprocess.Popen(["taskset", "-c", str(cores[0]), *command], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as server:
+        try:
+            _wait_for_listener(server)
+            return _connect(["taskset", "-c", str(cores[1]), *command, address], server)
+        finally:
+            server.terminate()
+
+
+def _connect(command, server):
     """What the client prints. The kernel lists a listener some time before it is one, and the client does not wait."""
     for attempt in range(ATTEMPTS):
         try:
-            return _run(command)
+            return _run(command, server)
         except Failure as failure:
             if NOBODY_LISTENS not in str(failure) or attempt == ATTEMPTS - 1:
                 raise
@@ -51,15 +67,25 @@ def _connect(command):
     raise AssertionError("not reached")
 
 
-def _run(command):
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{' '.join(command)}: no end") from None
-    if done.returncode != 0:
-        raise Failure(f"{' '.join(command)}: status {done.returncode}\n{done.stderr}{done.stdout}")
-    return done.stdout
+def _run(command, server):
+    deadline = time.monotonic() + SECONDS
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as client:
+        try:
+            while True:
+                try:
+                    output, errors = client.communicate(timeout=1)
+                    break
+                except subprocess.TimeoutExpired:
+                    if (server.poll() or 0) < 0:
+                        raise _Crashed(f"{command[3]}'s server: signal {-server.returncode}") from None
+                    if time.monotonic() > deadline:
+                        raise Failure(f"{' '.join(command)}: no end") from None
+        finally:
+            client.kill()
+    if client.returncode != 0:
+        raise Failure(f"{' '.join(command)}: status {client.returncode}\n{errors}{output}")
+    return output
 
 
 def _wait_for_listener(server):
