@@ -17,7 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 from cases import Cases  # pylint: disable=wrong-import-position
 from processes import expect, wait_for  # pylint: disable=wrong-import-position
 
-SECONDS = 20
+SECONDS = 8
 # The device, its interface and the name of its variables.
 DEVICES = (("rxe0", "eth0", "ROCE"), ("siw0", "eth1", "IWARP"))
 
@@ -40,7 +40,12 @@ def succeeds(*command):
 
 
 def rping(name):
-    return succeeds("rping", "-c", "-a", os.environ[f"SKIFF_VM_{name}_PEER"], "-C", "5", "-V")
+    try:
+        return succeeds("rping", "-c", "-a", os.environ[f"SKIFF_VM_{name}_PEER"], "-C", "5", "-V")
+    except subprocess.TimeoutExpired:
+        # On siw that happens to programs that do nothing about it (docs/transport-verbs-notes.md).
+        print(f"rping over {name} hangs")
+        return False
 
 
 def ping(name, *options):

@@ -6,6 +6,7 @@ Usage: testing/vm/run -- testing/vm/devices_test.py
 
 import pathlib
 import re
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +40,18 @@ def check_locked_memory():
         raise AssertionError(f"locked memory is limited to {limit} KiB")
 
 
+def run_foreign(cases, name, check, *arguments, tries=3):
+    """A case of programs that are not ours, which siw leaves hanging at times (docs/transport-verbs-notes.md)."""
+    def check_again():
+        for _ in range(tries - 1):
+            try:
+                return check(*arguments)
+            except subprocess.TimeoutExpired as error:
+                print(f"{name} begins again: {error}")
+        return check(*arguments)
+    cases.run(name, check_again)
+
+
 def check_rping(address):
     # Ten rounds of sends, writes and reads, whose data it verifies.
     arguments = ["-a", address, "-C", "10", "-V"]
@@ -65,10 +78,10 @@ def main():
     for device, expected in DEVICES.items():
         cases.run(f"{device}/attributes", check_attributes, device, expected["transport"])
         for address in expected["addresses"]:
-            cases.run(f"{device}/rping/{address}", check_rping, address)
+            run_foreign(cases, f"{device}/rping/{address}", check_rping, address)
         for tool in PERFTEST:
-            cases.run(f"{device}/{tool}", check_perftest, tool, device, expected["addresses"][0])
-        cases.run(f"{device}/fi_pingpong", check_fi_pingpong, device, expected["addresses"][0])
+            run_foreign(cases, f"{device}/{tool}", check_perftest, tool, device, expected["addresses"][0])
+        run_foreign(cases, f"{device}/fi_pingpong", check_fi_pingpong, device, expected["addresses"][0])
     return cases.finish()
 
 

@@ -52,6 +52,11 @@ struct LibfabricOptions {
   // `closing_interval`.
   absl::Duration close_grace = absl::Milliseconds(10);
   absl::Duration closing_interval = absl::Milliseconds(10);
+  // Where nothing has come on a connection by then, Soft-iWARP is made to look
+  // at its sockets: see FirstMessageWatch. Waits double from attempt to
+  // attempt, and none is longer than the limit.
+  absl::Duration soft_iwarp_nudge_after = absl::Milliseconds(20);
+  absl::Duration soft_iwarp_nudge_limit = absl::Seconds(3);
 
   // The verbs provider. How long after the last use of a device that is being
   // removed it is waited for the kernel not to list it any more, so that

@@ -93,6 +93,7 @@ absl::Status MessageLink::Connect(const void* address,
 absl::Status MessageLink::Accept(absl::Span<const uint8_t> private_data,
                                  Outcome outcome) {
   outcome_ = std::move(outcome);
+  accepting_ = true;
   const int result = fi_accept(queue_pair_->handle(), private_data.data(),
                                private_data.size());
   if (result == 0) return absl::OkStatus();
@@ -105,6 +106,7 @@ void MessageLink::OnEvent(uint32_t event, InfoPtr /*info*/,
   connecting_ = false;
   if (event == FI_CONNECTED) {
     established_ = true;
+    if (IsSoftIwarp(*info_)) WatchFirstMessage();
     if (outcome) outcome(std::vector<uint8_t>(data.begin(), data.end()));
     return;
   }
@@ -115,6 +117,26 @@ void MessageLink::OnEvent(uint32_t event, InfoPtr /*info*/,
     outcome(why);
   } else {
     queue_pair_->Break(why, /*tell_peer=*/false);
+  }
+}
+
+void MessageLink::WatchFirstMessage() {
+  using Nothing = FirstMessageWatch::Nothing;
+  first_message_ = std::make_unique<FirstMessageWatch>(
+      queue_pair_->queue()->reactor(),
+      FirstMessageWatch::Settings{settings().soft_iwarp_nudge_after,
+                                  settings().soft_iwarp_nudge_limit},
+      FirstMessageWatch::Connection{
+          [this] { return !queue_pair_->waits_for_first(); },
+          [this](Nothing nothing) {
+            return queue_pair_->SendNothing(nothing == Nothing::kRead
+                                                ? OperationKind::kRead
+                                                : OperationKind::kWrite);
+          }});
+  if (accepting_) {
+    first_message_->StartAccepted(Local(), Peer());
+  } else {
+    first_message_->StartConnected();
   }
 }
 
@@ -140,6 +162,7 @@ void MessageLink::OnError(int error, const std::string& text,
 
 bool MessageLink::OnClosing(bool tell_peer) {
   outcome_ = nullptr;
+  if (first_message_ != nullptr) first_message_->Stop();
   events_->Remove(&queue_pair_->handle()->fid);
   if (connecting_ && IsIwarp(*info_)) return CloseElsewhere();
   // The sockets provider would close a descriptor twice, the second time
@@ -187,22 +210,28 @@ void MessageLink::OnTimer() {
   }
 }
 
-std::string MessageLink::LocalAddress() const {
-  sockaddr_storage address = {};
-  size_t length = sizeof(address);
-  if (fi_getname(&queue_pair_->handle()->fid, &address, &length) != 0) {
-    return "unknown";
+SocketAddress MessageLink::Local() const {
+  SocketAddress out;
+  size_t length = sizeof(out.storage);
+  if (fi_getname(&queue_pair_->handle()->fid, &out.storage, &length) == 0) {
+    out.length = static_cast<socklen_t>(length);
   }
-  return FabricAddressText(info_->addr_format, &address, length);
+  return out;
 }
 
-std::string MessageLink::PeerAddress() const {
-  sockaddr_storage address = {};
-  size_t length = sizeof(address);
-  if (fi_getpeer(queue_pair_->handle(), &address, &length) != 0) {
-    return "unknown";
+SocketAddress MessageLink::Peer() const {
+  SocketAddress out;
+  size_t length = sizeof(out.storage);
+  if (fi_getpeer(queue_pair_->handle(), &out.storage, &length) == 0) {
+    out.length = static_cast<socklen_t>(length);
   }
-  return FabricAddressText(info_->addr_format, &address, length);
+  return out;
+}
+
+std::string MessageLink::ToText(const SocketAddress& address) const {
+  if (address.length == 0) return "unknown";
+  return FabricAddressText(info_->addr_format, &address.storage,
+                           address.length);
 }
 
 }  // namespace skiff::transport

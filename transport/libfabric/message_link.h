@@ -13,6 +13,8 @@
 #include "absl/types/span.h"
 #include "transport/libfabric/fabric_event_queue.h"
 #include "transport/libfabric/queue_pair.h"
+#include "transport/net/socket_address.h"
+#include "transport/soft_iwarp/first_message_watch.h"
 
 namespace skiff::transport {
 
@@ -39,8 +41,8 @@ class MessageLink final : public FabricQueuePair::Link,
                        absl::Span<const uint8_t> private_data, Outcome outcome);
   absl::Status Accept(absl::Span<const uint8_t> private_data, Outcome outcome);
 
-  std::string LocalAddress() const;
-  std::string PeerAddress() const;
+  std::string LocalAddress() const { return ToText(Local()); }
+  std::string PeerAddress() const { return ToText(Peer()); }
 
  private:
   MessageLink(FabricQueuePair* queue_pair,
@@ -55,6 +57,10 @@ class MessageLink final : public FabricQueuePair::Link,
   // Closes the endpoint on a thread for that; true if it was quick.
   bool CloseElsewhere();
   void OnTimer();
+  void WatchFirstMessage();
+  SocketAddress Local() const;
+  SocketAddress Peer() const;
+  std::string ToText(const SocketAddress& address) const;
   const LibfabricOptions& settings() const {
     return queue_pair_->queue()->domain()->settings();
   }
@@ -67,11 +73,14 @@ class MessageLink final : public FabricQueuePair::Link,
   Outcome outcome_;
   bool established_ = false;
   bool connecting_ = false;
+  bool accepting_ = false;
   // Closes the endpoint, if that may take long.
   std::thread closer_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};
   Timer timer_;
+  // Of Soft-iWARP only.
+  std::unique_ptr<FirstMessageWatch> first_message_;
 };
 
 }  // namespace skiff::transport

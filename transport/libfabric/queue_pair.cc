@@ -282,6 +282,39 @@ void FabricQueuePair::Close() {
   queue_->ScheduleService(this);
 }
 
+bool FabricQueuePair::SendNothing(OperationKind kind) {
+  const bool read = kind == OperationKind::kRead;
+  // The provider needs its completions in posting order: see Fenced().
+  if (requests_.outstanding() != 0 || nothing_.under_way) return false;
+  if (read && capabilities_.max_read_depth == 0) return false;
+  nothing_.slot.queue_pair = this;
+  nothing_.slot.outcome.kind = kind;
+  // Of an empty list, the provider uses the first entry.
+  const iovec piece = {&nothing_, 0};
+  const fi_rma_iov target = {};
+  const fi_msg_rma message = {&piece,  nullptr, read ? 0U : 1U,         peer_,
+                              &target, 1,       &nothing_.slot.context, 0};
+  const ssize_t result =
+      read ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
+           : fi_writemsg(endpoint_.get(), &message, FI_COMPLETION);
+  if (result == 0) {
+    nothing_.under_way = true;
+    if (read) ++provider_reads_;
+    return true;
+  }
+  if (result != -FI_EAGAIN) {
+    BreakSoon(FabricStatus(
+        result, absl::StrCat(domain_->name(), " refused an operation")));
+  }
+  return false;
+}
+
+void FabricQueuePair::NothingDone() {
+  if (!std::exchange(nothing_.under_way, false)) return;
+  if (nothing_.slot.outcome.kind == OperationKind::kRead) --provider_reads_;
+  if (requests_.holding()) queue_->ScheduleService(this);
+}
+
 void FabricQueuePair::Detach() {
   set_user(nullptr);
   on_disconnect_ = nullptr;

@@ -119,6 +119,13 @@ class FabricQueuePair {
   ssize_t ReceiveProbe(const Sge& probe) {
     return PostProbe(&probe_in_, probe, /*send=*/false);
   }
+  // Open, and nothing was received yet.
+  bool waits_for_first() const {
+    return connected_ && !stopped_ && received_ == 0;
+  }
+  // A READ or WRITE of no bytes, which nobody hears of; of connected endpoints.
+  // False: not now.
+  bool SendNothing(OperationKind kind);
   // Calls Link::OnTurnEnd() at the end of the turn.
   void ServeLink() {
     link_due_ = true;
@@ -278,7 +285,7 @@ class FabricQueuePair {
     iovec real = {};    // Where the first bytes belong; null when unused.
     size_t before = 0;  // Bytes of the pieces before it.
   };
-  // A probe's place in OperationSlot's stead.
+  // An operation of ours, which no user hears of.
   struct Probe {
     OperationSlot slot;
     bool under_way = false;
@@ -352,8 +359,9 @@ class FabricQueuePair {
     usual_ =
         connected_ && !stopped_ && user_ != nullptr && !requests_.holding();
   }
-  // Whether the slot was a probe's.
+  // Whether the slot was one of ours.
   bool ProbeDone(const OperationSlot* slot, size_t bytes);
+  void NothingDone();
   void Hold(OperationSlot* slot, const Work& work);
   void IssueHeld();
   // For an operation that has failed.
@@ -390,6 +398,7 @@ class FabricQueuePair {
   Datagrams peer_tags_;
   Probe probe_out_;
   Probe probe_in_;
+  Probe nothing_;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
   uint64_t issued_one_sided_ = 0;

@@ -94,6 +94,10 @@ bool FabricQueuePair::ProbeDone(const OperationSlot* slot, size_t bytes) {
     if (std::exchange(probe_out_.under_way, false)) link_->OnProbeSent();
     return true;
   }
+  if (slot == &nothing_.slot) {
+    NothingDone();
+    return true;
+  }
   if (slot != &probe_in_.slot) return false;
   if (std::exchange(probe_in_.under_way, false)) link_->OnProbe(bytes);
   return true;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -258,6 +259,29 @@ absl::Status VerbsQueuePair::ToReadyToSend(rdma_cm_id* id,
   max_reads_ = read_depth_here;
   state_ = State::kReady;
   return absl::OkStatus();
+}
+
+bool VerbsQueuePair::SendNothing(ibv_wr_opcode opcode) {
+  // It takes a place of the device's queue that was not counted on, and has to
+  // be gone from there before the user needs that.
+  if (!sends_.empty()) return false;
+  // Where nobody may READ, nobody answers.
+  if (opcode == IBV_WR_RDMA_READ && max_reads_ == 0) return false;
+  // It completes without a word, or fails with the connection.
+  static WorkSlot* const nobodys = [] {
+    auto* slot = new WorkSlot;
+    slot->Bury();
+    return slot;
+  }();
+  ibv_send_wr request = {};
+  request.wr_id = reinterpret_cast<uintptr_t>(nobodys);
+  request.opcode = opcode;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, &request, &bad);
+  if (error == 0) return true;
+  Fail(CallError(absl::StrCat("cannot post to ", domain_->name()),
+                 std::abs(error)));
+  return false;
 }
 
 void VerbsQueuePair::Close() {

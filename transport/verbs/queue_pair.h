@@ -64,6 +64,12 @@ class VerbsQueuePair final
   absl::Status ToInit(rdma_cm_id* id);
   absl::Status ToReadyToSend(rdma_cm_id* id, uint32_t read_depth_here,
                              uint32_t read_depth_there);
+  // Open, and nothing was received yet.
+  bool waits_for_first() const {
+    return state_ == State::kReady && receives_.untouched();
+  }
+  // A READ or WRITE of no bytes, which nobody hears of. False: not now.
+  bool SendNothing(ibv_wr_opcode opcode);
   // ibv_query_qp(3); false if it fails.
   bool Query(ibv_qp_attr* attr, ibv_qp_init_attr* init, int mask) const {
     return ibv_query_qp(qp_, attr, mask, init) == 0;

@@ -146,7 +146,7 @@ void VerbsAcceptor::Finish(const absl::Status& status) {
                                                    status.message())));
     return;
   }
-  endpoint_->SetConnected(request_.private_data);
+  endpoint_->SetConnected(request_.private_data, /*accepted=*/true);
   done_(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
 }
 

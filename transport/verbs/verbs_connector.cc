@@ -150,7 +150,7 @@ absl::Status VerbsConnector::Complete(const CmEvent& event) {
       rdma_establish(endpoint_->id().get()) != 0) {
     return CallError("the connection was not confirmed", errno);
   }
-  endpoint_->SetConnected(event.private_data);
+  endpoint_->SetConnected(event.private_data, /*accepted=*/false);
   return absl::OkStatus();
 }
 

@@ -176,12 +176,36 @@ absl::Status VerbsEndpoint::SetReady(uint32_t initiator_depth,
   return status;
 }
 
-void VerbsEndpoint::SetConnected(std::vector<uint8_t> peer_private_data) {
+void VerbsEndpoint::SetConnected(std::vector<uint8_t> peer_private_data,
+                                 bool accepted) {
   peer_private_data_ = std::move(peer_private_data);
   local_address_ = ToSocketAddress(rdma_get_local_addr(id_.get())).ToString();
   DescribePath();
   id_.SetHandler(this);
   state_ = State::kConnected;
+  if (domain_->facts().soft_iwarp) WatchFirstMessage(accepted);
+}
+
+void VerbsEndpoint::WatchFirstMessage(bool accepted) {
+  using Nothing = FirstMessageWatch::Nothing;
+  first_message_ = std::make_unique<FirstMessageWatch>(
+      reactor_,
+      FirstMessageWatch::Settings{settings_.soft_iwarp_nudge_after,
+                                  settings_.soft_iwarp_nudge_limit},
+      FirstMessageWatch::Connection{
+          [this] { return !queue_pair_->waits_for_first(); },
+          [this](Nothing nothing) {
+            return queue_pair_->SendNothing(nothing == Nothing::kRead
+                                                ? IBV_WR_RDMA_READ
+                                                : IBV_WR_RDMA_WRITE);
+          }});
+  if (accepted) {
+    first_message_->StartAccepted(
+        ToSocketAddress(rdma_get_local_addr(id_.get())),
+        ToSocketAddress(rdma_get_peer_addr(id_.get())));
+  } else {
+    first_message_->StartConnected();
+  }
 }
 
 void VerbsEndpoint::DescribePath() {

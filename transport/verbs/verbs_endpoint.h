@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
+#include "transport/soft_iwarp/first_message_watch.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/queue_pair.h"
 #include "transport/verbs/verbs_options.h"
@@ -83,7 +84,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   // Whether the peer was asked and has not answered.
   void SetAwaitsAnswer(bool awaits) { awaits_answer_ = awaits; }
   // The connection stands: takes over the id's events.
-  void SetConnected(std::vector<uint8_t> peer_private_data);
+  void SetConnected(std::vector<uint8_t> peer_private_data, bool accepted);
   // Ends it.
   void Break(absl::Status why);
 
@@ -95,6 +96,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   absl::Status Initialize();
   absl::StatusOr<VerbsQueuePair::Queues> ChooseQueues();
   void DescribePath();
+  void WatchFirstMessage(bool accepted);
   absl::Status Removed() const;
   void OnCmEvent(const CmEvent& event) override;
   void OnQueuePairError(absl::Status why) override;
@@ -117,6 +119,8 @@ class VerbsEndpoint final : public RdmaEndpoint,
   std::string peer_address_;
   std::string path_;
   Timer notify_;  // Runs on_disconnect.
+  // Of Soft-iWARP only.
+  std::unique_ptr<FirstMessageWatch> first_message_;
 };
 
 }  // namespace skiff::transport

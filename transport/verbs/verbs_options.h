@@ -27,6 +27,11 @@ struct VerbsOptions {
   uint32_t send_batch = 32;
   // ... of which Soft-iWARP gets those of so many bytes, and one at least.
   uint32_t soft_iwarp_call_bytes = 256 * 1024;
+  // Where nothing has come on a connection by then, Soft-iWARP is made to look
+  // at its sockets: see FirstMessageWatch. Waits double from attempt to
+  // attempt, and none is longer than the limit.
+  absl::Duration soft_iwarp_nudge_after = absl::Milliseconds(20);
+  absl::Duration soft_iwarp_nudge_limit = absl::Seconds(3);
 
   // How long a port may be down before its connections end.
   absl::Duration port_down_grace = absl::Seconds(2);

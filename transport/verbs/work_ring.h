@@ -67,6 +67,8 @@ class WorkRing {
   uint32_t room() const { return capacity_ - size(); }
   bool full() const { return size() >= capacity_; }
   bool empty() const { return tail_ == head_; }
+  // Nothing was ever taken.
+  bool untouched() const { return head_ == 0; }
 
   // Needs !full(). The address stays valid until the operation was taken.
   // `flags`: kSignalled, kNoteworthy.

@@ -1,0 +1,55 @@
+#include "transport/soft_iwarp/first_message_watch.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace skiff::transport {
+
+FirstMessageWatch::FirstMessageWatch(Reactor* reactor, const Settings& settings,
+                                     Connection connection)
+    : settings_(settings),
+      connection_(std::move(connection)),
+      wait_(settings.after),
+      timer_(reactor, [this] { OnTimer(); }) {}
+
+void FirstMessageWatch::StartConnected() { Wait(); }
+
+void FirstMessageWatch::StartAccepted(const SocketAddress& local,
+                                      const SocketAddress& peer) {
+  accepted_ = true;
+  local_ = local;
+  peer_ = peer;
+  Wait();
+}
+
+void FirstMessageWatch::Wait() {
+  if (wait_ <= settings_.limit) timer_.ScheduleAfter(wait_);
+}
+
+void FirstMessageWatch::OnTimer() {
+  if (connection_.settled()) return;
+  if (accepted_) {
+    if (LiesUnread() && connection_.send(Nothing::kRead)) return;
+  } else {
+    connection_.send(Nothing::kWrite);
+  }
+  wait_ *= 2;
+  Wait();
+}
+
+bool FirstMessageWatch::LiesUnread() {
+  const absl::StatusOr<TcpArrivals> now = QueryTcpArrivals(local_, peer_);
+  if (!now.ok()) {
+    std::fprintf(stderr,
+                 "skiff: cannot see whether Soft-iWARP lets the first message "
+                 "from %s lie: %s\n",
+                 peer_.ToString().c_str(),
+                 std::string(now.status().message()).c_str());
+    wait_ = absl::InfiniteDuration();
+    return false;
+  }
+  return std::exchange(before_, *now) == *now && now->unread > 0;
+}
+
+}  // namespace skiff::transport
