@@ -246,7 +246,13 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
 }
 
 bool FabricCompletionQueue::Arm() {
-  if (ready_taken_ == ready_put_) Settle();
+  if (ready_taken_ == ready_put_) {
+    if (waits()) {
+      Settle();
+    } else {
+      ReadAndServe();
+    }
+  }
   armed_ = ready_taken_ == ready_put_;
   return armed_;
 }
@@ -291,6 +297,14 @@ void FabricCompletionQueue::DrainError() {
   // The shm provider reports some negated.
   slot->queue_pair->Failed(slot, std::abs(error.err), error.prov_errno,
                            provider_text != nullptr ? provider_text : text);
+}
+
+// What has come until now is for the user to see: while he works on that, the
+// peer goes on. Waiting for an end of what comes makes each side wait for the
+// other.
+void FabricCompletionQueue::ReadAndServe() {
+  ReadSome();
+  Serve();
 }
 
 void FabricCompletionQueue::DrainAndServe() {
@@ -434,9 +448,11 @@ void FabricCompletionQueue::Settle() {
 int FabricCompletionQueue::Poll() {
   // The user looks himself.
   if (std::exchange(polled_, false) && !armed_) return 0;
+  const absl::Time now = reactor_->Now();
+  if (now - looked_in_vain_ < settings_.look_interval) return 0;
   const uint64_t before = seen_;
-  DrainAndServe();
-  if (seen_ != before) active_ = reactor_->Now();
+  ReadAndServe();
+  (seen_ != before ? active_ : looked_in_vain_) = now;
   if (!WorthPolling()) {
     polling_ = false;
     reactor_->RemovePoller(this);

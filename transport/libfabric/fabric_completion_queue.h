@@ -98,6 +98,7 @@ class FabricCompletionQueue final
   void TakeRead(size_t count);
   // Whether there was something none the less.
   bool ReadFailed(ssize_t result);
+  void ReadAndServe();
   void DrainAndServe();
   void Serve();
   void DrainError();
@@ -134,7 +135,8 @@ class FabricCompletionQueue final
   bool polling_ = false;
   bool polled_ = false;  // By the user, since the descriptor was last ready.
   Lingering* lingering_ = nullptr;  // The reactor's.
-  absl::Time active_;               // When there was something to look at last.
+  absl::Time looked_in_vain_ = absl::InfinitePast();
+  absl::Time active_;  // When there was something to look at last.
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.

@@ -28,8 +28,11 @@ struct LibfabricOptions {
   // at after it last had something: waking a peer costs a message over a
   // socket.
   absl::Duration spin = absl::Microseconds(100);
-  // The same while an operation is under way, such as a message that waits for
-  // its RECEIVE. Then it is looked at every `retry_interval`.
+  // How soon it is looked at again where nothing was there: a look takes a lock
+  // of the provider's that the peer needs to send.
+  absl::Duration look_interval = absl::Nanoseconds(300);
+  // As `spin`, while an operation is under way, such as a message that waits
+  // for its RECEIVE. Then it is looked at every `retry_interval`.
   absl::Duration patience = absl::Milliseconds(10);
 
   // Connections over reliable datagrams (shm, tcp;ofi_rxm). A peer that has not

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -192,6 +193,39 @@ TEST_P(ShmOptionsTest, SpinsSoLong) {
   ConnectPair();
   ASSERT_NE(client_, nullptr);
   EXPECT_GE(Spinning(), absl::Milliseconds(300));
+}
+
+// By the reactor; who polls the completion queue himself sees it at once.
+TEST_P(ShmOptionsTest, LooksInVainSoOften) {
+  LibfabricOptions settings;
+  settings.spin = absl::Seconds(5);
+  settings.look_interval = absl::Milliseconds(300);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(server_, nullptr);
+  TestBuffer& from = Memory(client_.get(), 64, 'c');
+  TestBuffer& to = Memory(server_.get(), 64, 's');
+  const Sge source = from.Part(0, 64);
+  const Sge sink = to.Part(0, 64);
+  CompletionQueue* const queue = server_->completion_queue();
+  const auto noticed_next = [&] {
+    EXPECT_EQ(server_->PostReceive({1}, {&sink, 1}), PostResult::kAccepted);
+    EXPECT_TRUE(queue->Arm());
+    // It looks at once where something was there, and then in vain.
+    RunFor(absl::Milliseconds(10));
+    EXPECT_EQ(client_->PostSend({2}, {&source, 1}), PostResult::kAccepted);
+    client_->Flush();
+    EXPECT_TRUE(RunUntil([queue] {
+      pollfd p = {queue->fd(), POLLIN, 0};
+      return poll(&p, 1, 0) == 1;
+    }));
+    queue->Disarm();
+    Completion completion;
+    EXPECT_EQ(queue->Poll({&completion, 1}), 1);
+    return EpollReactor::MonotonicNow();
+  };
+  const absl::Time first = noticed_next();
+  EXPECT_GE(noticed_next() - first, absl::Milliseconds(290));
 }
 
 // A SEND that meets no RECEIVE.

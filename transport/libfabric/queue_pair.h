@@ -329,9 +329,10 @@ class FabricQueuePair {
   template <OperationKind kKind>
   ssize_t IssueLong(OperationSlot* slot, const Sge& piece);
   template <OperationKind kKind>
-  inline ssize_t Issue(OperationSlot* slot, Pieces pieces,
+  inline ssize_t Issue(OperationSlot* slot, const Pieces& pieces,
                        const RemoteBuffer& remote, bool is_inline);
-  ssize_t IssueDatagram(OperationSlot* slot, Pieces pieces, uint64_t flags);
+  ssize_t IssueDatagram(OperationSlot* slot, const Pieces& pieces,
+                        uint64_t flags);
   template <OperationKind kKind>
   ssize_t IssueWork(OperationSlot* slot, const Work& work);
   ssize_t IssueAgain(OperationSlot* slot);

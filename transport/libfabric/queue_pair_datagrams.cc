@@ -12,8 +12,8 @@
 
 namespace skiff::transport {
 
-ssize_t FabricQueuePair::IssueDatagram(OperationSlot* slot, Pieces pieces,
-                                       uint64_t flags) {
+ssize_t FabricQueuePair::IssueDatagram(OperationSlot* slot,
+                                       const Pieces& pieces, uint64_t flags) {
   const bool send = slot->outcome.kind == OperationKind::kSend;
   fi_msg_tagged message = {};
   message.msg_iov = pieces.iovecs;

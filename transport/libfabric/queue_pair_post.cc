@@ -250,7 +250,7 @@ ABSL_ATTRIBUTE_NOINLINE ssize_t FabricQueuePair::IssueLong(OperationSlot* slot,
 }
 
 template <OperationKind kKind>
-inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, Pieces pieces,
+inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Pieces& pieces,
                                       const RemoteBuffer& remote,
                                       bool is_inline) {
   constexpr bool kRead = kKind == OperationKind::kRead;
