@@ -89,6 +89,9 @@ class CompletionQueue {
   // Call when fd() was readable, before polling.
   virtual void Disarm() = 0;
   virtual int fd() const = 0;
+  // The reactor is kept awake to look at the queue for the time being: to poll
+  // in every turn costs less than to wait for fd().
+  virtual bool keeps_awake() const { return false; }
 };
 
 // Receives that many endpoints share; a message takes the oldest. Their

@@ -121,7 +121,12 @@ bool RdmaPump::Pass() {
     ReportClosed();
     return false;
   }
-  return watching_ && (more_ || !queue_->Arm());
+  if (!watching_ || more_) return watching_;
+  if (queue_->keeps_awake()) {
+    SetPolling(true);
+    return false;
+  }
+  return !queue_->Arm();
 }
 
 bool RdmaPump::Complete() {

@@ -1,10 +1,18 @@
-// What makes Soft-iWARP look at its sockets, on connections that do not need
-// it: late_acceptor_test.py has those that do. In a guest.
+// What makes Soft-iWARP look at its sockets, on connections that need it, and
+// on others; late_acceptor_test.py has programs that are not ours. In a guest
+// of one processor.
 
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,18 +58,34 @@ struct End {
 
 // The parameter is the scheme.
 class NudgeTest : public ::testing::TestWithParam<const char*> {
+ public:
+  static std::function<void(absl::StatusOr<Endpoint>)> Taking(End* end) {
+    return [end](absl::StatusOr<Endpoint> made) {
+      ASSERT_TRUE(made.ok()) << made.status();
+      end->endpoint = std::get<EndpointPtr>(*std::move(made));
+    };
+  }
+
  protected:
-  void Connect(absl::Duration after, absl::Duration limit) {
-    const bool verbs = GetParam() == std::string("verbs");
-    backend_ =
-        verbs ? MakeVerbsBackend(Nudging<VerbsOptions>(after, limit))
-              : MakeLibfabricBackend(Nudging<LibfabricOptions>(after, limit));
+  static std::unique_ptr<Backend> MakeBackend(absl::Duration after,
+                                              absl::Duration limit) {
+    return IsVerbs()
+               ? MakeVerbsBackend(Nudging<VerbsOptions>(after, limit))
+               : MakeLibfabricBackend(Nudging<LibfabricOptions>(after, limit));
+  }
+  static bool IsVerbs() { return GetParam() == std::string("verbs"); }
+  static Address AnyPort() {
     const char* const host = std::getenv("SKIFF_VM_IWARP_ADDRESS");
-    ASSERT_NE(host, nullptr) << "no device has an address";
-    const std::string address = absl::StrCat(GetParam(), "://", host, ":0",
-                                             verbs ? "" : "?provider=verbs");
+    EXPECT_NE(host, nullptr) << "no device has an address";
+    return Address::Parse(absl::StrCat(GetParam(), "://", host, ":0",
+                                       IsVerbs() ? "" : "?provider=verbs"))
+        .value();
+  }
+
+  void Connect(absl::Duration after, absl::Duration limit) {
+    backend_ = MakeBackend(after, limit);
     auto listener = backend_->Listen(
-        reactor_.get(), Address::Parse(address).value(), {},
+        reactor_.get(), AnyPort(), {},
         [this](std::unique_ptr<ConnectionRequest> request) {
           AcceptOptions options;
           options.prepare = Preparing(&server_);
@@ -83,12 +107,7 @@ class NudgeTest : public ::testing::TestWithParam<const char*> {
   static std::function<absl::Status(RdmaEndpoint&)> Preparing(End* end) {
     return [end](RdmaEndpoint& made) { return end->Prepare(made); };
   }
-  static std::function<void(absl::StatusOr<Endpoint>)> Taking(End* end) {
-    return [end](absl::StatusOr<Endpoint> made) {
-      ASSERT_TRUE(made.ok()) << made.status();
-      end->endpoint = std::get<EndpointPtr>(*std::move(made));
-    };
-  }
+  bool IsAnswered(const Address& address, absl::Duration limit);
 
   bool RunUntil(const std::function<bool()>& done, absl::Duration limit) {
     const absl::Time end = EpollReactor::MonotonicNow() + limit;
@@ -183,6 +202,132 @@ TEST_P(NudgeTest, NobodyHearsOfIt) {
   EXPECT_EQ(completions, 0);
   ExpectEverythingWorks(server_, client_);
   ExpectEverythingWorks(client_, server_);
+}
+
+// A server whose thread runs when nobody else wants to, and which answers a
+// message.
+class LateServer {
+ public:
+  LateServer(std::unique_ptr<Backend> backend, const Address& address)
+      : backend_(std::move(backend)),
+        thread_([this, address] { Serve(address); }) {
+    address_.get_future().wait();
+  }
+  ~LateServer() {
+    stop_ = true;
+    thread_.join();
+  }
+  Address address() const { return listener_->address(); }
+
+ private:
+  void Serve(const Address& address) {
+    const auto reactor = EpollReactor::Create().value();
+    listener_ = backend_
+                    ->Listen(reactor.get(), address, {},
+                             [&](std::unique_ptr<ConnectionRequest> request) {
+                               AcceptOptions options;
+                               options.prepare = [this](RdmaEndpoint& made) {
+                                 return Prepare(made);
+                               };
+                               request->Accept(reactor.get(), options,
+                                               NudgeTest::Taking(&end_));
+                             })
+                    .value();
+    const sched_param none = {};
+    EXPECT_EQ(pthread_setschedparam(pthread_self(), SCHED_IDLE, &none), 0);
+    address_.set_value();
+    while (!stop_) {
+      reactor->Poll();
+      Completion completion;
+      if (end_.endpoint != nullptr &&
+          end_.endpoint->completion_queue()->Poll({&completion, 1}) == 1 &&
+          completion.kind == OperationKind::kReceive &&
+          completion.status == CompletionStatus::kOk) {
+        // Behind a READ that may still be under way. Too late, if the peer has
+        // given up.
+        const Sge piece = end_.Piece();
+        if (end_.endpoint->PostSend({2}, {&piece, 1}) ==
+            PostResult::kAccepted) {
+          end_.endpoint->Flush();
+        }
+      }
+    }
+    end_ = {};
+    listener_.reset();
+  }
+  absl::Status Prepare(RdmaEndpoint& made) {
+    const absl::Status status = end_.Prepare(made);
+    if (!status.ok()) return status;
+    const Sge piece = end_.Piece();
+    return made.PostReceive({1}, {&piece, 1}) == PostResult::kAccepted
+               ? absl::OkStatus()
+               : absl::InternalError("no RECEIVE");
+  }
+
+  const std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Listener> listener_;
+  End end_;
+  std::promise<void> address_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+// Connects and sends, and does nothing about what lies.
+bool NudgeTest::IsAnswered(const Address& address, absl::Duration limit) {
+  const auto backend = MakeBackend(absl::ZeroDuration(), absl::ZeroDuration());
+  End client;
+  ConnectOptions options;
+  options.prepare = [&client](RdmaEndpoint& made) {
+    absl::Status status = client.Prepare(made);
+    const Sge piece = client.Piece();
+    if (status.ok() &&
+        made.PostReceive({3}, {&piece, 1}) != PostResult::kAccepted) {
+      status = absl::InternalError("no RECEIVE");
+    }
+    return status;
+  };
+  auto attempt =
+      backend->Connect(reactor_.get(), address, options, Taking(&client));
+  EXPECT_TRUE(attempt.ok()) << attempt.status();
+  if (!attempt.ok()) return false;
+  bool sent = false;
+  const absl::Time end = EpollReactor::MonotonicNow() + limit;
+  while (EpollReactor::MonotonicNow() < end) {
+    // The server has the processor meanwhile.
+    pollfd p = {reactor_->fd(), POLLIN, 0};
+    poll(&p, 1, 2);
+    reactor_->Poll();
+    if (client.endpoint == nullptr) continue;
+    if (!std::exchange(sent, true)) {
+      const Sge piece = client.Piece();
+      EXPECT_EQ(client.endpoint->PostSend({4}, {&piece, 1}),
+                PostResult::kAccepted);
+      client.endpoint->Flush();
+    }
+    Completion completion;
+    if (client.endpoint->completion_queue()->Poll({&completion, 1}) == 1 &&
+        completion.kind == OperationKind::kReceive) {
+      return completion.status == CompletionStatus::kOk;
+    }
+  }
+  return false;
+}
+
+// All that the accepting end can do, as nobody else does anything.
+TEST_P(NudgeTest, ALateAcceptorGetsItsFirstMessage) {
+  ASSERT_EQ(std::system("mountpoint -q /sys/kernel/debug || "
+                        "mount -t debugfs none /sys/kernel/debug; "
+                        "echo full >/sys/kernel/debug/sched/preempt"),
+            0);
+  {
+    const LateServer server(
+        MakeBackend(absl::ZeroDuration(), absl::ZeroDuration()), AnyPort());
+    EXPECT_FALSE(IsAnswered(server.address(), absl::Seconds(2)))
+        << "this kernel does not let first messages lie: all this is not "
+           "needed, and its tests show nothing";
+  }
+  const LateServer server(MakeBackend(absl::Milliseconds(20), absl::Seconds(3)),
+                          AnyPort());
+  EXPECT_TRUE(IsAnswered(server.address(), absl::Seconds(10)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, NudgeTest,

@@ -234,13 +234,15 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   // know that there is no more, which a provider may need a system call for.
   direct_ = out.data() + count;
   direct_end_ = out.data() + out.size();
-  ReadSome();
+  if (waits() || spins_) {
+    ReadSome();
+  } else {
+    Look(reactor_->Now());
+  }
   count = static_cast<size_t>(direct_ - out.data());
   direct_ = direct_end_ = nullptr;
   if (!service_.empty()) Serve();
   polled_ = true;
-  // Who asks is not asleep.
-  if (!spins_ && polling_) active_ = reactor_->Now();
   if (ready_taken_ != ready_put_) count += TakeReady(out.subspan(count));
   return static_cast<int>(count);
 }
@@ -250,7 +252,9 @@ bool FabricCompletionQueue::Arm() {
     if (waits()) {
       Settle();
     } else {
-      ReadAndServe();
+      looked_in_vain_ = absl::InfinitePast();
+      Look(reactor_->Now());
+      Serve();
     }
   }
   armed_ = ready_taken_ == ready_put_;
@@ -299,12 +303,20 @@ void FabricCompletionQueue::DrainError() {
                            provider_text != nullptr ? provider_text : text);
 }
 
-// What has come until now is for the user to see: while he works on that, the
-// peer goes on. Waiting for an end of what comes makes each side wait for the
-// other.
-void FabricCompletionQueue::ReadAndServe() {
+// Without wait objects. What has come until now is for the user to see: while
+// he works on that, the peer goes on. Waiting for an end of what comes makes
+// each side wait for the other.
+void FabricCompletionQueue::Look(absl::Time now) {
+  if (now - looked_in_vain_ < settings_.look_interval) return;
+  const uint64_t before = seen_;
   ReadSome();
-  Serve();
+  if (seen_ == before) {
+    looked_in_vain_ = now;
+    return;
+  }
+  active_ = now;
+  // More may follow, and somebody has to see it.
+  if (!polling_) ScheduleTurnEnd();
 }
 
 void FabricCompletionQueue::DrainAndServe() {
@@ -448,19 +460,13 @@ void FabricCompletionQueue::Settle() {
 int FabricCompletionQueue::Poll() {
   // The user looks himself.
   if (std::exchange(polled_, false) && !armed_) return 0;
-  const absl::Time now = reactor_->Now();
-  if (now - looked_in_vain_ < settings_.look_interval) return 0;
   const uint64_t before = seen_;
-  ReadAndServe();
-  (seen_ != before ? active_ : looked_in_vain_) = now;
+  Look(reactor_->Now());
+  Serve();
   if (!WorthPolling()) {
     polling_ = false;
     reactor_->RemovePoller(this);
-    if (Restless()) {
-      UpdatePoller();
-    } else {
-      for (const auto& queue_pair : queue_pairs_) queue_pair->Sleep();
-    }
+    UpdatePoller();
   }
   return static_cast<int>(seen_ - before);
 }
@@ -495,7 +501,10 @@ void FabricCompletionQueue::UpdatePoller() {
     polling_ = true;
     // Spinning reactors do not sleep anyway.
     reactor_->AddPoller(this, /*busy=*/!spins_);
-  } else if (Restless() && !timer_.scheduled()) {
+  } else if (!Restless()) {
+    // Nobody looks from here on.
+    for (const auto& queue_pair : queue_pairs_) queue_pair->Sleep();
+  } else if (!timer_.scheduled()) {
     timer_.ScheduleAfter(settings_.retry_interval);
   }
 }

@@ -44,6 +44,7 @@ class FabricCompletionQueue final
   bool Arm() override;
   void Disarm() override;
   int fd() const override { return event_fd_; }
+  bool keeps_awake() const override { return polling_ && WorthPolling(); }
 
   // For queue pairs.
   Reactor* reactor() const { return reactor_; }
@@ -98,7 +99,7 @@ class FabricCompletionQueue final
   void TakeRead(size_t count);
   // Whether there was something none the less.
   bool ReadFailed(ssize_t result);
-  void ReadAndServe();
+  void Look(absl::Time now);
   void DrainAndServe();
   void Serve();
   void DrainError();

@@ -30,7 +30,7 @@ struct LibfabricOptions {
   absl::Duration spin = absl::Microseconds(100);
   // How soon it is looked at again where nothing was there: a look takes a lock
   // of the provider's that the peer needs to send.
-  absl::Duration look_interval = absl::Nanoseconds(300);
+  absl::Duration look_interval = absl::Microseconds(1);
   // As `spin`, while an operation is under way, such as a message that waits
   // for its RECEIVE. Then it is looked at every `retry_interval`.
   absl::Duration patience = absl::Milliseconds(10);
@@ -57,7 +57,7 @@ struct LibfabricOptions {
   absl::Duration closing_interval = absl::Milliseconds(10);
   // Where nothing has come on a connection by then, Soft-iWARP is made to look
   // at its sockets: see FirstMessageWatch. Waits double from attempt to
-  // attempt, and none is longer than the limit.
+  // attempt, and none is longer than the limit. Zero: never.
   absl::Duration soft_iwarp_nudge_after = absl::Milliseconds(20);
   absl::Duration soft_iwarp_nudge_limit = absl::Seconds(3);
 

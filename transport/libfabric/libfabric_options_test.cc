@@ -195,6 +195,17 @@ TEST_P(ShmOptionsTest, SpinsSoLong) {
   EXPECT_GE(Spinning(), absl::Milliseconds(300));
 }
 
+TEST_P(ShmOptionsTest, KeepsAwakeWhileItSpins) {
+  LibfabricOptions settings;
+  settings.spin = absl::Milliseconds(500);
+  Use(settings);
+  ConnectPair();
+  ASSERT_NE(server_, nullptr);
+  EXPECT_TRUE(server_->completion_queue()->keeps_awake());
+  RunFor(absl::Seconds(1));
+  EXPECT_FALSE(server_->completion_queue()->keeps_awake());
+}
+
 // By the reactor; who polls the completion queue himself sees it at once.
 TEST_P(ShmOptionsTest, LooksInVainSoOften) {
   LibfabricOptions settings;

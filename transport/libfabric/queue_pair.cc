@@ -289,9 +289,12 @@ bool FabricQueuePair::SendNothing(OperationKind kind) {
   if (read && capabilities_.max_read_depth == 0) return false;
   nothing_.slot.queue_pair = this;
   nothing_.slot.outcome.kind = kind;
-  // Of an empty list, the provider uses the first entry.
+  // Of an empty list, the provider uses the first entry of a WRITE, and
+  // Soft-iWARP what the place in its queue had before: of a READ nothing, as
+  // that is among the first operations. A key of 0 is special to some devices
+  // (siw_qp_mpa_rts()).
   const iovec piece = {&nothing_, 0};
-  const fi_rma_iov target = {};
+  const fi_rma_iov target = {0, 0, 1};
   const fi_msg_rma message = {&piece,  nullptr, read ? 0U : 1U,         peer_,
                               &target, 1,       &nothing_.slot.context, 0};
   const ssize_t result =

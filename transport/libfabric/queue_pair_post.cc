@@ -190,6 +190,14 @@ void FabricQueuePair::PostWork(OperationSlot* slot, absl::Span<const Sge> sges,
   if (!Prepare<kKind>(sges, &work)) {
     return Outcome(slot, CompletionStatus::kLocalError, -FI_EINVAL);
   }
+  if (kKind == OperationKind::kRead && work.length == 0 &&
+      domain_->completes_before_reads()) {
+    // Soft-iWARP would take the last list's first entry for an empty list's,
+    // and the provider takes no piece without memory.
+    slot->state = OperationSlot::State::kDone;
+    queue_->ScheduleService(this);
+    return;
+  }
   if (!hold) {
     const ssize_t result = IssueWork<kKind>(slot, work);
     if (result == 0) return;

@@ -1,10 +1,23 @@
 #include "transport/soft_iwarp/first_message_watch.h"
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <utility>
 
 namespace skiff::transport {
+namespace {
+
+void SayOnce(const absl::Status& why) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "skiff: cannot see whether Soft-iWARP lets first messages lie: "
+               "%s; connects to this process may hang\n",
+               std::string(why.message()).c_str());
+}
+
+}  // namespace
 
 FirstMessageWatch::FirstMessageWatch(Reactor* reactor, const Settings& settings,
                                      Connection connection)
@@ -24,7 +37,9 @@ void FirstMessageWatch::StartAccepted(const SocketAddress& local,
 }
 
 void FirstMessageWatch::Wait() {
-  if (wait_ <= settings_.limit) timer_.ScheduleAfter(wait_);
+  if (wait_ > absl::ZeroDuration() && wait_ <= settings_.limit) {
+    timer_.ScheduleAfter(wait_);
+  }
 }
 
 void FirstMessageWatch::OnTimer() {
@@ -41,12 +56,9 @@ void FirstMessageWatch::OnTimer() {
 bool FirstMessageWatch::LiesUnread() {
   const absl::StatusOr<TcpArrivals> now = QueryTcpArrivals(local_, peer_);
   if (!now.ok()) {
-    std::fprintf(stderr,
-                 "skiff: cannot see whether Soft-iWARP lets the first message "
-                 "from %s lie: %s\n",
-                 peer_.ToString().c_str(),
-                 std::string(now.status().message()).c_str());
     wait_ = absl::InfiniteDuration();
+    // Otherwise it has ended, and somebody else says so.
+    if (!absl::IsNotFound(now.status())) SayOnce(now.status());
     return false;
   }
   return std::exchange(before_, *now) == *now && now->unread > 0;

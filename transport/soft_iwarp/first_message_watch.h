@@ -27,7 +27,7 @@ namespace skiff::transport {
 class FirstMessageWatch {
  public:
   struct Settings {
-    // The first wait. They double.
+    // The first wait. They double. Zero: there is none.
     absl::Duration after;
     // None is longer.
     absl::Duration limit;

@@ -1,10 +1,12 @@
 #include "transport/soft_iwarp/tcp_arrivals.h"
 
+#include <ifaddrs.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -18,6 +20,9 @@
 
 namespace skiff::transport {
 namespace {
+
+// TCP_LISTEN of netinet/tcp.h, which does not go with linux/tcp.h.
+constexpr uint8_t kListening = 10;
 
 struct Request {
   nlmsghdr header;
@@ -37,6 +42,39 @@ void SetEnd(const SocketAddress& from, __be32* address, __be16* port) {
   }
 }
 
+// The one that has the address, or 0. Sockets of a listener on all addresses
+// of a device are bound to it (siw_create_listen()), and only found with it.
+uint32_t InterfaceOf(const SocketAddress& local) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return 0;
+  uint32_t index = 0;
+  for (const ifaddrs* at = all; at != nullptr && index == 0;
+       at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != local.family()) {
+      continue;
+    }
+    if (local.family() == AF_INET) {
+      const auto* found = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+      const auto& wanted = reinterpret_cast<const sockaddr_in&>(local.storage);
+      if (found->sin_addr.s_addr != wanted.sin_addr.s_addr) continue;
+    } else if (local.family() == AF_INET6) {
+      const auto* found = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
+      const auto& wanted = reinterpret_cast<const sockaddr_in6&>(local.storage);
+      if (std::memcmp(&found->sin6_addr, &wanted.sin6_addr,
+                      sizeof(wanted.sin6_addr)) != 0 ||
+          (wanted.sin6_scope_id != 0 &&
+           wanted.sin6_scope_id != found->sin6_scope_id)) {
+        continue;
+      }
+    } else {
+      continue;
+    }
+    index = if_nametoindex(at->ifa_name);
+  }
+  freeifaddrs(all);
+  return index;
+}
+
 Request MakeRequest(const SocketAddress& local, const SocketAddress& peer) {
   Request request = {};
   request.header.nlmsg_len = sizeof(request);
@@ -48,10 +86,7 @@ Request MakeRequest(const SocketAddress& local, const SocketAddress& peer) {
   body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
   SetEnd(local, body.id.idiag_src, &body.id.idiag_sport);
   SetEnd(peer, body.id.idiag_dst, &body.id.idiag_dport);
-  if (local.family() == AF_INET6) {
-    body.id.idiag_if =
-        reinterpret_cast<const sockaddr_in6&>(local.storage).sin6_scope_id;
-  }
+  body.id.idiag_if = InterfaceOf(local);
   std::fill(std::begin(body.id.idiag_cookie), std::end(body.id.idiag_cookie),
             INET_DIAG_NOCOOKIE);
   return request;
@@ -75,7 +110,12 @@ absl::StatusOr<TcpArrivals> Parse(const nlmsghdr* header, size_t size) {
     return Failed(EBADMSG);
   }
   const auto* message = static_cast<const inet_diag_msg*>(NLMSG_DATA(header));
-  size_t left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*message));
+  // Without such a connection, the kernel finds who listens there.
+  if (message->idiag_state == kListening) {
+    return absl::NotFoundError("no such TCP connection");
+  }
+  auto left =
+      static_cast<int>(header->nlmsg_len - NLMSG_LENGTH(sizeof(*message)));
   for (const auto* attribute = reinterpret_cast<const rtattr*>(message + 1);
        RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
     if (attribute->rta_type != INET_DIAG_INFO) continue;

@@ -26,6 +26,29 @@ TEST_P(TcpArrivalsTest, SaysWhatCameAndWhatLiesThere) {
   expect(5, 4);
 }
 
+// As those of a listener on all addresses of a device.
+TEST_P(TcpArrivalsTest, FindsASocketThatIsBoundToItsInterface) {
+  const TcpPair pair(GetParam());
+  // Everybody may, since Linux 5.7.
+  ASSERT_TRUE(pair.BindToInterface("lo"));
+  pair.Send("12345");
+  const auto found = QueryTcpArrivals(pair.local(), pair.peer());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->unread, 5);
+}
+
+TEST_P(TcpArrivalsTest, DoesNotTakeAListenerForTheConnection) {
+  const SocketAddress any = ParseLiteral(GetParam(), 0).value();
+  const ScopedFd listener(socket(any.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), any.get(), any.length), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  EXPECT_EQ(QueryTcpArrivals(LocalAddress(listener.get()),
+                             ParseLiteral(GetParam(), 1).value())
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
+}
+
 TEST_P(TcpArrivalsTest, KnowsNoOther) {
   const SocketAddress nobody = ParseLiteral(GetParam(), 1).value();
   EXPECT_EQ(QueryTcpArrivals(nobody, nobody).status().code(),

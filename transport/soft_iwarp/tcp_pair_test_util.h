@@ -41,6 +41,12 @@ class TcpPair {
     EXPECT_EQ(recv(receiver_.get(), &byte, 1, 0), 1);
   }
 
+  // The receiver.
+  bool BindToInterface(const std::string& name) const {
+    return setsockopt(receiver_.get(), SOL_SOCKET, SO_BINDTODEVICE,
+                      name.c_str(), name.size()) == 0;
+  }
+
   // As the receiver has them.
   SocketAddress local() const { return LocalAddress(receiver_.get()); }
   SocketAddress peer() const { return PeerAddress(receiver_.get()); }

@@ -262,20 +262,29 @@ absl::Status VerbsQueuePair::ToReadyToSend(rdma_cm_id* id,
 }
 
 bool VerbsQueuePair::SendNothing(ibv_wr_opcode opcode) {
+  const bool read = opcode == IBV_WR_RDMA_READ;
   // It takes a place of the device's queue that was not counted on, and has to
-  // be gone from there before the user needs that.
-  if (!sends_.empty()) return false;
+  // be gone from there before the user needs that. READs that wait for their
+  // answer have left it.
+  if (sends_.size() != (read ? 0 : reads_)) return false;
   // Where nobody may READ, nobody answers.
-  if (opcode == IBV_WR_RDMA_READ && max_reads_ == 0) return false;
+  if (read && max_reads_ == 0) return false;
   // It completes without a word, or fails with the connection.
   static WorkSlot* const nobodys = [] {
     auto* slot = new WorkSlot;
     slot->Bury();
     return slot;
   }();
+  // Of an empty list, siw uses what was there before (push_send_wqe() of its
+  // library, siw_activate_tx_from_sq()).
+  ibv_sge nothing = {};
   ibv_send_wr request = {};
   request.wr_id = reinterpret_cast<uintptr_t>(nobodys);
   request.opcode = opcode;
+  request.sg_list = &nothing;
+  request.num_sge = 1;
+  // 0 is special to some devices (siw_qp_mpa_rts()).
+  request.wr.rdma.rkey = 1;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_, &request, &bad);
   if (error == 0) return true;
@@ -368,6 +377,7 @@ void VerbsQueuePair::OnSendFailed(WorkSlot* slot, const ibv_wc& wc) {
 
 void VerbsQueuePair::OnReceiveDone(WorkSlot* slot, const ibv_wc& wc) {
   if (slot->queue_pair == this) receives_.Retire(slot);
+  received_ = true;
   if (wc.status != IBV_WC_SUCCESS) {
     Fail(OperationError(wc.status, OperationKind::kReceive, wc.vendor_err));
   }

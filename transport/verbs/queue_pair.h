@@ -66,7 +66,7 @@ class VerbsQueuePair final
                              uint32_t read_depth_there);
   // Open, and nothing was received yet.
   bool waits_for_first() const {
-    return state_ == State::kReady && receives_.untouched();
+    return state_ == State::kReady && receives_.untouched() && !received_;
   }
   // A READ or WRITE of no bytes, which nobody hears of. False: not now.
   bool SendNothing(ibv_wr_opcode opcode);
@@ -211,6 +211,7 @@ class VerbsQueuePair final
 
   WorkRing sends_;
   WorkRing receives_;
+  bool received_ = false;  // In an unusual way.
   uint32_t reads_ = 0;
   uint32_t max_reads_ = 0;
   uint32_t max_inline_ = 0;

@@ -74,6 +74,11 @@ void VerbsQueuePair::SetPieces(ibv_send_wr* request,
     return;
   }
   request->num_sge = static_cast<int>(gathered.count);
+  if (gathered.count == 0 && domain_->facts().soft_iwarp) {
+    // It would use what was there before: see SendNothing().
+    sges[0] = {};
+    request->num_sge = 1;
+  }
   if (!may_be_inline || gathered.bytes == 0 || gathered.bytes > max_inline_) {
     return;
   }

@@ -29,7 +29,7 @@ struct VerbsOptions {
   uint32_t soft_iwarp_call_bytes = 256 * 1024;
   // Where nothing has come on a connection by then, Soft-iWARP is made to look
   // at its sockets: see FirstMessageWatch. Waits double from attempt to
-  // attempt, and none is longer than the limit.
+  // attempt, and none is longer than the limit. Zero: never.
   absl::Duration soft_iwarp_nudge_after = absl::Milliseconds(20);
   absl::Duration soft_iwarp_nudge_limit = absl::Seconds(3);
 
