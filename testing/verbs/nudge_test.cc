@@ -256,7 +256,7 @@ class LateServer {
     listener_.reset();
   }
   absl::Status Prepare(RdmaEndpoint& made) {
-    const absl::Status status = end_.Prepare(made);
+    absl::Status status = end_.Prepare(made);
     if (!status.ok()) return status;
     const Sge piece = end_.Piece();
     return made.PostReceive({1}, {&piece, 1}) == PostResult::kAccepted

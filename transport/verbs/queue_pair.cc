@@ -270,7 +270,7 @@ bool VerbsQueuePair::SendNothing(ibv_wr_opcode opcode) {
   // Where nobody may READ, nobody answers.
   if (read && max_reads_ == 0) return false;
   // It completes without a word, or fails with the connection.
-  static WorkSlot* const nobodys = [] {
+  static WorkSlot* const kNobodys = [] {
     auto* slot = new WorkSlot;
     slot->Bury();
     return slot;
@@ -279,7 +279,7 @@ bool VerbsQueuePair::SendNothing(ibv_wr_opcode opcode) {
   // library, siw_activate_tx_from_sq()).
   ibv_sge nothing = {};
   ibv_send_wr request = {};
-  request.wr_id = reinterpret_cast<uintptr_t>(nobodys);
+  request.wr_id = reinterpret_cast<uintptr_t>(kNobodys);
   request.opcode = opcode;
   request.sg_list = &nothing;
   request.num_sge = 1;
