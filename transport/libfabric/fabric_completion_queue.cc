@@ -86,6 +86,7 @@ absl::Status FabricCompletionQueue::Open() {
                              entries_, " entries"));
   }
   queue_.reset(queue);
+  looks_ = !sleeps && !spins_;
   if (!sleeps) return absl::OkStatus();
   result = fi_control(&queue->fid, FI_GETWAIT, &provider_fd_);
   if (result != 0) {
@@ -234,10 +235,10 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   // know that there is no more, which a provider may need a system call for.
   direct_ = out.data() + count;
   direct_end_ = out.data() + out.size();
-  if (waits() || spins_) {
-    ReadSome();
-  } else {
+  if (looks_) {
     Look(reactor_->Now());
+  } else {
+    ReadSome();
   }
   count = static_cast<size_t>(direct_ - out.data());
   direct_ = direct_end_ = nullptr;
@@ -306,7 +307,7 @@ void FabricCompletionQueue::DrainError() {
 // Without wait objects. What has come until now is for the user to see: while
 // he works on that, the peer goes on. Waiting for an end of what comes makes
 // each side wait for the other.
-void FabricCompletionQueue::Look(absl::Time now) {
+ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::Look(absl::Time now) {
   if (now - looked_in_vain_ < settings_.look_interval) return;
   const uint64_t before = seen_;
   ReadSome();

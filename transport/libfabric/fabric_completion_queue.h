@@ -133,6 +133,7 @@ class FabricCompletionQueue final
   bool held_back_ = false;
   bool armed_ = false;
   bool draining_ = false;
+  bool looks_ = false;  // Without wait objects, for a reactor that sleeps.
   bool polling_ = false;
   bool polled_ = false;  // By the user, since the descriptor was last ready.
   Lingering* lingering_ = nullptr;  // The reactor's.
