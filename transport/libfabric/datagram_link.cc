@@ -425,7 +425,7 @@ void DatagramLink::OnPeerSleeping(uint64_t received) {
   if (state_ != State::kEstablished) return;
   const uint64_t posted = queue_pair_->one_sided();
   const bool missed = received < queue_pair_->sent() ||
-                      queue_pair_->has_requests() || posted != posted_;
+                      queue_pair_->waits_for_peer() || posted != posted_;
   const uint64_t messages = queue_pair_->sent() + received;
   const bool moved = messages != messages_ || posted != posted_;
   posted_ = posted;

@@ -242,6 +242,7 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   }
   count = static_cast<size_t>(direct_ - out.data());
   direct_ = direct_end_ = nullptr;
+  if (!with_reads_due_.empty()) DoDueReads();
   if (!service_.empty()) Serve();
   polled_ = true;
   if (ready_taken_ != ready_put_) count += TakeReady(out.subspan(count));
@@ -255,6 +256,7 @@ bool FabricCompletionQueue::Arm() {
     } else {
       looked_in_vain_ = absl::InfinitePast();
       Look(reactor_->Now());
+      DoDueReads();
       Serve();
     }
   }
@@ -322,12 +324,22 @@ ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::Look(absl::Time now) {
 
 void FabricCompletionQueue::DrainAndServe() {
   Drain();
+  DoDueReads();
   Serve();
 }
 
 void FabricCompletionQueue::ScheduleService(FabricQueuePair* queue_pair) {
   if (queue_pair->SetInService()) service_.push_back(queue_pair);
   ScheduleTurnEnd();
+}
+
+// Also for a user who does not poll now: he is told.
+void FabricCompletionQueue::DoDueReads() {
+  for (FabricQueuePair* queue_pair : with_reads_due_) {
+    if (queue_pair->DoDueReads()) active_ = reactor_->Now();
+  }
+  std::erase_if(with_reads_due_,
+                [](const auto* pair) { return !pair->has_due(); });
 }
 
 // What needs doing now that no post is on the stack. Callbacks wait for
@@ -463,6 +475,7 @@ int FabricCompletionQueue::Poll() {
   if (std::exchange(polled_, false) && !armed_) return 0;
   const uint64_t before = seen_;
   Look(reactor_->Now());
+  DoDueReads();
   Serve();
   if (!WorthPolling()) {
     polling_ = false;
@@ -474,6 +487,11 @@ int FabricCompletionQueue::Poll() {
 
 void FabricCompletionQueue::RequestPosted() {
   active_ = reactor_->Now();
+  if (!polling_) ScheduleTurnEnd();
+}
+
+void FabricCompletionQueue::ReadsDue(FabricQueuePair* queue_pair) {
+  with_reads_due_.push_back(queue_pair);
   if (!polling_) ScheduleTurnEnd();
 }
 
@@ -490,6 +508,10 @@ bool FabricCompletionQueue::Restless() const {
 
 bool FabricCompletionQueue::WorthPolling() const {
   if (spins_) return !queue_pairs_.empty();
+  if (std::any_of(with_reads_due_.begin(), with_reads_due_.end(),
+                  [](const auto* pair) { return !pair->due_refused(); })) {
+    return true;
+  }
   const absl::Duration idle = reactor_->Now() - active_;
   return idle < settings_.spin || (idle < settings_.patience && Restless());
 }

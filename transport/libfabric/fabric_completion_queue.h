@@ -69,6 +69,12 @@ class FabricCompletionQueue final
   void ReceivePosted() {
     if (unsettled_) ScheduleTurnEnd();
   }
+  // The queue pair has READs to do that wait for a look at the queue; or has
+  // none any more.
+  void ReadsDue(FabricQueuePair* queue_pair);
+  void NoReadsDue(FabricQueuePair* queue_pair) {
+    std::erase(with_reads_due_, queue_pair);
+  }
   // The provider did not take an operation yet: try again soon.
   void HeldBack();
   // For each, if the queue has to know.
@@ -101,6 +107,7 @@ class FabricCompletionQueue final
   bool ReadFailed(ssize_t result);
   void Look(absl::Time now);
   void DrainAndServe();
+  void DoDueReads();
   void Serve();
   void DrainError();
   // Drains until the provider's descriptor will tell of the next event; where
@@ -156,6 +163,7 @@ class FabricCompletionQueue final
 
   std::vector<std::unique_ptr<FabricQueuePair>> queue_pairs_;
   std::vector<FabricQueuePair*> service_;
+  std::vector<FabricQueuePair*> with_reads_due_;
   // Gone, but a provider with threads of its own might still be writing about
   // them.
   std::vector<std::unique_ptr<FabricQueuePair>> quarantine_;

@@ -27,10 +27,15 @@ struct LibfabricOptions {
   // Providers without wait objects (shm, tcp;ofi_rxm). How long one is looked
   // at after it last had something: waking a peer costs a message over a
   // socket.
-  absl::Duration spin = absl::Microseconds(100);
+  absl::Duration spin = absl::Microseconds(250);
   // How soon it is looked at again where nothing was there: a look takes a lock
   // of the provider's that the peer needs to send.
   absl::Duration look_interval = absl::Microseconds(1);
+  // READs over shm are done by the end that posts them, which copies about so
+  // many bytes for each connection between two looks at it. What is more waits,
+  // so that what has come is answered while the peer still has something else
+  // to do. At least one READ is done each time.
+  uint64_t shm_read_bytes = 128 << 10;
   // As `spin`, while an operation is under way, such as a message that waits
   // for its RECEIVE. Then it is looked at every `retry_interval`.
   absl::Duration patience = absl::Milliseconds(10);

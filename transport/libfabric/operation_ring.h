@@ -20,6 +20,7 @@ struct alignas(64) OperationSlot {
   enum class State : uint8_t {
     kFree,
     kHeld,    // Accepted; the provider does not have it yet.
+    kDue,     // A READ that is done here, soon.
     kIssued,  // The provider has it.
     kDone,    // It has its outcome, and waits for those before it.
   };

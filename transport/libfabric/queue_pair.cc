@@ -76,6 +76,7 @@ FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
               domain_->completes_before_reads()),
       requests_(this, capabilities.max_send_queue),
       receives_(this, capabilities.max_receive_queue),
+      read_allowance_(ReadAllowance()),
       after_post_(queue->wants_posts() ? kTellQueue : 0) {
   one_sided_.message.msg_iov = &one_sided_.piece;
   one_sided_.message.desc = &one_sided_.descriptor;
@@ -220,6 +221,7 @@ void FabricQueuePair::Service() {
   if (!break_reason_.ok()) {
     Break(break_reason_, /*tell_peer=*/true);
   } else {
+    if (!has_due()) read_allowance_ = ReadAllowance();
     IssueHeld();
     // Some of them may be over already.
     Retire(&requests_);
@@ -263,6 +265,7 @@ void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
   closed_ = true;
   disconnect_due_ = std::exchange(connected_, false);
   FindUsual();
+  DropDueReads();
   error_ = why;
   closing_ = endpoint_ != nullptr && !link_->OnClosing(tell_peer);
   if (closing_) {

@@ -230,6 +230,8 @@ class FabricQueuePair {
   }
   bool unpolled() const { return requests_.used() + receives_.used() != 0; }
   bool has_requests() const { return requests_.outstanding() != 0; }
+  // Some of them wait for the peer, or may.
+  bool waits_for_peer();
   // Something is under way, for which the completion queue has to be looked at.
   bool restless() const {
     return endpoint_ != nullptr && (probing_ || closing_ || has_requests());
@@ -250,6 +252,12 @@ class FabricQueuePair {
     return connected_ && receives_.outstanding() == 0;
   }
   bool holding() const { return requests_.holding(); }
+  // READs that are to be done here and were not yet.
+  bool has_due() const { return due_taken_ != due_put_; }
+  // The provider, which has to do the next, was busy.
+  bool due_refused() const { return due_refused_; }
+  // Does as many as a look at the queue has time for. False if none was.
+  bool DoDueReads();
   bool SetInService() { return !std::exchange(in_service_, true); }
   bool in_service() const { return in_service_; }
   void Service();
@@ -310,6 +318,12 @@ class FabricQueuePair {
   template <OperationKind kKind>
   void NewestNotTaken(const Sge& piece, ssize_t result);
   void AfterPost();
+  // If it sleeps: it has something to do.
+  void RingPeer() {
+    if ((after_post_ & kServeLink) == 0) return;
+    after_post_ &= ~kServeLink;
+    ServeLink();
+  }
   bool IsOurs(const MemoryRegion& region) const {
     return region.domain() == domain_.get();
   }
@@ -334,6 +348,12 @@ class FabricQueuePair {
   ssize_t IssueDatagram(OperationSlot* slot, const Pieces& pieces,
                         uint64_t flags);
   template <OperationKind kKind>
+  inline ssize_t IssueOneSided(OperationSlot* slot, const Pieces& pieces,
+                               const RemoteBuffer& remote, uint64_t flags);
+  // A READ by the provider.
+  ssize_t IssueRead(OperationSlot* slot, const Pieces& pieces,
+                    const RemoteBuffer& from);
+  template <OperationKind kKind>
   ssize_t IssueWork(OperationSlot* slot, const Work& work);
   ssize_t IssueAgain(OperationSlot* slot);
   // Makes room behind a RECEIVE for what does not fit into it.
@@ -351,6 +371,16 @@ class FabricQueuePair {
   // False if the READ is the provider's to do.
   bool ReadHere(OperationSlot* slot, const Pieces& pieces,
                 const RemoteBuffer& from);
+  // The same for one that may take processor time now.
+  bool ReadNow(OperationSlot* slot, const Pieces& pieces,
+               const RemoteBuffer& from);
+  void PutDue(OperationSlot* slot, const Pieces& pieces,
+              const RemoteBuffer& from);
+  // They will be flushed.
+  void DropDueReads();
+  uint64_t ReadAllowance() const {
+    return std::max<uint64_t>(1, domain_->settings().shm_read_bytes);
+  }
   // Of a queue pair whose user is gone, while it closes.
   void TakeReceivesBack();
   // Nothing goes out any more.
@@ -409,6 +439,13 @@ class FabricQueuePair {
   OperationRing receives_;
   OneSided one_sided_;
   std::unique_ptr<ShmReader> reader_;
+  // What it may still read before the next look at the queue, and the READs
+  // that are due: a ring with room for all requests, empty until one is.
+  uint64_t read_allowance_;
+  std::vector<OperationSlot*> due_;
+  uint64_t due_taken_ = 0;
+  uint64_t due_put_ = 0;
+  bool due_refused_ = false;
   // WRITEs that the peer may not have served yet: a READ must not come before
   // them. When this operation completes, it has served them all.
   bool unserved_writes_ = false;
@@ -417,7 +454,8 @@ class FabricQueuePair {
   // Only if `counts_`:
   uint32_t writes_ = 0;          // WRITEs that the provider has.
   uint32_t provider_reads_ = 0;  // The same of READs.
-  // Room for held operations, by the index of their slots; empty until one is.
+  // Room for held and due operations, by the index of their slots; empty until
+  // one is.
   std::vector<Work> held_;
   std::vector<uint8_t> held_inline_;
   // By the index of a RECEIVE's slot, where the provider needs room behind it

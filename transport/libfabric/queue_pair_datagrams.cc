@@ -147,13 +147,92 @@ void FabricQueuePair::TakeReceivesBack() {
 // Its completion waits for Service(), as that of all else that ends in a post.
 bool FabricQueuePair::ReadHere(OperationSlot* slot, const Pieces& pieces,
                                const RemoteBuffer& from) {
-  if (unserved_writes_ ||
-      !reader_->Read({pieces.iovecs, pieces.count}, pieces.length, from)) {
-    return false;
+  if (unserved_writes_) return false;
+  if (has_due() || read_allowance_ == 0) {
+    PutDue(slot, pieces, from);
+    return true;
   }
-  slot->state = OperationSlot::State::kDone;
+  if (!ReadNow(slot, pieces, from)) return false;
   queue_->ScheduleService(this);
   return true;
+}
+
+bool FabricQueuePair::waits_for_peer() {
+  return holding() || requests_.FirstIssued(
+                          [](const OperationSlot&) { return true; }) != nullptr;
+}
+
+bool FabricQueuePair::ReadNow(OperationSlot* slot, const Pieces& pieces,
+                              const RemoteBuffer& from) {
+  if (!reader_->Read({pieces.iovecs, pieces.count}, pieces.length, from)) {
+    return false;
+  }
+  read_allowance_ -= std::min<uint64_t>(read_allowance_, pieces.length);
+  slot->state = OperationSlot::State::kDone;
+  return true;
+}
+
+// A WRITE that is posted later may come before it, and then a READ that has to
+// be behind that. RDMA promises no more without a fence.
+void FabricQueuePair::PutDue(OperationSlot* slot, const Pieces& pieces,
+                             const RemoteBuffer& from) {
+  held_.resize(requests_.indices());
+  due_.resize(requests_.indices());
+  Work& kept = held_[requests_.IndexOf(*slot)];
+  // One that was held is there already.
+  if (pieces.iovecs != kept.pieces) {
+    std::copy_n(pieces.iovecs, pieces.count, kept.pieces);
+    kept.undescribed = pieces.descriptors == nullptr;
+    if (!kept.undescribed) {
+      std::copy_n(pieces.descriptors, pieces.count, kept.descriptors);
+    }
+    kept.count = pieces.count;
+    kept.length = pieces.length;
+    kept.remote = from;
+    kept.is_inline = false;
+  }
+  slot->state = OperationSlot::State::kDue;
+  if (!has_due()) queue_->ReadsDue(this);
+  due_[due_put_++ & (due_.size() - 1)] = slot;
+}
+
+// What was posted behind them may be over before, and still completes in its
+// order.
+bool FabricQueuePair::DoDueReads() {
+  const uint64_t before = due_taken_;
+  read_allowance_ = ReadAllowance();
+  due_refused_ = false;
+  while (has_due() && read_allowance_ > 0 && break_reason_.ok()) {
+    OperationSlot* const slot = due_[due_taken_ & (due_.size() - 1)];
+    Work& work = held_[requests_.IndexOf(*slot)];
+    const Pieces pieces = {work.pieces,
+                           work.undescribed ? nullptr : work.descriptors,
+                           work.count, work.length};
+    if (!ReadNow(slot, pieces, work.remote)) {
+      slot->state = OperationSlot::State::kIssued;
+      const ssize_t result = IssueRead(slot, pieces, work.remote);
+      if (result == -FI_EAGAIN) {  // The next look tries again.
+        slot->state = OperationSlot::State::kDue;
+        due_refused_ = true;
+        break;
+      }
+      if (result != 0) {
+        NotIssued(slot, result);
+      } else {
+        RingPeer();
+      }
+    }
+    ++due_taken_;
+  }
+  Retire(&requests_);
+  // What is posted from the next turn on is read at once again.
+  if (!has_due()) queue_->ScheduleService(this);
+  return due_taken_ != before;
+}
+
+void FabricQueuePair::DropDueReads() {
+  due_taken_ = due_put_;
+  queue_->NoReadsDue(this);
 }
 
 void FabricQueuePair::CountIssued(const OperationSlot& slot, size_t length) {

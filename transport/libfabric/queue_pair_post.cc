@@ -152,11 +152,12 @@ ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::NewestNotTaken(const Sge& piece,
 }
 
 ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::AfterPost() {
-  // Of what is over already, the peer has nothing to do.
-  if ((after_post_ & kServeLink) != 0 &&
-      requests_.Newest()->state != OperationSlot::State::kDone) {
-    after_post_ &= ~kServeLink;
-    ServeLink();
+  // Of what is over already, and of READs that are done here, the peer has
+  // nothing to do.
+  const OperationSlot::State newest = requests_.Newest()->state;
+  if (newest != OperationSlot::State::kDone &&
+      newest != OperationSlot::State::kDue) {
+    RingPeer();
   }
   queue_->RequestPosted();
 }
@@ -281,16 +282,31 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Pieces& pieces,
                : fi_recvmsg(endpoint_.get(), &message, FI_COMPLETION);
   }
   if (kRead && reader_ != nullptr && ReadHere(slot, pieces, remote)) return 0;
+  return IssueOneSided<kKind>(slot, pieces, remote, inlined);
+}
+
+// A READ or WRITE that the provider does.
+template <OperationKind kKind>
+inline ssize_t FabricQueuePair::IssueOneSided(OperationSlot* slot,
+                                              const Pieces& pieces,
+                                              const RemoteBuffer& remote,
+                                              uint64_t flags) {
   const fi_rma_iov target = {remote.address, pieces.length, remote.key.value};
   const fi_msg_rma message = {pieces.iovecs,  pieces.descriptors,
                               pieces.count,   peer_,
                               &target,        1,
                               &slot->context, 0};
   const ssize_t result =
-      kRead ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
-            : fi_writemsg(endpoint_.get(), &message, write_flags_ | inlined);
+      kKind == OperationKind::kRead
+          ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
+          : fi_writemsg(endpoint_.get(), &message, write_flags_ | flags);
   if (counts_ && result == 0) CountIssued(*slot, pieces.length);
   return result;
+}
+
+ssize_t FabricQueuePair::IssueRead(OperationSlot* slot, const Pieces& pieces,
+                                   const RemoteBuffer& from) {
+  return IssueOneSided<OperationKind::kRead>(slot, pieces, from, 0);
 }
 
 template <OperationKind kKind>
@@ -317,10 +333,8 @@ ssize_t FabricQueuePair::IssueAgain(OperationSlot* slot) {
 }
 
 void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
-  if (held_.empty()) {
-    held_.resize(requests_.indices());
-    held_inline_.resize(requests_.indices() * capabilities_.max_inline_bytes);
-  }
+  held_.resize(requests_.indices());
+  held_inline_.resize(requests_.indices() * capabilities_.max_inline_bytes);
   const uint32_t index = requests_.IndexOf(*slot);
   Work& kept = held_[index];
   kept = work;

@@ -14,18 +14,40 @@ namespace {
 
 class ShmReadTest : public LibfabricTest {
  protected:
+  static constexpr uint32_t kReads = 16;  // ConnectOptions::read_depth
+
   // Those that the provider took: what is done here is none of them.
-  uint64_t ProvidersOperations() const { return queue_pair().one_sided(); }
+  uint64_t one_sided() const { return queue_pair().one_sided(); }
+  bool has_due() const { return queue_pair().has_due(); }
   bool holding() const { return queue_pair().holding(); }
   // The server's reactor, `home`, turns meanwhile.
   Completion NextWithServer(EpollReactor* home) {
     Completion completion;
     EXPECT_TRUE(RunUntil([&] {
       home->Poll();
+      saw_due_ |= queue_pair().has_due();
       return client_->completion_queue()->Poll({&completion, 1}) == 1;
     })) << "no completion comes";
     EXPECT_EQ(completion.status, CompletionStatus::kOk);
     return completion;
+  }
+
+  // The server's reactor is `home`. READs of the first letter of `window` into
+  // pieces of client_'s memory, of which one at a time is done.
+  void PostReadsOneAtATime(EpollReactor* home, uint32_t count) {
+    LibfabricOptions settings;
+    settings.shm_read_bytes = 1;
+    backend_ = MakeLibfabricBackend(settings);
+    ConnectPair({}, {}, home);
+    if (HasFatalFailure()) return;
+    window_ = &Memory(server_.get(), 1, 'g', Access::kRemoteRead);
+    to_ = &Memory(client_.get(), count, '.');
+    for (uint32_t i = 0; i < count; ++i) {
+      const Sge target = to_->Part(i, 1);
+      EXPECT_EQ(client_->PostRead({i, 0}, {&target, 1}, window_->Remote(0)),
+                PostResult::kAccepted);
+    }
+    EXPECT_EQ(to_->text(), "g" + std::string(count - 1, '.'));
   }
 
   // In a process of its own, which ends when it is told to on `peer`. A fork of
@@ -47,6 +69,10 @@ class ShmReadTest : public LibfabricTest {
                       RunUntil([&] { return read(peer, &byte, 1) == 1; });
     _exit(told ? 0 : 1);
   }
+
+  TestBuffer* window_ = nullptr;
+  TestBuffer* to_ = nullptr;
+  bool saw_due_ = false;  // By NextWithServer().
 
  private:
   const FabricQueuePair& queue_pair() const {
@@ -77,7 +103,161 @@ TEST_P(ShmReadTest, NeedsNothingOfThePeer) {
   server_.reset();
 }
 
-// While that endpoint is being served, too: READs are over when they are
+// What is behind them goes out meanwhile, and still completes in its turn.
+TEST_P(ShmReadTest, LeavesTimeForOtherWork) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), 4);
+  if (HasFatalFailure()) return;
+  TestBuffer& word = Memory(client_.get(), 8, 'w');
+  TestBuffer& inbox = Memory(server_.get(), 8, '.');
+  const Sge sink = inbox.Part(0, 8);
+  const Sge source = word.Part(0, 8);
+  EXPECT_EQ(server_->PostReceive({}, {&sink, 1}), PostResult::kAccepted);
+  EXPECT_EQ(client_->PostSend({4, 0}, {&source, 1}), PostResult::kAccepted);
+  Completion received;
+  EXPECT_TRUE(RunUntil([&] {
+    return server_->completion_queue()->Poll({&received, 1}) == 1;
+  }));
+  EXPECT_EQ(inbox.text(), std::string(8, 'w'));
+  CompletionQueue* const queue = client_->completion_queue();
+  Completion completions[8];
+  uint32_t done = 0;
+  for (const std::string text : {"gg..", "ggg.", "gggg"}) {
+    const int count = queue->Poll(absl::MakeSpan(completions));
+    EXPECT_EQ(to_->text(), text);
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ(completions[i].id.index, done++);
+      EXPECT_EQ(completions[i].status, CompletionStatus::kOk);
+    }
+    EXPECT_GE(done, static_cast<uint32_t>(
+                        std::count(text.begin(), text.begin() + 3, 'g')));
+  }
+  while (done < 5) EXPECT_EQ(Next(queue).id.index, done++);
+  EXPECT_EQ(one_sided(), 0u);
+  server_.reset();
+}
+
+TEST_P(ShmReadTest, GoesOnWhenNobodyPolls) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), kReads);
+  if (HasFatalFailure()) return;
+  EXPECT_TRUE(
+      RunUntil([&] { return to_->text() == std::string(kReads, 'g'); }));
+  for (uint32_t i = 0; i < kReads; ++i) {
+    EXPECT_EQ(Next(client_.get()).id.index, i);
+  }
+  server_.reset();
+}
+
+TEST_P(ShmReadTest, GoesOnWhileTheUserSleeps) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), 1);
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(Next(client_.get()).id.index, 0u);
+  constexpr size_t kLong = 50000;
+  TestBuffer& message = Memory(client_.get(), kLong, 'm');
+  TestBuffer& inbox = Memory(server_.get(), kLong, '.');
+  TestBuffer& to = Memory(client_.get(), kReads, '.');
+  const Sge all = message.Part(0, kLong);
+  // Nothing can be told before the peer has fetched this.
+  client_->PostSend({0, 0}, {&all, 1});
+  for (uint32_t i = 0; i < kReads; ++i) {
+    const Sge target = to.Part(i, 1);
+    client_->PostRead({1 + i, 0}, {&target, 1}, window_->Remote(0));
+  }
+  CompletionQueue* const queue = client_->completion_queue();
+  ASSERT_TRUE(queue->Arm());
+  EXPECT_NE(to.text(), std::string(kReads, 'g'));
+  EXPECT_TRUE(RunUntil([&] { return to.text() == std::string(kReads, 'g'); }));
+  const auto is_told = [queue] {
+    pollfd p = {queue->fd(), POLLIN, 0};
+    return poll(&p, 1, 0) == 1;
+  };
+  EXPECT_FALSE(is_told());
+  const Sge sink = inbox.Part(0, kLong);
+  server_->PostReceive({}, {&sink, 1});
+  EXPECT_TRUE(RunUntil([&] {
+    home->Poll();
+    return is_told();
+  }));
+  queue->Disarm();
+  Completion completion;
+  for (uint32_t i = 0; i <= kReads; ++i) {
+    ASSERT_EQ(queue->Poll({&completion, 1}), 1);
+    EXPECT_EQ(completion.id.index, i);
+  }
+  server_.reset();
+}
+
+// The provider takes one READ at a time, and the peer does not look.
+TEST_P(ShmReadTest, SleepsWhileTheProviderIsBusy) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), 1);
+  if (HasFatalFailure()) return;
+  const Sge target = to_->Part(0, 1);
+  RemoteBuffer wrong = window_->Remote(0);
+  wrong.key.value += 1000;
+  client_->PostRead({1, 0}, {&target, 1}, wrong);
+  client_->PostRead({2, 0}, {&target, 1}, wrong);
+  EXPECT_TRUE(RunUntil([this] { return one_sided() == 1 && has_due(); }));
+  EXPECT_TRUE(RunUntil([this] {
+    return reactor_->NextDeadline() > EpollReactor::MonotonicNow() &&
+           !client_->completion_queue()->keeps_awake();
+  }));
+  for (uint32_t i = 0; i < 3; ++i) {
+    Completion read;
+    EXPECT_TRUE(RunUntil([&] {
+      home->Poll();
+      return client_->completion_queue()->Poll({&read, 1}) == 1;
+    }));
+    EXPECT_EQ(read.id.index, i);
+    EXPECT_EQ(read.status == CompletionStatus::kOk, i == 0) << i;
+  }
+  server_.reset();
+}
+
+TEST_P(ShmReadTest, IsFlushedBeforeItsTurn) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), 4);
+  if (HasFatalFailure()) return;
+  client_->Disconnect();
+  for (uint32_t i = 0; i < 4; ++i) {
+    const Completion read = Next(client_.get());
+    EXPECT_EQ(read.id.index, i);
+    EXPECT_EQ(read.status,
+              i == 0 ? CompletionStatus::kOk : CompletionStatus::kFlushed);
+  }
+  EXPECT_EQ(to_->text(), "g...");
+  server_.reset();
+}
+
+// The provider has to find that out, when it is the READ's turn.
+TEST_P(ShmReadTest, FailsInItsTurn) {
+  PostReadsOneAtATime(nullptr, 2);
+  if (HasFatalFailure()) return;
+  const Sge target = to_->Part(0, 1);
+  RemoteBuffer wrong = window_->Remote(0);
+  wrong.key.value += 1000;
+  EXPECT_EQ(client_->PostRead({2, 0}, {&target, 1}, wrong),
+            PostResult::kAccepted);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Completion read = Next(client_.get());
+    EXPECT_EQ(read.id.index, i);
+    EXPECT_EQ(read.status,
+              i < 2 ? CompletionStatus::kOk : CompletionStatus::kRemoteAccess);
+  }
+  EXPECT_TRUE(RunUntil([this] { return !client_->connected(); }));
+}
+
+TEST_P(ShmReadTest, GoesWithItsEndpoint) {
+  PostReadsOneAtATime(nullptr, 4);
+  if (HasFatalFailure()) return;
+  client_.reset();
+  RunFor(absl::Milliseconds(50));
+  EXPECT_EQ(to_->text(), "g...");
+}
+
+// While that endpoint is being served, too: the first READ is over when it is
 // posted.
 TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
   std::shared_ptr<CompletionQueue> queue;
@@ -123,6 +303,10 @@ TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
 TEST_P(ShmReadTest, ThatWasHeldIsDoneHere) {
   for (const bool behind_a_send : {false, true}) {
     SCOPED_TRACE(behind_a_send);
+    // Of two that were held, the second is not done in the same turn.
+    LibfabricOptions settings;
+    settings.shm_read_bytes = 1;
+    backend_ = MakeLibfabricBackend(settings);
     const auto home = EpollReactor::Create().value();
     ConnectPair({}, {}, home.get());
     if (HasFatalFailure()) return;
@@ -133,24 +317,29 @@ TEST_P(ShmReadTest, ThatWasHeldIsDoneHere) {
     TestBuffer& from = Memory(client_.get(), kLong, 'a');
     TestBuffer& first = Memory(client_.get(), kLong, '.');
     TestBuffer& held = Memory(client_.get(), kLong, '.');
+    TestBuffer& last = Memory(client_.get(), kLong, '.');
     const Sge message = inbox.Part(0, 16);
     server_->PostReceive({}, {&message, 1});
     const Sge source = from.Part(0, kLong);
     const Sge word = from.Part(0, 16);
-    const Sge targets[] = {first.Part(0, kLong), held.Part(0, kLong)};
+    const Sge targets[] = {first.Part(0, kLong), held.Part(0, kLong),
+                           last.Part(0, kLong)};
     uint32_t posted = 0;
     client_->PostWrite({posted++, 0}, {&source, 1}, window.Remote(0));
     client_->PostRead({posted++, 0}, {&targets[0], 1}, window.Remote(0));
     EXPECT_FALSE(holding());
     if (behind_a_send) client_->PostSend({posted++, 0}, {&word, 1});
     client_->PostRead({posted++, 0}, {&targets[1], 1}, window.Remote(0));
+    client_->PostRead({posted++, 0}, {&targets[2], 1}, window.Remote(0));
     EXPECT_TRUE(holding());
     for (uint32_t i = 0; i < posted; ++i) {
       EXPECT_EQ(NextWithServer(home.get()).id.index, i);
     }
     EXPECT_EQ(first.text(), std::string(kLong, 'a'));
     EXPECT_EQ(held.text(), std::string(kLong, 'a'));
-    EXPECT_EQ(ProvidersOperations(), 2u);
+    EXPECT_EQ(last.text(), std::string(kLong, 'a'));
+    EXPECT_TRUE(std::exchange(saw_due_, false));
+    EXPECT_EQ(one_sided(), 2u);
     server_.reset();
     client_.reset();
   }
@@ -210,7 +399,7 @@ TEST_P(ShmReadTest, WaitsForAShortWriteThatWasPolled) {
   server_.reset();
 }
 
-// READs are over when they are posted, and still tell it in their turn.
+// The first READ is over when it is posted, and still tells it in its turn.
 TEST_P(ShmReadTest, CompletesAfterWhatWasPostedBefore) {
   const auto home = EpollReactor::Create().value();
   ConnectPair({}, {}, home.get());
@@ -226,7 +415,7 @@ TEST_P(ShmReadTest, CompletesAfterWhatWasPostedBefore) {
   client_->PostSend({0, 0}, {&all, 1});
   client_->PostRead({1, 0}, {&word, 1}, window.Remote(0));
   EXPECT_EQ(memory.text().substr(0, 9), "gggggggg.");
-  EXPECT_EQ(ProvidersOperations(), 0u);
+  EXPECT_EQ(one_sided(), 0u);
   EXPECT_TRUE(Quiet(client_->completion_queue()));
   // Short WRITEs complete at once.
   client_->PostWrite({2, 0}, {&word, 1}, window.Remote(0));
