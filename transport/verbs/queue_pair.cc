@@ -72,7 +72,7 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<VerbsDomain> domain,
           domain_->capabilities().read_sink_needs_remote_write),
       call_bytes_(domain_->facts().soft_iwarp
                       ? std::max<uint64_t>(1, settings.soft_iwarp_call_bytes)
-                      : 0),
+                      : std::numeric_limits<uint64_t>::max()),
       sends_(send_queue_, this),
       receives_(receive_queue_, this),
       receive_sges_(max_sges_),

@@ -154,6 +154,7 @@ class VerbsQueuePair final
   // How many it were. No others follow before FindRoom().
   uint32_t DropStaged() {
     staged_end_ = 0;
+    staged_bytes_ = 0;
     return std::exchange(staged_count_, 0);
   }
   // What a READ may fill.
@@ -167,7 +168,8 @@ class VerbsQueuePair final
                  uint64_t max_bytes, uint32_t max_sges, bool may_be_inline);
   void SetInvalid(ibv_send_wr* request);
   uint32_t EndOfCall(uint32_t first) const {
-    return call_bytes_ == 0 ? staged_count_ : EndOfLimitedCall(first);
+    return staged_bytes_ < call_bytes_ ? staged_count_
+                                       : EndOfLimitedCall(first);
   }
   uint32_t EndOfLimitedCall(uint32_t first) const;
   inline int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
@@ -198,7 +200,7 @@ class VerbsQueuePair final
   const uint64_t max_message_bytes_;
   const uint64_t max_transfer_bytes_;
   const bool sink_needs_remote_write_;
-  // See EndOfLimitedCall(); 0 without a limit.
+  // See EndOfLimitedCall().
   const uint64_t call_bytes_;
 
   ibv_qp* qp_ = nullptr;
@@ -222,6 +224,7 @@ class VerbsQueuePair final
   std::unique_ptr<char[]> staged_inline_;  // `max_inline_` for each.
   uint32_t staged_count_ = 0;
   uint32_t staged_limit_ = 0;
+  uint64_t staged_bytes_ = 0;  // Of READs, too.
   // So far it can go before MakeRoom() has to look; not below `staged_count_`.
   uint32_t staged_end_ = 0;
   // The length of a usual piece, and how much longer it can be.

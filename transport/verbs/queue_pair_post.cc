@@ -73,6 +73,7 @@ void VerbsQueuePair::SetPieces(ibv_send_wr* request,
     SetInvalid(request);
     return;
   }
+  staged_bytes_ += gathered.bytes;
   request->num_sge = static_cast<int>(gathered.count);
   if (gathered.count == 0 && domain_->facts().soft_iwarp) {
     // It would use what was there before: see SendNothing().
@@ -142,6 +143,7 @@ inline PostResult VerbsQueuePair::StageUsual(OperationId id, const Sge& piece,
   sge->length = static_cast<uint32_t>(piece.length);
   request->num_sge = 1;
   sge->lkey = static_cast<const VerbsRegion*>(piece.region)->local_key();
+  staged_bytes_ += piece.length;
   return PostResult::kAccepted;
 }
 
