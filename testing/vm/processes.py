@@ -11,13 +11,22 @@ SECONDS = 30
 NOBODY_LISTENS = re.compile(r"REJECTED[,;] error:? (8|-111)\b")
 
 
+class ProgramFailed(AssertionError):
+    """A program ended with another status than 0: below 0, of this signal."""
+
+    def __init__(self, command, status, output):
+        super().__init__(f"{' '.join(command)}: exit status {status}: {output.strip()}")
+        self.status = status
+        self.nobody_listened = bool(NOBODY_LISTENS.search(output))
+
+
 def output_of(*command):
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
         check=False,
     )
     if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stdout.strip()}")
+        raise ProgramFailed(command, done.returncode, done.stdout)
     return done.stdout
 
 
@@ -82,13 +91,17 @@ def serving(server, listens):
 
 
 def connect(client):
-    """The client's output. The kernel shows a listener a moment before connections reach it."""
+    """The client's output. The kernel shows a listener a moment before connections reach it.
+
+    A client that was refused and died of a signal may have been connected before: its server is in the midst of
+    something, and another client would wait for it in vain.
+    """
     deadline = time.monotonic() + SECONDS
     while True:
         try:
             return output_of(*client)
-        except AssertionError as error:
-            if not NOBODY_LISTENS.search(str(error)) or time.monotonic() > deadline:
+        except ProgramFailed as failed:
+            if not failed.nobody_listened or failed.status < 0 or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
