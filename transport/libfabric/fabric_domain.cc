@@ -311,12 +311,27 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
   }
   const uint32_t listed =
       readable_ != nullptr && Has(access, Access::kRemoteRead)
-          ? readable_->Add(key, data, size)
+          ? List(key, data, size)
           : ShmRegionList::kUnlisted;
   return std::make_unique<FabricRegion>(
       FabricRegion::Parts{shared_from_this(), data, size, access,
                           virtual_addresses_, listed},
       std::move(owned));
+}
+
+uint32_t FabricDomain::List(uint64_t key, const void* data, size_t size) {
+  const uint32_t entry = readable_->Add(key, data, size);
+  // A fork of the process has told its peers that it has no list.
+  if (entry == ShmRegionList::kUnlisted && readable_->descriptor() >= 0 &&
+      !said_unlisted_.exchange(true)) {
+    std::fprintf(stderr,
+                 "skiff: peers read some of this process's memory through the "
+                 "provider only, which copies twice: its list of regions has "
+                 "no place left for one (of %u); register fewer and larger "
+                 "ones\n",
+                 ShmRegionList::kEntries);
+  }
+  return entry;
 }
 
 absl::StatusOr<std::shared_ptr<CompletionQueue>>

@@ -83,6 +83,8 @@ class FabricDomain final : public MemoryDomain,
   absl::Status CheckNoCache();
   absl::Status AdaptToShm();
   uint64_t NextKey();
+  // The region's entry in readable_, or kUnlisted.
+  uint32_t List(uint64_t key, const void* data, size_t size);
 
   const LibfabricOptions settings_;
   InfoPtr info_;  // What the domain was opened for.
@@ -110,6 +112,7 @@ class FabricDomain final : public MemoryDomain,
   };
   std::unique_ptr<void, Unmap> sink_;
   std::unique_ptr<ShmRegionList> readable_;
+  std::atomic<bool> said_unlisted_{false};
   mutable std::atomic<bool> removed_{false};
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.

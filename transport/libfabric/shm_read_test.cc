@@ -50,6 +50,19 @@ class ShmReadTest : public LibfabricTest {
     EXPECT_EQ(to_->text(), "g" + std::string(count - 1, '.'));
   }
 
+  // Clients that are connected with these have queue_ in common.
+  ConnectOptions OnOneQueue() {
+    ConnectOptions connect;
+    connect.resources =
+        [this](MemoryDomain& domain) -> absl::StatusOr<EndpointResources> {
+      if (queue_ == nullptr) {
+        queue_ = domain.CreateCompletionQueue(reactor_.get(), 1024).value();
+      }
+      return EndpointResources{queue_.get(), nullptr};
+    };
+    return connect;
+  }
+
   // In a process of its own, which ends when it is told to on `peer`. A fork of
   // it has all that it has, until the other end of `peer` is closed.
   [[noreturn]] void ConnectAndEnd(int peer) {
@@ -73,6 +86,7 @@ class ShmReadTest : public LibfabricTest {
   TestBuffer* window_ = nullptr;
   TestBuffer* to_ = nullptr;
   bool saw_due_ = false;  // By NextWithServer().
+  std::shared_ptr<CompletionQueue> queue_;
 
  private:
   const FabricQueuePair& queue_pair() const {
@@ -135,6 +149,81 @@ TEST_P(ShmReadTest, LeavesTimeForOtherWork) {
   while (done < 5) EXPECT_EQ(Next(queue).id.index, done++);
   EXPECT_EQ(one_sided(), 0u);
   server_.reset();
+}
+
+// What is behind them goes to the provider, whose part of a later READ it is to
+// come after that.
+TEST_P(ShmReadTest, SeesTheWriteBetweenItAndThoseThatAreDue) {
+  const auto home = EpollReactor::Create().value();
+  PostReadsOneAtATime(home.get(), 3);
+  if (HasFatalFailure()) return;
+  constexpr size_t kLong = 50000;
+  TestBuffer& target = Memory(server_.get(), kLong, '.',
+                              Access::kRemoteRead | Access::kRemoteWrite);
+  TestBuffer& from = Memory(client_.get(), kLong, 'a');
+  TestBuffer& back = Memory(client_.get(), kLong, '.');
+  const Sge source = from.Part(0, kLong);
+  const Sge sink = back.Part(0, kLong);
+  ASSERT_TRUE(has_due());
+  EXPECT_EQ(client_->PostWrite({3, 0}, {&source, 1}, target.Remote(0)),
+            PostResult::kAccepted);
+  EXPECT_EQ(client_->PostRead({4, 0}, {&sink, 1}, target.Remote(0)),
+            PostResult::kAccepted);
+  for (uint32_t i = 0; i < 5; ++i) {
+    const Completion completion = NextWithServer(home.get());
+    EXPECT_EQ(completion.id.index, i);
+    EXPECT_EQ(completion.kind,
+              i == 3 ? OperationKind::kWrite : OperationKind::kRead);
+  }
+  EXPECT_EQ(to_->text(), "ggg");
+  EXPECT_EQ(target.text(), std::string(kLong, 'a'));
+  EXPECT_EQ(back.text(), std::string(kLong, 'a'));
+  server_.reset();
+}
+
+// Each has its share of a look.
+TEST_P(ShmReadTest, IsDueOnTwoEndpointsOfAQueue) {
+  LibfabricOptions settings;
+  settings.shm_read_bytes = 1;
+  backend_ = MakeLibfabricBackend(settings);
+  const ConnectOptions connect = OnOneQueue();
+  const auto home = EpollReactor::Create().value();
+  EndpointPtr clients[2];
+  EndpointPtr servers[2];
+  TestBuffer* windows[2];
+  TestBuffer* to[2];
+  for (size_t end = 0; end < 2; ++end) {
+    ConnectPair(connect, {}, home.get());
+    if (HasFatalFailure()) return;
+    windows[end] = &Memory(server_.get(), 1, 'g', Access::kRemoteRead);
+    to[end] = &Memory(client_.get(), 3, '.');
+    clients[end] = std::move(client_);
+    servers[end] = std::move(server_);
+  }
+  for (uint32_t i = 0; i < 3; ++i) {
+    for (uint32_t end = 0; end < 2; ++end) {
+      const Sge target = to[end]->Part(i, 1);
+      EXPECT_EQ(clients[end]->PostRead({i, end}, {&target, 1},
+                                       windows[end]->Remote(0)),
+                PostResult::kAccepted);
+    }
+  }
+  uint32_t done[2] = {};
+  for (const std::string text : {"g..", "gg.", "ggg"}) {
+    for (const TestBuffer* memory : to) EXPECT_EQ(memory->text(), text);
+    Completion completions[8];
+    const int count = queue_->Poll(absl::MakeSpan(completions));
+    for (int i = 0; i < count; ++i) {
+      const OperationId id = completions[i].id;
+      EXPECT_EQ(id.index, done[id.generation]++);
+    }
+  }
+  while (done[0] + done[1] < 6) {
+    const OperationId id = Next(queue_.get()).id;
+    EXPECT_EQ(id.index, done[id.generation]++);
+  }
+  EXPECT_EQ(done[0], 3u);
+  for (EndpointPtr& server : servers) server.reset();
 }
 
 TEST_P(ShmReadTest, GoesOnWhenNobodyPolls) {
@@ -260,15 +349,7 @@ TEST_P(ShmReadTest, GoesWithItsEndpoint) {
 // While that endpoint is being served, too: the first READ is over when it is
 // posted.
 TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
-  std::shared_ptr<CompletionQueue> queue;
-  ConnectOptions connect;
-  connect.resources =
-      [&](MemoryDomain& domain) -> absl::StatusOr<EndpointResources> {
-    if (queue == nullptr) {
-      queue = domain.CreateCompletionQueue(reactor_.get(), 1024).value();
-    }
-    return EndpointResources{queue.get(), nullptr};
-  };
+  ConnectOptions connect = OnOneQueue();
   ConnectPair(connect);
   if (HasFatalFailure()) return;
   TestBuffer& window = Memory(server_.get(), 64, 'g', Access::kRemoteRead);
@@ -293,8 +374,8 @@ TEST_P(ShmReadTest, FromTheCallbackOfAnotherEndpointOfTheQueue) {
   (*other)->Disconnect();
   read(1);
   ASSERT_TRUE(RunUntil([&] { return ended; }));
-  EXPECT_EQ(Next(queue.get()).id, (OperationId{1, 0}));
-  EXPECT_EQ(Next(queue.get()).id, (OperationId{2, 0}));
+  EXPECT_EQ(Next(queue_.get()).id, (OperationId{1, 0}));
+  EXPECT_EQ(Next(queue_.get()).id, (OperationId{2, 0}));
   EXPECT_EQ(to.text(), std::string(64, 'g'));
 }
 
@@ -397,6 +478,29 @@ TEST_P(ShmReadTest, WaitsForAShortWriteThatWasPolled) {
   EXPECT_EQ(NextWithServer(home.get()).id.index, 2u);
   EXPECT_EQ(to.text(), std::string(64, 'a'));
   server_.reset();
+}
+
+TEST_P(ShmReadTest, SaysOnceThatTheListHasNoRoom) {
+  ConnectPair();
+  if (HasFatalFailure()) return;
+  std::vector<char> memory(ShmRegionList::kEntries + 2);
+  std::vector<std::unique_ptr<MemoryRegion>> regions;
+  const auto add = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      regions.push_back(
+          client_->domain()
+              ->Register(&memory[regions.size()], 1, Access::kRemoteRead)
+              .value());
+    }
+  };
+  ::testing::internal::CaptureStderr();
+  add(ShmRegionList::kEntries / 16);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  add(memory.size() - regions.size());
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("no place left for one (of 16384)"), std::string::npos);
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 // The first READ is over when it is posted, and still tells it in its turn.

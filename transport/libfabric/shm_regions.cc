@@ -20,7 +20,7 @@
 namespace skiff::transport {
 namespace {
 
-constexpr uint32_t kEntries = 1 << 14;
+constexpr uint32_t kEntries = ShmRegionList::kEntries;
 // Places where a key may be, from the one on that its low bits name.
 constexpr uint32_t kTries = 8;
 // A list that can shrink under its reader would kill it (SIGBUS).

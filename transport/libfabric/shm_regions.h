@@ -35,6 +35,7 @@ struct ShmRegionUnmap {
 // shares it, and so has to leave it alone.
 class ShmRegionList {
  public:
+  static constexpr uint32_t kEntries = 1 << 14;
   static constexpr uint32_t kUnlisted = ~0u;
 
   // An error if the kernel does not give the memory.
@@ -42,7 +43,8 @@ class ShmRegionList {
 
   // What ShmReader::Open() needs to know; -1 in a fork of the process.
   int descriptor() const { return forked() ? -1 : file_.get(); }
-  // Which entry it is, or kUnlisted if there is no room.
+  // Which entry it is, or kUnlisted if there is no room: less than kEntries may
+  // be in use then, as a key goes into one of a few.
   uint32_t Add(uint64_t key, const void* data, size_t size);
   // Nobody begins to use the region after this, and who has begun learns of it.
   void Remove(uint32_t entry);
