@@ -133,6 +133,7 @@ class EpollReactorImpl final : public EpollReactor {
   void ScheduleTurnEnd(TurnHook* hook) override { hooks_.Add(hook); }
 
   bool spinning() const override { return spin_ == absl::InfiniteDuration(); }
+  absl::Duration spin() const override { return spin_; }
 
   void ArmTimer(Timer* timer) override { timers_.Add(timer); }
   void DisarmTimer(Timer* timer) override { timers_.Remove(timer); }

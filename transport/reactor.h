@@ -189,6 +189,9 @@ class Reactor {
   // connections may then read speculatively each turn instead of waiting for
   // readiness.
   virtual bool spinning() const { return false; }
+  // How long it goes on looking, after something was last handled, before it
+  // sleeps: connections need not ask to be woken meanwhile.
+  virtual absl::Duration spin() const { return absl::ZeroDuration(); }
 
   // For Timer only.
   virtual void ArmTimer(Timer* timer) = 0;

@@ -40,8 +40,10 @@ class VerbsSkiffd(Stopped, peers.Skiffd):
     scheme = "verbs"
     host = os.environ.get("SKIFF_VM_ADDRESS", "")
 
-    def __init__(self, program, directory, core=None, flags=()):
+    def __init__(self, program, directory, core=None, flags=(), suffix=""):
         super().__init__(program, [f"ram:{LUN_BYTES},thin=off"], directory, core, flags)
+        # Linux's initiator tells the disks of two targets apart by their names only.
+        self.name += suffix
 
 
 @dataclasses.dataclass

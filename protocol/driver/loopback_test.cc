@@ -53,13 +53,15 @@ class LoopbackStack {
  public:
   explicit LoopbackStack(const Network& network,
                          std::shared_ptr<scsi::Target> target = MakeRamTarget(),
-                         const TargetServerOptions& options = {})
+                         const TargetServerOptions& options = {},
+                         absl::Duration spin = absl::ZeroDuration())
       : target_(std::move(target)), server_options_(options) {
     EXPECT_TRUE(registry.Add(network.make_backend()).ok());
     transport::ReactorThreadsOptions threads;
     threads.count = 2;
+    threads.reactor.spin = spin;
     threads_ = transport::ReactorThreads::Start(threads).value();
-    reactor = transport::EpollReactor::Create().value();
+    reactor = transport::EpollReactor::Create(threads.reactor).value();
     portal = transport::Address::Parse(network.portal).value();
     StartServer();
   }
@@ -192,6 +194,19 @@ TEST_P(LoopbackTest, VerifiesDataAtDepth) {
     load_options.max_blocks = 256;
     load_options.commands = 3000;
     stack.RunLoad(load_options, 1);
+  }
+}
+
+TEST_P(LoopbackTest, OnReactorsThatSpinForAWhile) {
+  for (const uint32_t depth : {1, 64}) {
+    LoopbackStack stack(GetParam(), MakeRamTarget(), {}, absl::Milliseconds(1));
+    stack.LogIn(InitiatorOptions());
+    // Both ends sleep.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    VerifiedLoad::Options load_options;
+    load_options.depth = depth;
+    load_options.commands = 1000;
+    stack.RunLoad(load_options, depth);
   }
 }
 

@@ -30,7 +30,8 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
       options_(options),
       queue_(datamover->endpoint()->completion_queue()),
       last_receive_(reactor->Now()),
-      last_send_progress_(last_receive_) {
+      last_send_progress_(last_receive_),
+      active_(last_receive_) {
   link_->pump = this;
   datamover_->SetEndpointObserver(this);
   if (reactor_->spinning()) {
@@ -57,10 +58,16 @@ void RdmaPump::BeforeEndpointEnds() {
   SetPolling(false);
   if (watching_) reactor_->UnwatchFd(queue_->fd());
   watching_ = false;
+  lingering_ = false;
   queue_ = nullptr;
 }
 
 void RdmaPump::Kick() {
+  active_ = reactor_->Now();
+  Schedule();
+}
+
+void RdmaPump::Schedule() {
   if (!closed_ && !in_pass_) reactor_->ScheduleTurnEnd(this);
 }
 
@@ -78,14 +85,36 @@ void RdmaPump::OnFdReady(uint32_t /*events*/) {
 
 int RdmaPump::Poll() {
   if (closed_) return 0;
+  if (lingering_) return Linger();
   if (watching_ && !reactor_->spinning()) SetPolling(false);
-  Kick();
+  Schedule();
+  return 1;
+}
+
+// A look that finds nothing is no work: the reactor stops spinning when this
+// stops looking.
+int RdmaPump::Linger() {
+  left_ = options_.completions_per_turn;
+  in_pass_ = true;
+  Complete();
+  in_pass_ = false;
+  early_ = options_.completions_per_turn - left_;
+  if (early_ == 0) {
+    if (reactor_->Now() - active_ < reactor_->spin()) return 0;
+    if (!queue_->keeps_awake() && queue_->Arm()) {
+      lingering_ = false;
+      SetPolling(false);
+      return 0;
+    }
+  }
+  Schedule();
   return 1;
 }
 
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
-  left_ = options_.completions_per_turn;
+  left_ = options_.completions_per_turn - early_;
+  lingering_ = false;
   for (int looks = 0; Pass(); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);
@@ -97,7 +126,8 @@ bool RdmaPump::Pass() {
   gone_ = &gone;
   in_pass_ = true;
   const bool was_congested = datamover_->congested();
-  const bool completed = Complete();
+  const bool completed = Complete() || early_ > 0;
+  early_ = 0;
   in_pass_ = false;
   if (completed) {
     client_->OnProgress();
@@ -126,7 +156,14 @@ bool RdmaPump::Pass() {
     SetPolling(true);
     return false;
   }
-  return !queue_->Arm();
+  if (reactor_->Now() - active_ < reactor_->spin()) {
+    lingering_ = true;
+    SetPolling(true);
+    return false;
+  }
+  if (!queue_->Arm()) return true;
+  SetPolling(false);
+  return false;
 }
 
 bool RdmaPump::Complete() {
@@ -144,7 +181,7 @@ bool RdmaPump::Complete() {
       break;
     }
   }
-  if (handled > 0) last_send_progress_ = reactor_->Now();
+  if (handled > 0) active_ = last_send_progress_ = reactor_->Now();
   // What the peer's device acknowledges by itself is no sign of life.
   if (datamover_->counters().pdus_in != received) {
     last_receive_ = reactor_->Now();

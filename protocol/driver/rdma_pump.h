@@ -31,7 +31,8 @@ struct RdmaPumpOptions {
 
 // Moves completions between the completion queue of an endpoint, which is its
 // alone, and an IserDatamover that has the endpoint, both roles. A reactor that
-// sleeps is woken by the queue's descriptor; one that spins polls.
+// sleeps is woken by the queue's descriptor; one that spins polls, for as long
+// as it does: arming the queue and being woken is three system calls.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
@@ -77,6 +78,8 @@ class RdmaPump final : public ConnectionPump,
   // Returns true if anything completed.
   bool Complete();
   void Send();
+  void Schedule();
+  int Linger();
   void SetPolling(bool polling);
   void ReportClosed();
 
@@ -87,11 +90,13 @@ class RdmaPump final : public ConnectionPump,
   const RdmaPumpOptions options_;
   transport::CompletionQueue* queue_;  // Null once the endpoint is gone.
 
-  int left_ = 0;           // Completions that this turn may still handle.
-  bool watching_ = false;  // The queue's descriptor.
-  bool polling_ = false;   // Registered as a poller.
-  bool more_ = false;      // The queue may have more.
-  bool idle_ = true;       // Nothing is to be sent, or on its way.
+  int left_ = 0;            // Completions that this turn may still handle.
+  int early_ = 0;           // Those that it handled before its end.
+  bool watching_ = false;   // The queue's descriptor.
+  bool polling_ = false;    // Registered as a poller.
+  bool lingering_ = false;  // Polls, as the reactor spins, and could sleep.
+  bool more_ = false;       // The queue may have more.
+  bool idle_ = true;        // Nothing is to be sent, or on its way.
   bool in_pass_ = false;
   bool closed_ = false;
   Closing closing_ = Closing::kNo;
@@ -99,6 +104,7 @@ class RdmaPump final : public ConnectionPump,
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;
+  absl::Time active_;  // When something was last asked for, or completed.
 };
 
 void RdmaLink::OnDisconnect() {

@@ -38,7 +38,9 @@ struct SimReactor::Watch final : transport::TurnHook {
   }
   // The handler may unwatch, and so destroy this.
   void OnTurnEnd() override {
-    if (source->readable()) handler->OnFdReady(EPOLLIN);
+    if (!source->readable()) return;
+    ++source->watcher_->wakeups_;
+    handler->OnFdReady(EPOLLIN);
   }
 
   SimEventSource* source = nullptr;
@@ -129,7 +131,7 @@ absl::Time SimReactor::WakeTime() const {
   for (const auto& [fd, watch] : watches_) {
     if (watch->LevelReady()) wake = absl::InfinitePast();
   }
-  if (spinning_ || pollers_.any_busy()) {
+  if (busy()) {
     wake = std::min(wake, last_turn_ + kBusyTurn);
   }
   return std::max(wake, stalled_until_);

@@ -50,7 +50,13 @@ class SimReactor final : public transport::Reactor {
 
   SimWorld* world() const { return world_; }
   const std::string& host() const { return host_; }
-  void set_spinning(bool spinning) { spinning_ = spinning; }
+  // As EpollReactorOptions::spin, for connections; the reactor itself never
+  // sleeps if it is infinite, and sleeps at once otherwise.
+  void set_spin(absl::Duration spin) { spin_ = spin; }
+  // Has a turn whatever happens.
+  bool busy() const { return spinning() || pollers_.any_busy(); }
+  // How often a watched descriptor was found ready.
+  uint64_t wakeups() const { return wakeups_; }
   // Holds every turn back until the given instant, as if the thread had been
   // descheduled; the clock and the network go on.
   void StallUntil(absl::Time when) { stalled_until_ = when; }
@@ -67,7 +73,8 @@ class SimReactor final : public transport::Reactor {
   absl::Status ModifyFd(int fd, uint32_t events) override;
   void UnwatchFd(int fd) override;
   void ScheduleTurnEnd(transport::TurnHook* hook) override;
-  bool spinning() const override { return spinning_; }
+  bool spinning() const override { return spin_ == absl::InfiniteDuration(); }
+  absl::Duration spin() const override { return spin_; }
   void ArmTimer(transport::Timer* timer) override;
   void DisarmTimer(transport::Timer* timer) override;
 
@@ -87,7 +94,8 @@ class SimReactor final : public transport::Reactor {
 
   SimWorld* const world_;
   const std::string host_;
-  bool spinning_ = false;
+  absl::Duration spin_;
+  uint64_t wakeups_ = 0;
   absl::Time stalled_until_ = absl::InfinitePast();
   absl::Time last_turn_ = absl::InfinitePast();
   transport::TurnHookList ready_;

@@ -114,7 +114,7 @@ TEST(SimWorldTest, BusyReactorsLetTimeGoOn) {
   EXPECT_LE(turns, 1002);
   reactor->RemovePoller(&poller);
   EXPECT_FALSE(world.Step());
-  reactor->set_spinning(true);
+  reactor->set_spin(absl::InfiniteDuration());
   EXPECT_TRUE(reactor->spinning());
   EXPECT_TRUE(world.Step());
 }
