@@ -190,7 +190,8 @@ class Reactor {
   // readiness.
   virtual bool spinning() const { return false; }
   // How long it goes on looking, after something was last handled, before it
-  // sleeps: connections need not ask to be woken meanwhile.
+  // sleeps: connections may be busy pollers meanwhile instead of asking to be
+  // woken.
   virtual absl::Duration spin() const { return absl::ZeroDuration(); }
 
   // For Timer only.

@@ -201,8 +201,11 @@ TEST_P(LoopbackTest, OnReactorsThatSpinForAWhile) {
   for (const uint32_t depth : {1, 64}) {
     LoopbackStack stack(GetParam(), MakeRamTarget(), {}, absl::Milliseconds(1));
     stack.LogIn(InitiatorOptions());
-    // Both ends sleep.
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // It comes to sleep.
+    EXPECT_TRUE(stack.Turn([&stack] {
+      return stack.reactor->NextDeadline() >
+             transport::EpollReactor::MonotonicNow();
+    }));
     VerifiedLoad::Options load_options;
     load_options.depth = depth;
     load_options.commands = 1000;

@@ -3,14 +3,11 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace skiff::protocol {
-
-using transport::Completion;
 
 namespace {
 
@@ -63,7 +60,7 @@ void RdmaPump::BeforeEndpointEnds() {
 }
 
 void RdmaPump::Kick() {
-  active_ = reactor_->Now();
+  kicked_ = true;
   Schedule();
 }
 
@@ -80,7 +77,7 @@ void RdmaPump::CloseWhenSent() {
 
 void RdmaPump::OnFdReady(uint32_t /*events*/) {
   queue_->Disarm();
-  Kick();
+  Schedule();
 }
 
 int RdmaPump::Poll() {
@@ -91,8 +88,7 @@ int RdmaPump::Poll() {
   return 1;
 }
 
-// A look that finds nothing is no work: the reactor stops spinning when this
-// stops looking.
+// A look that finds nothing is no work, which would keep the reactor spinning.
 int RdmaPump::Linger() {
   left_ = options_.completions_per_turn;
   in_pass_ = true;
@@ -115,6 +111,7 @@ void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
   left_ = options_.completions_per_turn - early_;
   lingering_ = false;
+  if (std::exchange(kicked_, false)) active_ = reactor_->Now();
   for (int looks = 0; Pass(); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);
@@ -126,8 +123,8 @@ bool RdmaPump::Pass() {
   gone_ = &gone;
   in_pass_ = true;
   const bool was_congested = datamover_->congested();
-  const bool completed = Complete() || early_ > 0;
-  early_ = 0;
+  bool completed = std::exchange(early_, 0) > 0;
+  if (!completed || more_) completed |= Complete();
   in_pass_ = false;
   if (completed) {
     client_->OnProgress();
@@ -167,16 +164,15 @@ bool RdmaPump::Pass() {
 }
 
 bool RdmaPump::Complete() {
-  std::array<Completion, 32> completions;
   const uint64_t received = datamover_->counters().pdus_in;
   int handled = 0;
   more_ = true;
   while (left_ > 0) {
-    const int count = queue_->Poll(absl::MakeSpan(completions));
-    for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions[i]);
+    const int count = queue_->Poll(absl::MakeSpan(completions_));
+    for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions_[i]);
     handled += count;
     left_ -= count;
-    if (count < static_cast<int>(completions.size())) {
+    if (count < static_cast<int>(completions_.size())) {
       more_ = false;
       break;
     }

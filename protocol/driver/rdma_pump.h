@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_DRIVER_RDMA_PUMP_H_
 #define SKIFF_PROTOCOL_DRIVER_RDMA_PUMP_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,8 +32,9 @@ struct RdmaPumpOptions {
 
 // Moves completions between the completion queue of an endpoint, which is its
 // alone, and an IserDatamover that has the endpoint, both roles. A reactor that
-// sleeps is woken by the queue's descriptor; one that spins polls, for as long
-// as it does: arming the queue and being woken is three system calls.
+// sleeps is woken by the queue's descriptor. One that spins before it does
+// polls for as long after what was last asked for or completed here: arming the
+// queue and being woken takes up to three system calls.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
@@ -97,10 +99,13 @@ class RdmaPump final : public ConnectionPump,
   bool lingering_ = false;  // Polls, as the reactor spins, and could sleep.
   bool more_ = false;       // The queue may have more.
   bool idle_ = true;        // Nothing is to be sent, or on its way.
+  bool kicked_ = false;     // Somebody asked for this turn.
   bool in_pass_ = false;
   bool closed_ = false;
   Closing closing_ = Closing::kNo;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
+
+  std::array<transport::Completion, 32> completions_;  // Of one look.
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;

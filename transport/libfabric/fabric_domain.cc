@@ -36,6 +36,9 @@ constexpr size_t kPlaceholderEntries = (0x90 + 1) * 4096 / 32;
 constexpr int kKeyAttempts = 16;
 // The longest message over shared memory; see FabricDomain::sink().
 constexpr size_t kMaxShmMessage = 1 << 20;
+// Regions that were not listed, before that is said: keys are random, so that a
+// few may meet in a list with room.
+constexpr uint32_t kUnlistedToSay = 16;
 
 std::string DomainKey(const fi_info& info) {
   return absl::StrCat(info.fabric_attr->prov_name, "|", info.fabric_attr->name,
@@ -323,13 +326,12 @@ uint32_t FabricDomain::List(uint64_t key, const void* data, size_t size) {
   const uint32_t entry = readable_->Add(key, data, size);
   // A fork of the process has told its peers that it has no list.
   if (entry == ShmRegionList::kUnlisted && readable_->descriptor() >= 0 &&
-      !said_unlisted_.exchange(true)) {
+      ++unlisted_ == kUnlistedToSay) {
     std::fprintf(stderr,
                  "skiff: peers read some of this process's memory through the "
-                 "provider only, which copies twice: its list of regions has "
-                 "no place left for one (of %u); register fewer and larger "
-                 "ones\n",
-                 ShmRegionList::kEntries);
+                 "provider only, which copies twice: its list of %u regions "
+                 "had no place for %u; register fewer and larger ones\n",
+                 ShmRegionList::kEntries, kUnlistedToSay);
   }
   return entry;
 }

@@ -112,7 +112,7 @@ class FabricDomain final : public MemoryDomain,
   };
   std::unique_ptr<void, Unmap> sink_;
   std::unique_ptr<ShmRegionList> readable_;
-  std::atomic<bool> said_unlisted_{false};
+  std::atomic<uint32_t> unlisted_{0};
   mutable std::atomic<bool> removed_{false};
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.
