@@ -123,8 +123,9 @@ bool RdmaPump::Pass() {
   gone_ = &gone;
   in_pass_ = true;
   const bool was_congested = datamover_->congested();
-  bool completed = std::exchange(early_, 0) > 0;
-  if (!completed || more_) completed |= Complete();
+  const bool early = std::exchange(early_, 0) > 0;
+  // Always, as what completed before the connection ended comes before its end.
+  const bool completed = Complete() || early;
   in_pass_ = false;
   if (completed) {
     client_->OnProgress();
