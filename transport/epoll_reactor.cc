@@ -1,5 +1,6 @@
 #include "transport/epoll_reactor.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/adaptive_spin.h"
 #include "transport/epoll_wait.h"
 #include "transport/poller_list.h"
 #include "transport/post_queue.h"
@@ -66,6 +68,8 @@ class EpollReactorImpl final : public EpollReactor {
       : epoll_fd_(epoll_fd),
         wake_fd_(wake_fd),
         spin_(options.spin),
+        adaptive_(options.adaptive_spin),
+        adaptive_spin_(options.spin),
         descriptor_interval_(options.descriptor_interval),
         events_(options.max_events_per_turn) {}
 
@@ -84,7 +88,9 @@ class EpollReactorImpl final : public EpollReactor {
       if (pollers_.any_busy() || (spinning() && !pollers_.empty())) {
         BusyTurn();
       } else {
-        Turn(TimeUntil(NextDeadline()));
+        const absl::Duration timeout = TimeUntil(NextDeadline());
+        if (timeout > absl::ZeroDuration()) BeginIdle();
+        if (Turn(timeout) == 0) GiveWay();
       }
     }
     stop_.store(false);
@@ -101,13 +107,13 @@ class EpollReactorImpl final : public EpollReactor {
   int Poll() override {
     posts_.EndSleep();
     const int handled = Turn(absl::ZeroDuration());
+    if (spin() == absl::ZeroDuration()) BeginIdle();
     ExpectWakeups();
     return handled;
   }
 
   absl::Time NextDeadline() const override {
-    if (pollers_.any_busy() || !hooks_.empty() || posts_.pending() ||
-        now_ - last_active_ < spin_) {
+    if (pollers_.any_busy() || !hooks_.empty() || posts_.pending() || Spins()) {
       return absl::InfinitePast();
     }
     return timers_.NextDeadline();
@@ -133,7 +139,9 @@ class EpollReactorImpl final : public EpollReactor {
   void ScheduleTurnEnd(TurnHook* hook) override { hooks_.Add(hook); }
 
   bool spinning() const override { return spin_ == absl::InfiniteDuration(); }
-  absl::Duration spin() const override { return spin_; }
+  absl::Duration spin() const override {
+    return adaptive_ ? adaptive_spin_.window() : spin_;
+  }
 
   void ArmTimer(Timer* timer) override { timers_.Add(timer); }
   void DisarmTimer(Timer* timer) override { timers_.Remove(timer); }
@@ -145,6 +153,9 @@ class EpollReactorImpl final : public EpollReactor {
     // collected for an earlier one is recognized.
     uint32_t generation = 0;
   };
+
+  // Of idle_since_: what the last turn found to do may be followed by more.
+  static constexpr absl::Time kNotIdle = absl::InfiniteFuture();
 
   static uint64_t Token(int fd, uint32_t generation) {
     return (uint64_t{generation} << 32) | static_cast<uint32_t>(fd);
@@ -169,6 +180,29 @@ class EpollReactorImpl final : public EpollReactor {
     if (!posts_.BeginSleep()) Wake();
   }
 
+  // Looks once more before it sleeps.
+  bool Spins() const {
+    const absl::Duration window = spin();
+    return window > absl::ZeroDuration() && now_ - idle_since_ < window;
+  }
+
+  // After a look in vain. Whoever else wants this processor may be who the
+  // reactor waits for; and where nobody does, this is soon back.
+  void GiveWay() const {
+    if (!spinning()) sched_yield();
+  }
+
+  // There is nothing to do from now on; no news if there was nothing before.
+  void BeginIdle() {
+    if (adaptive_ && idle_since_ == kNotIdle) idle_since_ = MonotonicNow();
+  }
+  // Of a turn.
+  void EndIdle() {
+    if (idle_since_ == kNotIdle) return;
+    if (adaptive_) adaptive_spin_.OnIdle(now_ - idle_since_);
+    idle_since_ = kNotIdle;
+  }
+
   int Turn(absl::Duration timeout);
   void BusyTurn();
   // What a turn does at the time now_, with so many events.
@@ -178,6 +212,8 @@ class EpollReactorImpl final : public EpollReactor {
   const int epoll_fd_;
   const int wake_fd_;
   const absl::Duration spin_;
+  const bool adaptive_;
+  AdaptiveSpin adaptive_spin_;
   const absl::Duration descriptor_interval_;
   std::vector<epoll_event> events_;
   std::vector<Watch> watches_;  // By descriptor.
@@ -188,7 +224,8 @@ class EpollReactorImpl final : public EpollReactor {
   std::atomic<bool> stop_{false};
   bool in_turn_ = false;
   absl::Time now_ = MonotonicNow();  // The last turn's.
-  absl::Time last_active_ = now_;
+  // The first turn of late that found nothing to do.
+  absl::Time idle_since_ = now_;
   absl::Time last_look_ = absl::InfinitePast();  // At descriptors.
 };
 
@@ -254,7 +291,7 @@ void EpollReactorImpl::BusyTurn() {
     count = WaitForEvents(epoll_fd_, &events_, absl::ZeroDuration());
     last_look_ = now_;
   }
-  Handle(count);
+  if (Handle(count) == 0 && last_look_ == now_) GiveWay();
 }
 
 int EpollReactorImpl::Handle(int count) {
@@ -266,7 +303,11 @@ int EpollReactorImpl::Handle(int count) {
   handled += pollers_.PollAll();
   handled += hooks_.RunAll();
   in_turn_ = false;
-  if (handled > 0) last_active_ = now_;
+  if (handled > 0) {
+    EndIdle();
+  } else if (idle_since_ == kNotIdle) {
+    idle_since_ = now_;
+  }
   return handled;
 }
 
@@ -307,6 +348,11 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
         absl::StrCat("spin must not be negative, but is ",
                      absl::FormatDuration(options.spin)));
   }
+  if (options.adaptive_spin && options.spin == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(
+        "adaptive_spin is for reactors that may sleep, and spin says that this "
+        "one never does");
+  }
   if (options.descriptor_interval < absl::ZeroDuration() ||
       options.descriptor_interval > kMaxDescriptorInterval) {
     return absl::InvalidArgumentError(
@@ -334,7 +380,11 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
     close(epoll_fd);
     return status;
   }
-  return std::make_unique<EpollReactorImpl>(options, epoll_fd, wake_fd);
+  EpollReactorOptions chosen = options;
+  if (options.adaptive_spin && options.spin == absl::ZeroDuration()) {
+    chosen.spin = SpinThatPays();
+  }
+  return std::make_unique<EpollReactorImpl>(chosen, epoll_fd, wake_fd);
 }
 
 }  // namespace skiff::transport

@@ -10,10 +10,14 @@
 namespace skiff::transport {
 
 struct EpollReactorOptions {
-  // Spin for this long after the last event before sleeping.
+  // Spin for this long, when there is nothing to do, before sleeping.
   // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep
   // (polling).
   absl::Duration spin = absl::ZeroDuration();
+  // Spin only where the events of late came that soon (adaptive_spin.h). A
+  // `spin` of zero then is a time that suits the machine, SpinThatPays();
+  // infinite is refused.
+  bool adaptive_spin = false;
   // Events taken from the kernel in one turn.
   int max_events_per_turn = 64;
   // How often the kernel is asked for events at most, in Run() while pollers
@@ -24,7 +28,8 @@ struct EpollReactorOptions {
 };
 
 // The reactor over epoll. Drive it in one of two ways:
-//  - Skiff's own thread: Run() until Stop();
+//  - Skiff's own thread: Run() until Stop(); one that looks for events without
+//    sleeping, but not for ever, gives way to other threads of its processor;
 //  - the caller's loop: wait until fd() is readable or NextDeadline() passes,
 //  then
 //    call Poll(). A busy poller or spin option makes NextDeadline() the past.

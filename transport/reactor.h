@@ -189,9 +189,9 @@ class Reactor {
   // connections may then read speculatively each turn instead of waiting for
   // readiness.
   virtual bool spinning() const { return false; }
-  // How long it goes on looking, after something was last handled, before it
-  // sleeps: connections may be busy pollers meanwhile instead of asking to be
-  // woken.
+  // How long it goes on looking, when there is nothing to do, before it sleeps:
+  // connections may be busy pollers meanwhile instead of asking to be woken.
+  // Adaptive reactors change it.
   virtual absl::Duration spin() const { return absl::ZeroDuration(); }
 
   // For Timer only.

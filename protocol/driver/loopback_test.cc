@@ -54,12 +54,12 @@ class LoopbackStack {
   explicit LoopbackStack(const Network& network,
                          std::shared_ptr<scsi::Target> target = MakeRamTarget(),
                          const TargetServerOptions& options = {},
-                         absl::Duration spin = absl::ZeroDuration())
+                         const transport::EpollReactorOptions& reactors = {})
       : target_(std::move(target)), server_options_(options) {
     EXPECT_TRUE(registry.Add(network.make_backend()).ok());
     transport::ReactorThreadsOptions threads;
     threads.count = 2;
-    threads.reactor.spin = spin;
+    threads.reactor = reactors;
     threads_ = transport::ReactorThreads::Start(threads).value();
     reactor = transport::EpollReactor::Create(threads.reactor).value();
     portal = transport::Address::Parse(network.portal).value();
@@ -199,7 +199,8 @@ TEST_P(LoopbackTest, VerifiesDataAtDepth) {
 
 TEST_P(LoopbackTest, OnReactorsThatSpinForAWhile) {
   for (const uint32_t depth : {1, 64}) {
-    LoopbackStack stack(GetParam(), MakeRamTarget(), {}, absl::Milliseconds(1));
+    LoopbackStack stack(GetParam(), MakeRamTarget(), {},
+                        {.spin = absl::Milliseconds(1)});
     stack.LogIn(InitiatorOptions());
     // It comes to sleep.
     EXPECT_TRUE(stack.Turn([&stack] {
@@ -210,6 +211,22 @@ TEST_P(LoopbackTest, OnReactorsThatSpinForAWhile) {
     load_options.depth = depth;
     load_options.commands = 1000;
     stack.RunLoad(load_options, depth);
+  }
+}
+
+// They go to and fro between spinning and sleeping.
+TEST_P(LoopbackTest, OnAdaptiveReactors) {
+  for (const absl::Duration spin :
+       {absl::Microseconds(5), absl::Microseconds(100), absl::Seconds(10)}) {
+    for (const uint32_t depth : {1, 8}) {
+      LoopbackStack stack(GetParam(), MakeRamTarget(), {},
+                          {.spin = spin, .adaptive_spin = true});
+      stack.LogIn(InitiatorOptions());
+      VerifiedLoad::Options load_options;
+      load_options.depth = depth;
+      load_options.commands = 1000;
+      stack.RunLoad(load_options, depth);
+    }
   }
 }
 

@@ -28,7 +28,7 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
       queue_(datamover->endpoint()->completion_queue()),
       last_receive_(reactor->Now()),
       last_send_progress_(last_receive_),
-      active_(last_receive_) {
+      idle_since_(last_receive_) {
   link_->pump = this;
   datamover_->SetEndpointObserver(this);
   if (reactor_->spinning()) {
@@ -96,7 +96,8 @@ int RdmaPump::Linger() {
   in_pass_ = false;
   early_ = options_.completions_per_turn - left_;
   if (early_ == 0) {
-    if (reactor_->Now() - active_ < reactor_->spin()) return 0;
+    idle_since_ = std::min(idle_since_, reactor_->Now());
+    if (MayLinger()) return 0;
     if (!queue_->keeps_awake() && queue_->Arm()) {
       lingering_ = false;
       SetPolling(false);
@@ -107,11 +108,16 @@ int RdmaPump::Linger() {
   return 1;
 }
 
+bool RdmaPump::MayLinger() const {
+  const absl::Duration spin = reactor_->spin();
+  return spin > absl::ZeroDuration() && reactor_->Now() - idle_since_ < spin;
+}
+
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
   left_ = options_.completions_per_turn - early_;
   lingering_ = false;
-  if (std::exchange(kicked_, false)) active_ = reactor_->Now();
+  if (std::exchange(kicked_, false)) idle_since_ = absl::InfiniteFuture();
   for (int looks = 0; Pass(); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);
@@ -154,7 +160,7 @@ bool RdmaPump::Pass() {
     SetPolling(true);
     return false;
   }
-  if (reactor_->Now() - active_ < reactor_->spin()) {
+  if (MayLinger()) {
     lingering_ = true;
     SetPolling(true);
     return false;
@@ -178,7 +184,10 @@ bool RdmaPump::Complete() {
       break;
     }
   }
-  if (handled > 0) active_ = last_send_progress_ = reactor_->Now();
+  if (handled > 0) {
+    last_send_progress_ = reactor_->Now();
+    idle_since_ = absl::InfiniteFuture();
+  }
   // What the peer's device acknowledges by itself is no sign of life.
   if (datamover_->counters().pdus_in != received) {
     last_receive_ = reactor_->Now();

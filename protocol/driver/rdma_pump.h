@@ -33,7 +33,7 @@ struct RdmaPumpOptions {
 // Moves completions between the completion queue of an endpoint, which is its
 // alone, and an IserDatamover that has the endpoint, both roles. A reactor that
 // sleeps is woken by the queue's descriptor. One that spins before it does
-// polls for as long after what was last asked for or completed here: arming the
+// polls for as long once nothing is asked for or completes here: arming the
 // queue and being woken takes up to three system calls.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
@@ -82,6 +82,7 @@ class RdmaPump final : public ConnectionPump,
   void Send();
   void Schedule();
   int Linger();
+  bool MayLinger() const;
   void SetPolling(bool polling);
   void ReportClosed();
 
@@ -109,7 +110,8 @@ class RdmaPump final : public ConnectionPump,
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;
-  absl::Time active_;  // When something was last asked for, or completed.
+  // The first look in vain since something was asked for, or completed.
+  absl::Time idle_since_;
 };
 
 void RdmaLink::OnDisconnect() {

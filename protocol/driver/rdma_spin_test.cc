@@ -69,6 +69,19 @@ TEST_P(RdmaSpinTest, SleepsAfterwards) {
   }
 }
 
+// As reactors do where events do not come soon any more.
+TEST_P(RdmaSpinTest, SleepsWhenItsReactorNoLongerSpins) {
+  EXPECT_TRUE(server()->busy());
+  for (const absl::Duration spin : {absl::ZeroDuration(), kSpin}) {
+    server()->set_spin(spin);
+    client()->set_spin(spin);
+    stack_.world.RunFor(absl::Microseconds(10));
+    EXPECT_FALSE(busy());
+    for (int i = 0; i < 10; ++i) RunCommand();
+  }
+  EXPECT_TRUE(server()->busy());
+}
+
 TEST_P(RdmaSpinTest, LogsOutWhileItSpins) {
   EXPECT_TRUE(client()->busy());
   const absl::Status out = stack_.Await(
