@@ -66,19 +66,6 @@ absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text) {
   return duration;
 }
 
-absl::StatusOr<absl::Duration> ParseSpin(absl::string_view text) {
-  if (text == "never") return absl::ZeroDuration();
-  if (text == "always") return absl::InfiniteDuration();
-  absl::StatusOr<absl::Duration> duration = ParseDuration(text);
-  if (!duration.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", text,
-        "' does not say how long to poll before sleeping: write never, always, "
-        "or a duration such as 50us"));
-  }
-  return duration;
-}
-
 std::string FormatSize(uint64_t bytes) {
   uint64_t unit = 1;
   int power = -1;

@@ -21,10 +21,6 @@ absl::StatusOr<uint64_t> ParseSize(absl::string_view text);
 // "50us", "1.5s", "2m30s": not negative, finite.
 absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text);
 
-// How long a reactor polls before it sleeps: "never" (zero), "always"
-// (infinite), or a duration.
-absl::StatusOr<absl::Duration> ParseSpin(absl::string_view text);
-
 // Exact where it can be, in the largest unit that divides: "10 GiB", "512 B".
 // Otherwise with one digit after the point: "1.5 GiB".
 std::string FormatSize(uint64_t bytes);

@@ -74,17 +74,6 @@ TEST(ParseDurationTest, RefusesTheRest) {
   }
 }
 
-TEST(ParseSpinTest, KnowsBothEndsOfTheDial) {
-  EXPECT_EQ(ParseSpin("never").value(), absl::ZeroDuration());
-  EXPECT_EQ(ParseSpin("always").value(), absl::InfiniteDuration());
-  EXPECT_EQ(ParseSpin("100us").value(), absl::Microseconds(100));
-  const auto bad = ParseSpin("often");
-  ASSERT_FALSE(bad.ok());
-  EXPECT_EQ(bad.status().message(),
-            "'often' does not say how long to poll before sleeping: write "
-            "never, always, or a duration such as 50us");
-}
-
 TEST(FormatSizeTest, PrefersExactUnits) {
   EXPECT_EQ(FormatSize(0), "0 B");
   EXPECT_EQ(FormatSize(1023), "1023 B");

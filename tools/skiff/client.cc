@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions threads;
   threads.count = reactors;
-  threads.reactor.spin = options.spin;
+  threads.reactor = options.reactor;
   auto started = transport::ReactorThreads::Start(threads);
   if (!started.ok()) return started.status();
   client->threads_ = *std::move(started);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tools/common/spin.h"
 #include "tools/common/units.h"
 #include "tools/skiff/exit_code.h"
 
@@ -112,14 +113,14 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   app->add_option_function<std::string>(
          "--spin",
          [o](const std::string& text) {
-           const absl::StatusOr<absl::Duration> spin = ParseSpin(text);
-           if (!spin.ok()) {
+           const absl::Status status = ParseSpin(text, &o->reactor);
+           if (!status.ok()) {
              throw CLI::ValidationError("--spin",
-                                        std::string(spin.status().message()));
+                                        std::string(status.message()));
            }
-           o->spin = *spin;
          },
-         "Poll so long before sleeping: never, always, or a duration")
+         "Poll so long before sleeping: auto (default), never, always, or a "
+         "duration")
       ->type_name("DURATION");
 }
 

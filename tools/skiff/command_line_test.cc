@@ -57,7 +57,7 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_EQ(perf.verify, "crc32c");
   EXPECT_EQ(perf.seed, 9u);
   EXPECT_TRUE(line.common.json);
-  EXPECT_EQ(line.common.spin, absl::InfiniteDuration());
+  EXPECT_EQ(line.common.reactor.spin, absl::InfiniteDuration());
   EXPECT_EQ(line.common.coalesce, absl::Microseconds(50));
   EXPECT_TRUE(line.common.lasting_keys);
   EXPECT_EQ(line.common.login_timeout, absl::Seconds(3));

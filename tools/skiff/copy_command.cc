@@ -176,9 +176,7 @@ absl::Status Copier::Pass(
 absl::StatusOr<CopyReport> Copier::Run() {
   absl::Status status = CheckOptions();
   if (!status.ok()) return status;
-  transport::EpollReactorOptions reactor;
-  reactor.spin = common_.spin;
-  auto home = transport::EpollReactor::Create(reactor);
+  auto home = transport::EpollReactor::Create(common_.reactor);
   if (!home.ok()) return home.status();
   home_ = *std::move(home);
   auto client = Client::Create(common_);

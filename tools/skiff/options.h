@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "transport/epoll_reactor.h"
 
 // What the command line says, one struct for each subcommand. Filled by
 // command_line.cc.
@@ -23,7 +24,8 @@ struct CommonOptions {
   absl::Duration command_timeout = absl::Seconds(60);
   absl::Duration reconnect_timeout = absl::Seconds(30);
   absl::Duration rdma_retry_interval = absl::Seconds(30);
-  absl::Duration spin = absl::ZeroDuration();
+  // Of its reactors: adaptive unless told otherwise.
+  transport::EpollReactorOptions reactor = {.adaptive_spin = true};
   absl::Duration coalesce = absl::Microseconds(300);
   bool lasting_keys = false;  // protocol::InitiatorOptions says what they are.
   std::string password_file;

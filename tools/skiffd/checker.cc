@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "tools/common/spin.h"
 #include "tools/common/units.h"
 
 namespace skiff::tools::skiffd {
@@ -93,17 +94,15 @@ void Checker::Duration(const Message& message, int number, absl::Duration* out,
   *out = *value;
 }
 
-void Checker::Spin(const Message& message, int number, absl::Duration* out) {
+void Checker::Spin(const Message& message, int number,
+                   transport::EpollReactorOptions* out) {
   const FieldDescriptor* field = SetField(message, number);
   if (field == nullptr) return;
-  const absl::StatusOr<absl::Duration> value =
-      ParseSpin(GetText(message, field));
-  if (!value.ok()) {
+  const absl::Status status = ParseSpin(GetText(message, field), out);
+  if (!status.ok()) {
     Problem(message, number,
-            absl::StrCat(field->name(), ": ", value.status().message()));
-    return;
+            absl::StrCat(field->name(), ": ", status.message()));
   }
-  *out = *value;
 }
 
 void Checker::Text(const Message& message, int number, size_t max,

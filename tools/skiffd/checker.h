@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tools/skiffd/parsed_config.h"
+#include "transport/epoll_reactor.h"
 
 namespace skiff::tools::skiffd {
 
@@ -39,7 +40,8 @@ class Checker {
   }
   void Duration(const Message& message, int number, absl::Duration* out,
                 absl::Duration max = absl::InfiniteDuration());
-  void Spin(const Message& message, int number, absl::Duration* out);
+  void Spin(const Message& message, int number,
+            transport::EpollReactorOptions* out);
   // Printable ASCII, as SCSI's identification fields want it.
   void Text(const Message& message, int number, size_t max, std::string* out);
   void Bool(const Message& message, int number, bool* out);

@@ -56,7 +56,7 @@ void CheckReactors(const Reactors& reactors, Checker* checker,
                                   " reactors; give one for each, or none"),
                      0);
   }
-  checker->Spin(reactors, Reactors::kSpinFieldNumber, &out->reactor.spin);
+  checker->Spin(reactors, Reactors::kSpinFieldNumber, &out->reactor);
 }
 
 void CheckLimits(const Limits& limits, Checker* checker,
@@ -255,6 +255,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   DaemonConfig out;
   CheckLogLevel(config, &checker, &out.log_level);
   out.reactors.name = "skiffd";
+  out.reactors.reactor.adaptive_spin = true;
   CheckReactors(config.reactors(), &checker, &out.reactors);
   CheckLimits(config.limits(), &checker, &out.server);
   CheckNegotiation(config.negotiation(), &checker, &out.server.offer);

@@ -243,7 +243,7 @@ std::vector<BadConfig> BadSettings() {
        "f:4: 1 cpu for 2 reactors; give one for each, or none"},
       {"BadSpin", target + "reactors { spin: \"often\" }\n",
        "f:2: spin: 'often' does not say how long to poll before sleeping: "
-       "write never, always, or a duration such as 50us"},
+       "write auto, auto:100us, never, always, or a duration such as 50us"},
       {"BadDuration", target + "limits { login_timeout: \"15\" }\n",
        "f:2: login_timeout: '15' is not a duration: write a number with its "
        "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
@@ -317,6 +317,7 @@ TEST_F(ConfigTest, FillsInDefaults) {
   EXPECT_EQ(config_.log_level, protocol::LogLevel::kInfo);
   EXPECT_EQ(config_.reactors.count, 1);
   EXPECT_EQ(config_.reactors.reactor.spin, absl::ZeroDuration());
+  EXPECT_TRUE(config_.reactors.reactor.adaptive_spin);
   ASSERT_EQ(config_.portals.size(), 1u);
   EXPECT_EQ(config_.portals[0].address.ToString(), "tcp://127.0.0.1:3260");
   ASSERT_EQ(config_.targets.size(), 1u);
@@ -377,6 +378,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.reactors.count, 2);
   EXPECT_THAT(config_.reactors.cpus, ElementsAre(0, 1));
   EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));
+  EXPECT_FALSE(config_.reactors.reactor.adaptive_spin);
   EXPECT_EQ(config_.server.limits.queue_depth, 32u);
   EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
   EXPECT_EQ(config_.server.limits.listen_retry_interval, absl::Seconds(3));
@@ -460,8 +462,8 @@ TEST_F(ConfigTest, FlagsWinOverTheFile) {
   EXPECT_THAT(FlagProblems(flags),
               ElementsAre("--reactors: count is 0; it can be 1 to 1024",
                           "--spin: spin: 'x' does not say how long to poll "
-                          "before sleeping: write never, always, or a duration "
-                          "such as 50us",
+                          "before sleeping: write auto, auto:100us, never, "
+                          "always, or a duration such as 50us",
                           "--queue-depth: queue_depth is 0; it can be 1 to "
                           "8192"));
   flags = {};

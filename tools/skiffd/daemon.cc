@@ -16,6 +16,7 @@
 #include "scsi/backend/ram_backend.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/units.h"
+#include "transport/adaptive_spin.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -63,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   auto threads = transport::ReactorThreads::Start(config.reactors);
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
+  self->LogSpin(config.reactors.reactor);
   auto server = protocol::TargetServer::Create(
       &registry, self->threads_->reactors(), config.server);
   if (!server.ok()) return server.status();
@@ -83,6 +85,19 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     self->portals_.push_back(*std::move(bound));
   }
   return self;
+}
+
+void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {
+  if (log_ == nullptr || !reactor.adaptive_spin) return;
+  const bool chosen = reactor.spin == absl::ZeroDuration();
+  log_(protocol::LogLevel::kInfo,
+       absl::StrCat(
+           "reactors poll for up to ",
+           absl::FormatDuration(
+               absl::Floor(chosen ? transport::SpinThatPays() : reactor.spin,
+                           absl::Microseconds(1))),
+           " before they sleep, as long as there is something to do that soon",
+           chosen ? ", a time that suits this machine" : ""));
 }
 
 absl::Status Daemon::AddTarget(const TargetConfig& config) {

@@ -12,6 +12,7 @@
 #include "scsi/target/target.h"
 #include "tools/skiffd/config.h"
 #include "transport/address.h"
+#include "transport/epoll_reactor.h"
 #include "transport/reactor_threads.h"
 #include "transport/registry.h"
 
@@ -44,6 +45,7 @@ class Daemon {
  private:
   Daemon() = default;
   absl::Status AddTarget(const TargetConfig& config);
+  void LogSpin(const transport::EpollReactorOptions& reactor);
 
   // Destroyed from the last to the first: the server before its reactors.
   std::unique_ptr<transport::ReactorThreads> threads_;

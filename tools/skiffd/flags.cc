@@ -61,8 +61,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
   app.add_option("--reactors", flags->reactors, "Threads that serve")
       ->type_name("N");
   app.add_option("--spin", flags->spin,
-                 "How long a reactor polls before it sleeps: never, always, or "
-                 "a duration such as 50us")
+                 "How long a reactor polls before it sleeps: auto (default), "
+                 "never, always, or a duration such as 50us")
       ->type_name("DURATION");
   app.add_option("--queue-depth", flags->queue_depth, "Commands per session")
       ->type_name("N");
