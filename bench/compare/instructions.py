@@ -109,20 +109,21 @@ def read_functions(path, namespace):
 
 
 class Ends:
-    """Skiff's target, with one LUN for all portals, and Skiff's initiator."""
+    """Skiff's target, with one LUN for all portals, and Skiff's initiator, both with the same flags."""
 
-    def __init__(self, machine, portals):
+    def __init__(self, machine, portals, flags):
         self._machine = machine
+        self._flags = flags
         self._portals = portals  # By names, in skiffd's words.
         self._urls = {}
 
     @contextlib.contextmanager
-    def serving(self, *wrapper, flags=(), core=None):
+    def serving(self, *wrapper, core=None):
         """The process of the target; its URLs are there, too."""
         listen = [word for portal in self._portals.values() for word in ("--listen", portal)]
         with open(self._machine.directory / "skiffd.log", "wb") as log:
             process = peers.spawn([*wrapper, self._machine.skiffd, *listen, "--target", peers.TARGET_NAME, "--lun",
-                                   self._machine.lun, *flags], core=core, stdin=subprocess.DEVNULL,
+                                   self._machine.lun, *self._flags], core=core, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             bound = re.findall(r"portal=(\w+)://([^?\s]+)(?:\?(\S+))?", process.stdout.readline())
@@ -141,7 +142,7 @@ class Ends:
     def load(self, end, work, *wrapper, options=(), core=None):
         """What `skiff perf` reports of work through a portal."""
         command = [*wrapper, self._machine.skiff, "perf", self._urls[end], f"--rw={work.rw}", f"--bs={work.kib}k",
-                   f"--iodepth={work.depth}", "--json", *options]
+                   f"--iodepth={work.depth}", "--json", *self._flags, *options]
         with peers.spawn(command, core=core, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True) as process:
             try:
