@@ -9,8 +9,8 @@
 namespace skiff::transport {
 namespace {
 
-constexpr int kWakeUps = 4;
-constexpr absl::Duration kLeast = absl::Microseconds(50);
+constexpr int kWakeUps = 8;
+constexpr absl::Duration kLeast = absl::Microseconds(100);
 constexpr absl::Duration kMost = absl::Milliseconds(1);
 
 constexpr absl::Duration kSleep = absl::Microseconds(100);
@@ -27,7 +27,7 @@ absl::Duration Clock() {
 absl::Duration MeasureWakeUp() {
   // Otherwise the kernel lets timers be late, so that several end together.
   const int slack = prctl(PR_GET_TIMERSLACK);
-  prctl(PR_SET_TIMERSLACK, 1UL);
+  if (slack > 0) prctl(PR_SET_TIMERSLACK, 1UL);
   const timespec sleep = absl::ToTimespec(kSleep);
   std::array<absl::Duration, kSleeps> late;
   for (absl::Duration& each : late) {

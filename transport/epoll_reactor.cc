@@ -140,7 +140,7 @@ class EpollReactorImpl final : public EpollReactor {
 
   bool spinning() const override { return spin_ == absl::InfiniteDuration(); }
   absl::Duration spin() const override {
-    return adaptive_ ? adaptive_spin_.window() : spin_;
+    return adaptive_ ? adaptive_spin_.window(now_) : spin_;
   }
 
   void ArmTimer(Timer* timer) override { timers_.Add(timer); }
@@ -186,25 +186,30 @@ class EpollReactorImpl final : public EpollReactor {
     return window > absl::ZeroDuration() && now_ - idle_since_ < window;
   }
 
-  // After a look in vain. Whoever else wants this processor may be who the
-  // reactor waits for; and where nobody does, this is soon back.
-  void GiveWay() const {
-    if (!spinning()) sched_yield();
+  // After a look in vain, if the reactor is adaptive: whoever else wants this
+  // processor may be who it waits for. Where nobody does, this is soon back.
+  void GiveWay() {
+    if (!adaptive_ || spin() == absl::ZeroDuration()) return;
+    sched_yield();
+    gave_way_ = true;
   }
 
   // There is nothing to do from now on; no news if there was nothing before.
   void BeginIdle() {
     if (adaptive_ && idle_since_ == kNotIdle) idle_since_ = MonotonicNow();
   }
-  // Of a turn.
-  void EndIdle() {
+  // Of a turn in which something `came`, or only timers expired.
+  void EndIdle(bool came) {
     if (idle_since_ == kNotIdle) return;
-    if (adaptive_) adaptive_spin_.OnIdle(now_ - idle_since_);
+    // What timers end is no event that comes by itself.
+    if (adaptive_ && came) adaptive_spin_.OnIdle(now_ - idle_since_);
     idle_since_ = kNotIdle;
   }
 
   int Turn(absl::Duration timeout);
   void BusyTurn();
+  // Reads the clock.
+  void BeginTurn();
   // What a turn does at the time now_, with so many events.
   int Handle(int count);
   int Dispatch(int count);
@@ -223,6 +228,7 @@ class EpollReactorImpl final : public EpollReactor {
   TurnHookList hooks_;
   std::atomic<bool> stop_{false};
   bool in_turn_ = false;
+  bool gave_way_ = false;            // Since the last turn.
   absl::Time now_ = MonotonicNow();  // The last turn's.
   // The first turn of late that found nothing to do.
   absl::Time idle_since_ = now_;
@@ -273,19 +279,29 @@ void EpollReactorImpl::UnwatchFd(int fd) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
+void EpollReactorImpl::BeginTurn() {
+  const absl::Time before = std::exchange(now_, MonotonicNow());
+  if (std::exchange(gave_way_, false)) {
+    adaptive_spin_.OnYield(now_ - before, now_);
+  }
+}
+
 int EpollReactorImpl::Turn(absl::Duration timeout) {
   const bool sleep = timeout > absl::ZeroDuration() && posts_.BeginSleep();
   const int count = WaitForEvents(epoll_fd_, &events_,
                                   sleep ? timeout : absl::ZeroDuration());
-  if (sleep) posts_.EndSleep();
-  now_ = MonotonicNow();
+  if (sleep) {
+    posts_.EndSleep();
+    gave_way_ = false;  // The turn before was followed by more than a yield.
+  }
+  BeginTurn();
   last_look_ = now_;
   return Handle(count);
 }
 
 // One that pollers keep from sleeping. What is posted needs no descriptor then.
 void EpollReactorImpl::BusyTurn() {
-  now_ = MonotonicNow();
+  BeginTurn();
   int count = 0;
   if (now_ - last_look_ >= descriptor_interval_) {
     count = WaitForEvents(epoll_fd_, &events_, absl::ZeroDuration());
@@ -299,12 +315,14 @@ int EpollReactorImpl::Handle(int count) {
   in_turn_ = true;
   int handled = Dispatch(count);
   handled += posts_.RunAll();
-  handled += timers_.ExpireUntil(now_);
+  const int expired = timers_.ExpireUntil(now_);
   handled += pollers_.PollAll();
   handled += hooks_.RunAll();
   in_turn_ = false;
+  const bool came = handled > 0;
+  handled += expired;
   if (handled > 0) {
-    EndIdle();
+    EndIdle(came);
   } else if (idle_since_ == kNotIdle) {
     idle_since_ = now_;
   }
@@ -348,10 +366,11 @@ absl::StatusOr<std::unique_ptr<EpollReactor>> EpollReactor::Create(
         absl::StrCat("spin must not be negative, but is ",
                      absl::FormatDuration(options.spin)));
   }
-  if (options.adaptive_spin && options.spin == absl::InfiniteDuration()) {
+  if (options.adaptive_spin && options.spin > AdaptiveSpin::kMaxLimit) {
     return absl::InvalidArgumentError(
-        "adaptive_spin is for reactors that may sleep, and spin says that this "
-        "one never does");
+        absl::StrCat("an adaptive spin must be at most ",
+                     absl::FormatDuration(AdaptiveSpin::kMaxLimit), ", but is ",
+                     absl::FormatDuration(options.spin)));
   }
   if (options.descriptor_interval < absl::ZeroDuration() ||
       options.descriptor_interval > kMaxDescriptorInterval) {

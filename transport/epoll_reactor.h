@@ -15,8 +15,10 @@ struct EpollReactorOptions {
   // (polling).
   absl::Duration spin = absl::ZeroDuration();
   // Spin only where the events of late came that soon (adaptive_spin.h). A
-  // `spin` of zero then is a time that suits the machine, SpinThatPays();
-  // infinite is refused.
+  // `spin` of zero then is a time that suits the machine, SpinThatPays(), which
+  // the first Create() takes some milliseconds to measure; it is at most a
+  // minute. Run() yields the processor meanwhile, as far as the thread's
+  // scheduling policy does that.
   bool adaptive_spin = false;
   // Events taken from the kernel in one turn.
   int max_events_per_turn = 64;
@@ -28,8 +30,7 @@ struct EpollReactorOptions {
 };
 
 // The reactor over epoll. Drive it in one of two ways:
-//  - Skiff's own thread: Run() until Stop(); one that looks for events without
-//    sleeping, but not for ever, gives way to other threads of its processor;
+//  - Skiff's own thread: Run() until Stop();
 //  - the caller's loop: wait until fd() is readable or NextDeadline() passes,
 //  then
 //    call Poll(). A busy poller or spin option makes NextDeadline() the past.

@@ -377,9 +377,11 @@ void InitiatorImpl::Coalesce(absl::Time now) {
   coalesce_pending_ = !coalesce_pending_;
   if (coalesce_pending_) return Wake();
   coalesced_answers_ = session_->responses();
-  const size_t threshold =
+  size_t threshold =
       coalescer_.Update(now, session_->responses(), pump_->bytes_received(),
                         session_->outstanding());
+  // Who spins is not woken.
+  if (reactor_->spin() > absl::ZeroDuration()) threshold = 1;
   pump_->SetReadThreshold(threshold);
   if (threshold > 1) {
     coalesce_timer_.ScheduleAfter(coalescer_.patience());

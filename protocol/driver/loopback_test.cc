@@ -214,7 +214,7 @@ TEST_P(LoopbackTest, OnReactorsThatSpinForAWhile) {
   }
 }
 
-// They go to and fro between spinning and sleeping.
+// Of which some sleep, some spin, and some do either in turns.
 TEST_P(LoopbackTest, OnAdaptiveReactors) {
   for (const absl::Duration spin :
        {absl::Microseconds(5), absl::Microseconds(100), absl::Seconds(10)}) {

@@ -97,8 +97,8 @@ int RdmaPump::Linger() {
   early_ = options_.completions_per_turn - left_;
   if (early_ == 0) {
     idle_since_ = std::min(idle_since_, reactor_->Now());
-    if (MayLinger()) return 0;
-    if (!queue_->keeps_awake() && queue_->Arm()) {
+    if (MayLinger() || queue_->keeps_awake()) return 0;
+    if (queue_->Arm()) {
       lingering_ = false;
       SetPolling(false);
       return 0;
@@ -156,11 +156,7 @@ bool RdmaPump::Pass() {
     return false;
   }
   if (!watching_ || more_) return watching_;
-  if (queue_->keeps_awake()) {
-    SetPolling(true);
-    return false;
-  }
-  if (MayLinger()) {
+  if (MayLinger() || queue_->keeps_awake()) {
     lingering_ = true;
     SetPolling(true);
     return false;

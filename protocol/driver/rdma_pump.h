@@ -97,7 +97,7 @@ class RdmaPump final : public ConnectionPump,
   int early_ = 0;           // Those that it handled before its end.
   bool watching_ = false;   // The queue's descriptor.
   bool polling_ = false;    // Registered as a poller.
-  bool lingering_ = false;  // Polls, as the reactor spins, and could sleep.
+  bool lingering_ = false;  // Polls for completions and has nothing to do.
   bool more_ = false;       // The queue may have more.
   bool idle_ = true;        // Nothing is to be sent, or on its way.
   bool kicked_ = false;     // Somebody asked for this turn.

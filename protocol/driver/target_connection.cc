@@ -182,8 +182,12 @@ void TargetConnection::Coalesce() {
   coalesced_commands_ = commands;
   size_t threshold = coalescer_.Update(Now(), commands, pump_->bytes_received(),
                                        session_->initiator_depth());
-  // Data are no commands, and more commands may not come before them.
-  if (session_->awaits_data()) threshold = 1;
+  // Data are no commands, and more commands may not come before them. One that
+  // spins is not woken.
+  if (session_->awaits_data() ||
+      context_.reactor->spin() > absl::ZeroDuration()) {
+    threshold = 1;
+  }
   pump_->SetReadThreshold(threshold);
   if (threshold > 1) {
     coalesce_timer_.ScheduleAfter(coalescer_.patience());

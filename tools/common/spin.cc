@@ -6,6 +6,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tools/common/units.h"
+#include "transport/adaptive_spin.h"
 
 namespace skiff::tools {
 namespace {
@@ -17,8 +18,10 @@ absl::StatusOr<absl::Duration> ParseTime(absl::string_view text,
   absl::ConsumePrefix(&text, "auto:");
   absl::StatusOr<absl::Duration> time = ParseDuration(text);
   // Zero would be a time that suits the machine.
-  if (time.ok() && adaptive && *time == absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("nothing to adapt");
+  if (time.ok() && adaptive &&
+      (*time == absl::ZeroDuration() ||
+       *time > transport::AdaptiveSpin::kMaxLimit)) {
+    return absl::OutOfRangeError("nothing to adapt, or too long");
   }
   return time;
 }
@@ -33,7 +36,8 @@ absl::Status ParseSpin(absl::string_view text,
     return absl::InvalidArgumentError(absl::StrCat(
         "'", text,
         "' does not say how long to poll before sleeping: write auto, "
-        "auto:100us, never, always, or a duration such as 50us"));
+        "auto:100us (at most a minute), never, always, or a duration such as "
+        "50us"));
   }
   out->spin = *time;
   out->adaptive_spin = adaptive;

@@ -24,19 +24,20 @@ TEST(ParseSpinTest, KnowsAllOfTheDial) {
   EXPECT_EQ(Parsed("always"), std::pair(absl::InfiniteDuration(), false));
   EXPECT_EQ(Parsed("auto"), std::pair(absl::ZeroDuration(), true));
   EXPECT_EQ(Parsed("auto:1ms"), std::pair(absl::Milliseconds(1), true));
+  EXPECT_EQ(Parsed("auto:1m"), std::pair(absl::Minutes(1), true));
 }
 
 TEST(ParseSpinTest, SaysWhatIsWrong) {
   for (const absl::string_view text :
        {"often", "", "auto:", "auto:0s", "auto:never", "auto:always",
-        "autoalways", "auto1ms", "auto:-1ms", "auto:inf", "auto:auto:1ms",
-        "-1ms", "inf", "50"}) {
+        "autoalways", "auto1ms", "auto:-1ms", "auto:inf", "auto:61s",
+        "auto:1000000h", "auto:auto:1ms", "-1ms", "inf", "50"}) {
     transport::EpollReactorOptions reactor;
     EXPECT_EQ(ParseSpin(text, &reactor).message(),
               absl::StrCat("'", text,
                            "' does not say how long to poll before sleeping: "
-                           "write auto, auto:100us, never, always, or a "
-                           "duration such as 50us"));
+                           "write auto, auto:100us (at most a minute), never, "
+                           "always, or a duration such as 50us"));
     EXPECT_EQ(reactor.spin, absl::ZeroDuration());
     EXPECT_FALSE(reactor.adaptive_spin);
   }

@@ -119,8 +119,8 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
                                         std::string(status.message()));
            }
          },
-         "Poll so long before sleeping: auto (default), never, always, or a "
-         "duration")
+         "Poll so long before sleeping: auto (default), auto:100us, never, "
+         "always, or a duration")
       ->type_name("DURATION");
 }
 

@@ -243,7 +243,8 @@ std::vector<BadConfig> BadSettings() {
        "f:4: 1 cpu for 2 reactors; give one for each, or none"},
       {"BadSpin", target + "reactors { spin: \"often\" }\n",
        "f:2: spin: 'often' does not say how long to poll before sleeping: "
-       "write auto, auto:100us, never, always, or a duration such as 50us"},
+       "write auto, auto:100us (at most a minute), never, always, or a "
+       "duration such as 50us"},
       {"BadDuration", target + "limits { login_timeout: \"15\" }\n",
        "f:2: login_timeout: '15' is not a duration: write a number with its "
        "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
@@ -462,8 +463,9 @@ TEST_F(ConfigTest, FlagsWinOverTheFile) {
   EXPECT_THAT(FlagProblems(flags),
               ElementsAre("--reactors: count is 0; it can be 1 to 1024",
                           "--spin: spin: 'x' does not say how long to poll "
-                          "before sleeping: write auto, auto:100us, never, "
-                          "always, or a duration such as 50us",
+                          "before sleeping: write auto, auto:100us (at most "
+                          "a minute), never, always, or a duration such as "
+                          "50us",
                           "--queue-depth: queue_depth is 0; it can be 1 to "
                           "8192"));
   flags = {};

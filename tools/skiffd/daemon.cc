@@ -89,15 +89,16 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
 
 void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {
   if (log_ == nullptr || !reactor.adaptive_spin) return;
-  const bool chosen = reactor.spin == absl::ZeroDuration();
+  std::string time = absl::FormatDuration(reactor.spin);
+  if (reactor.spin == absl::ZeroDuration()) {
+    time = absl::StrCat(absl::FormatDuration(absl::Floor(
+                            transport::SpinThatPays(), absl::Microseconds(1))),
+                        ", which suits this machine,");
+  }
   log_(protocol::LogLevel::kInfo,
-       absl::StrCat(
-           "reactors poll for up to ",
-           absl::FormatDuration(
-               absl::Floor(chosen ? transport::SpinThatPays() : reactor.spin,
-                           absl::Microseconds(1))),
-           " before they sleep, as long as there is something to do that soon",
-           chosen ? ", a time that suits this machine" : ""));
+       absl::StrCat("reactors poll for up to ", time,
+                    " before they sleep, while there is something to do that "
+                    "soon"));
 }
 
 absl::Status Daemon::AddTarget(const TargetConfig& config) {

@@ -62,7 +62,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
       ->type_name("N");
   app.add_option("--spin", flags->spin,
                  "How long a reactor polls before it sleeps: auto (default), "
-                 "never, always, or a duration such as 50us")
+                 "auto:100us, never, always, or a duration such as 50us")
       ->type_name("DURATION");
   app.add_option("--queue-depth", flags->queue_depth, "Commands per session")
       ->type_name("N");
