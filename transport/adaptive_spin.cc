@@ -44,9 +44,9 @@ absl::Duration MeasureWakeUp() {
 }  // namespace
 
 absl::Duration SpinThatPays() {
-  static const absl::Duration spin =
+  static const absl::Duration kSpin =
       std::clamp(kWakeUps * MeasureWakeUp(), kLeast, kMost);
-  return spin;
+  return kSpin;
 }
 
 }  // namespace skiff::transport
