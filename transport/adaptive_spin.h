@@ -36,8 +36,8 @@ class AdaptiveSpin {
   // There was nothing to do for so long, spinning or asleep.
   void OnIdle(absl::Duration idle) {
     const int64_t idle_ns = absl::ToInt64Nanoseconds(idle);
-    // Too short to have slept, or to sleep.
-    if (idle_ns < limit_ns_ / kShortest) return;
+    // Too short to fall asleep in.
+    if (idle_ns < std::min(limit_ns_ / 16, kShortestNs)) return;
     const int64_t won = idle_ns < limit_ns_ ? limit_ns_ - idle_ns : -limit_ns_;
     balance_ns_ =
         std::clamp(balance_ns_ + won, -kMost * limit_ns_, kMost * limit_ns_);
@@ -45,8 +45,8 @@ class AdaptiveSpin {
 
   // The processor was yielded, and was back after so long.
   void OnYield(absl::Duration took, absl::Time now) {
-    if (took > std::max(limit_, kLongYield)) {
-      resume_ = now + pause_ * took;
+    if (took > kLongYield) {
+      resume_ = now + pause_ * std::min(took, kLongestYield);
       pause_ = std::min(2 * pause_, kLongestPause);
       quick_yields_ = 0;
     } else if (++quick_yields_ % kQuickYields == 0) {
@@ -59,10 +59,12 @@ class AdaptiveSpin {
   // coming soon; and where few did for long, more times than that have to be
   // short before it spins.
   static constexpr int64_t kMost = 3;
-  static constexpr int64_t kShortest = 16;
-  // Linux's time slices are of 0.75 ms at least. Somebody who answers and
-  // sleeps again, as the peer may, takes less.
-  static constexpr absl::Duration kLongYield = absl::Microseconds(700);
+  static constexpr int64_t kShortestNs = 5000;
+  // Linux's time slices are of 0.7 ms at least. Somebody who answers and sleeps
+  // again, as the peer may, takes less.
+  static constexpr absl::Duration kLongYield = absl::Microseconds(600);
+  // As of a machine that was suspended.
+  static constexpr absl::Duration kLongestYield = absl::Milliseconds(100);
   // In times of what the yield took.
   static constexpr int64_t kLongestPause = 128;
   static constexpr uint64_t kQuickYields = 1000;

@@ -61,7 +61,7 @@ TEST(AdaptiveSpinTest, NeverSpinsForAsManyLongTimesAsShort) {
 TEST(AdaptiveSpinTest, LearnsNothingFromEventsThatWereThereAlready) {
   AdaptiveSpin spin(kLimit);
   EXPECT_FALSE(SpinsAfter(&spin, absl::Microseconds(1), 1000));
-  EXPECT_TRUE(SpinsAfter(&spin, kLimit / 10, 1000));
+  EXPECT_TRUE(SpinsAfter(&spin, absl::Microseconds(5), 1000));
   EXPECT_TRUE(SpinsAfter(&spin, absl::Microseconds(1), 1000));
 }
 
@@ -70,6 +70,15 @@ TEST(AdaptiveSpinTest, LeavesTheProcessorToWhoeverTakesItForLong) {
   SpinsAfter(&spin, kLimit / 10, 10);
   spin.OnYield(kLimit, kNow);
   EXPECT_TRUE(SpinsAfter(&spin, kLimit / 10, 1));
+  // Whatever the limit.
+  AdaptiveSpin patient(absl::Seconds(1));
+  patient.OnIdle(absl::Milliseconds(1));
+  EXPECT_EQ(patient.window(kNow), absl::Seconds(1));
+  patient.OnYield(absl::Milliseconds(1), kNow);
+  EXPECT_EQ(patient.window(kNow), absl::ZeroDuration());
+  // Nor for hours after a machine was suspended.
+  patient.OnYield(absl::Hours(1), kNow);
+  EXPECT_EQ(patient.window(kNow + absl::Seconds(1)), absl::Seconds(1));
   const auto pause = [&spin] {
     spin.OnYield(10 * kLimit, kNow);
     absl::Duration pause;
@@ -215,17 +224,34 @@ TEST(AdaptiveReactorTest, SleepsWhereTheyDoNot) {
   EXPECT_LE(turns.turns(), 25);
 }
 
-// Which are due when they were said to be.
-TEST(AdaptiveReactorTest, DoesNotSpinForTimers) {
-  const auto reactor = MakeReactor(absl::Seconds(10));
-  int left = 20;
-  Timer timer(reactor.get(), [&] {
-    if (--left == 0) return reactor->Stop();
-    timer.ScheduleAfter(absl::Milliseconds(1));
+// Has the reactor run until so many timers expired, one after another. Returns
+// how many turns the last half of them took.
+int RunTimers(EpollReactor* reactor, absl::Duration interval, int count) {
+  CountingPoller turns;
+  reactor->AddPoller(&turns, /*busy=*/false);
+  int left = count;
+  int before = 0;
+  Timer timer(reactor, [&] {
+    if (--left == count / 2) before = turns.turns();
+    if (left == 0) return reactor->Stop();
+    timer.ScheduleAfter(interval);
   });
-  timer.ScheduleAfter(absl::Milliseconds(1));
+  timer.ScheduleAfter(interval);
   reactor->Run();
+  reactor->RemovePoller(&turns);
+  return turns.turns() - before;
+}
+
+// Which are due when they were said to be; descriptors that are ready as often
+// make it spin, above.
+TEST(AdaptiveReactorTest, DoesNotSpinForTimers) {
+  const auto reactor = MakeReactor(absl::Milliseconds(200));
+  EXPECT_LE(RunTimers(reactor.get(), absl::Milliseconds(50), 10), 10);
   EXPECT_EQ(reactor->spin(), absl::ZeroDuration());
+  // Nor does it go on to, where nothing else comes any more.
+  Ticker(reactor.get(), absl::Milliseconds(50)).Run(10);
+  EXPECT_EQ(reactor->spin(), absl::Milliseconds(200));
+  EXPECT_LE(RunTimers(reactor.get(), absl::Milliseconds(100), 10), 10);
 }
 
 // A caller's loop sleeps itself.

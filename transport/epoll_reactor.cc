@@ -94,6 +94,7 @@ class EpollReactorImpl final : public EpollReactor {
       }
     }
     stop_.store(false);
+    gave_way_ = false;
     ExpectWakeups();
   }
 
@@ -198,11 +199,10 @@ class EpollReactorImpl final : public EpollReactor {
   void BeginIdle() {
     if (adaptive_ && idle_since_ == kNotIdle) idle_since_ = MonotonicNow();
   }
-  // Of a turn in which something `came`, or only timers expired.
-  void EndIdle(bool came) {
+  // Of a turn in which something came.
+  void EndIdle() {
     if (idle_since_ == kNotIdle) return;
-    // What timers end is no event that comes by itself.
-    if (adaptive_ && came) adaptive_spin_.OnIdle(now_ - idle_since_);
+    if (adaptive_) adaptive_spin_.OnIdle(now_ - idle_since_);
     idle_since_ = kNotIdle;
   }
 
@@ -313,20 +313,20 @@ void EpollReactorImpl::BusyTurn() {
 int EpollReactorImpl::Handle(int count) {
   if (count < 0) count = 0;  // A signal.
   in_turn_ = true;
-  int handled = Dispatch(count);
-  handled += posts_.RunAll();
+  int came = Dispatch(count);
+  came += posts_.RunAll();
   const int expired = timers_.ExpireUntil(now_);
-  handled += pollers_.PollAll();
-  handled += hooks_.RunAll();
+  came += pollers_.PollAll();
+  const int ran = hooks_.RunAll();
   in_turn_ = false;
-  const bool came = handled > 0;
-  handled += expired;
-  if (handled > 0) {
-    EndIdle(came);
+  // Timers, and what follows from them, come when they were said to: whoever
+  // waits for nothing else may as well sleep.
+  if (came > 0 || (ran > 0 && expired == 0)) {
+    EndIdle();
   } else if (idle_since_ == kNotIdle) {
     idle_since_ = now_;
   }
-  return handled;
+  return came + expired + ran;
 }
 
 int EpollReactorImpl::Dispatch(int count) {

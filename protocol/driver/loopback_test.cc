@@ -226,6 +226,9 @@ TEST_P(LoopbackTest, OnAdaptiveReactors) {
       load_options.depth = depth;
       load_options.commands = 1000;
       stack.RunLoad(load_options, depth);
+      if (spin == absl::Seconds(10)) {
+        EXPECT_EQ(stack.reactor->spin(), spin);
+      }
     }
   }
 }
