@@ -34,7 +34,8 @@ struct RdmaPumpOptions {
 // alone, and an IserDatamover that has the endpoint, both roles. A reactor that
 // sleeps is woken by the queue's descriptor. One that spins before it does
 // polls for as long once nothing is asked for or completes here: arming the
-// queue and being woken takes up to three system calls.
+// queue and being woken takes up to three system calls. So it does as long as
+// the queue keeps awake.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
