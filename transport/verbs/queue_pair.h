@@ -173,6 +173,7 @@ class VerbsQueuePair final
   }
   uint32_t EndOfLimitedCall(uint32_t first) const;
   inline int PostStaged(uint32_t first, uint32_t end, uint32_t* posted);
+  void FailPost(int error, uint32_t count);
   void CommitBinds();
   void OnSendFailed(WorkSlot* slot, const ibv_wc& wc);
   void Fail(absl::Status why);

@@ -275,15 +275,17 @@ uint32_t VerbsQueuePair::EndOfLimitedCall(uint32_t first) const {
 // One call into the device. Returns its error, and counts what it took.
 inline int VerbsQueuePair::PostStaged(uint32_t first, uint32_t end,
                                       uint32_t* posted) {
-  ibv_send_wr& last = staged_[end - 1];
-  ibv_send_wr* const after_last = std::exchange(last.next, nullptr);
+  ibv_send_wr* const requests = staged_.data();
+  ibv_send_wr& last = requests[end - 1];
+  ibv_send_wr* const after_last = last.next;
+  last.next = nullptr;
   ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp_, &staged_[first], &bad);
+  const int error = ibv_post_send(qp_, requests + first, &bad);
   last.next = after_last;
   // Soft-iWARP names none when it took all and failed to start them.
   *posted = error == 0 || bad == nullptr
                 ? end
-                : static_cast<uint32_t>(bad - staged_.data());
+                : static_cast<uint32_t>(bad - requests);
   return error;
 }
 
@@ -295,14 +297,19 @@ void VerbsQueuePair::Flush() {
   until_signal_ = signal_every_;
   uint32_t posted = 0;
   int error = 0;
-  while (error == 0 && posted < staged_count_) {
+  do {
     error = PostStaged(posted, EndOfCall(posted), &posted);
-  }
+  } while (error == 0 && posted < staged_count_);
   if (staged_binds_) CommitBinds();
   const uint32_t count = DropStaged();
   FindRoom();
-  if (error == 0) return;
-  sends_.FailNewest(count - posted, CompletionStatus::kLocalError);
+  if (error != 0) FailPost(error, count - posted);
+}
+
+// The device refused the newest `count`.
+ABSL_ATTRIBUTE_NOINLINE void VerbsQueuePair::FailPost(int error,
+                                                      uint32_t count) {
+  sends_.FailNewest(count, CompletionStatus::kLocalError);
   Fail(CallError(absl::StrCat("cannot post to ", domain_->name()),
                  std::abs(error)));
 }
@@ -313,16 +320,21 @@ PostResult VerbsQueuePair::PostReceive(OperationId id,
     return PostResult::kClosed;
   }
   if (receives_.full()) return PostResult::kWouldBlock;
-  const GatherResult gathered =
-      GatherReceive(to, absl::MakeSpan(receive_sges_));
-  ibv_recv_wr request = {};
+  ibv_recv_wr request;
+  request.next = nullptr;
+  request.sg_list = receive_sges_.data();
+  request.num_sge = 1;
+  bool valid = true;
+  if (to.size() != 1 || !SetUsualPiece(to[0], request.sg_list)) {
+    const GatherResult gathered =
+        GatherReceive(to, absl::MakeSpan(receive_sges_));
+    request.num_sge = static_cast<int>(gathered.count);
+    valid = gathered.valid;
+  }
   request.wr_id = reinterpret_cast<uintptr_t>(
       receives_.Push(id, OperationKind::kReceive, WorkSlot::kSignalled));
-  request.sg_list = receive_sges_.data();
-  request.num_sge = static_cast<int>(gathered.count);
   ibv_recv_wr* bad = nullptr;
-  const int error =
-      gathered.valid ? ibv_post_recv(qp_, &request, &bad) : EINVAL;
+  const int error = valid ? ibv_post_recv(qp_, &request, &bad) : EINVAL;
   if (error != 0) {
     receives_.FailNewest(1, CompletionStatus::kLocalError);
     Fail(CallError(

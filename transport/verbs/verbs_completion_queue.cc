@@ -160,11 +160,12 @@ void VerbsCompletionQueue::ReleaseBuried() {
 }
 
 // The device's next completions. False if there are none.
-bool VerbsCompletionQueue::Refill() {
+inline bool VerbsCompletionQueue::Refill() {
   const int count = ibv_poll_cq(cq_, kBatch, batch_.data());
+  if (count <= 0) return false;
   batch_next_ = batch_.data();
-  batch_end_ = batch_next_ + std::max(count, 0);
-  return count > 0;
+  batch_end_ = batch_next_ + count;
+  return true;
 }
 
 void VerbsCompletionQueue::SetReceived(const ibv_wc& wc,
@@ -257,11 +258,17 @@ VerbsCompletionQueue::TakeEarlier(absl::Span<Completion> out) {
 
 // All but the orphans' end.
 size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
-  Completion* next = out.data();
-  Completion* const end = next + out.size();
-  // A batch that is not full was all that there is: whoever polls comes again,
-  // and what there is now is worth more to him than to know that.
-  bool was_all = false;
+  return static_cast<size_t>(DrainBehind(out.data(), out, false) - out.data());
+}
+
+// The rest of `out`, of which what is before `next` has been written. Returns
+// what is behind the last written. `was_all`: a batch that is not full was all
+// that there is: whoever polls comes again, and what there is now is worth more
+// to him than to know that.
+Completion* VerbsCompletionQueue::DrainBehind(Completion* next,
+                                              absl::Span<Completion> out,
+                                              bool was_all) {
+  Completion* const end = out.data() + out.size();
   while (next != end) {
     if (!backlog_.empty() || draining_ != nullptr) {
       next += TakeEarlier({next, static_cast<size_t>(end - next)});
@@ -273,10 +280,32 @@ size_t VerbsCompletionQueue::Drain(absl::Span<Completion> out) {
       was_all = batch_end_ != batch_.data() + kBatch;
     }
   }
-  return static_cast<size_t>(next - out.data());
+  return next;
 }
 
+// What the device has is in `batch_`, and goes before anything else.
+ABSL_ATTRIBUTE_NOINLINE int VerbsCompletionQueue::PollBatch(
+    absl::Span<Completion> out) {
+  const bool was_all = batch_end_ != batch_.data() + kBatch;
+  Completion* next = ExpandBatch(out.data(), out.data() + out.size());
+  if (!was_all || draining_ != nullptr || batch_next_ != batch_end_ ||
+      next == out.data()) {
+    next = DrainBehind(next, out, was_all);
+  }
+  return static_cast<int>(next - out.data());
+}
+
+// Apart from what follows, as most polls of a program that waits find nothing.
 int VerbsCompletionQueue::Poll(absl::Span<Completion> out) {
+  if (batch_next_ != batch_end_ || draining_ != nullptr || !backlog_.empty() ||
+      !orphans_.empty() || out.empty()) {
+    return PollUnusual(out);
+  }
+  return Refill() ? PollBatch(out) : 0;
+}
+
+ABSL_ATTRIBUTE_NOINLINE int VerbsCompletionQueue::PollUnusual(
+    absl::Span<Completion> out) {
   const size_t count = Drain(out);
   if (!orphans_.empty()) ReleaseDrained(count < out.size() && !Refill());
   return static_cast<int>(count);

@@ -69,7 +69,7 @@ class VerbsCompletionQueue final
                        uint32_t entries)
       : domain_(std::move(domain)), reactor_(reactor), entries_(entries) {}
   absl::Status Initialize();
-  bool Refill();
+  inline bool Refill();
   inline void SetReceived(const ibv_wc& wc, Completion* out) const;
   inline bool ReportUsual(const ibv_wc& wc, Completion* out);
   inline Completion* ExpandBatch(Completion* next, const Completion* end);
@@ -77,6 +77,10 @@ class VerbsCompletionQueue final
   size_t ExpandReceive(const ibv_wc& wc, Completion* out);
   size_t TakeEarlier(absl::Span<Completion> out);
   size_t Drain(absl::Span<Completion> out);
+  Completion* DrainBehind(Completion* next, absl::Span<Completion> out,
+                          bool was_all);
+  int PollBatch(absl::Span<Completion> out);
+  int PollUnusual(absl::Span<Completion> out);
   void ReleaseDrained(bool idle);
   void ReleaseBuried();
   void SetWake(bool wake);
