@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -94,7 +95,7 @@ class FabricWire {
 
   LoopRemote local() const { return {base_, fi_mr_key(region_)}; }
 
-  bool Send(size_t bytes) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Send(size_t bytes) {
     if (bytes > plan_.inline_bytes) {
       return Posted(fi_send(endpoint_, memory_.sent, bytes, fi_mr_desc(region_),
                             0, NextSend()));
@@ -109,14 +110,20 @@ class FabricWire {
     return Posted(fi_sendmsg(endpoint_, &message, FI_INJECT | FI_COMPLETION));
   }
 
-  bool Write(LoopRemote to) {
-    if (delivery_complete_) return WriteDelivered(to);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Write(LoopRemote to) {
+    if (delivery_complete_) {
+      target_.addr = to.address;
+      target_.key = to.key;
+      write_.context = NextSend();
+      return Posted(fi_writemsg(endpoint_, &write_,
+                                FI_COMPLETION | FI_DELIVERY_COMPLETE));
+    }
     return Posted(fi_write(endpoint_, memory_.sent, plan_.size,
                            fi_mr_desc(region_), 0, to.address, to.key,
                            NextSend()));
   }
 
-  bool Read(LoopRemote from) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Read(LoopRemote from) {
     return Posted(fi_read(endpoint_, memory_.received, plan_.size,
                           fi_mr_desc(region_), 0, from.address, from.key,
                           NextSend()));
@@ -124,18 +131,17 @@ class FabricWire {
 
   void Flush() {}
 
-  void Receive() {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Receive() {
     Check(fi_recv(endpoint_, memory_.received, memory_.area,
                   fi_mr_desc(region_), 0, NextReceive()),
           "fi_recv");
   }
 
   template <typename Sent, typename Received>
-  bool Poll(Sent sent, Received received) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Poll(Sent sent, Received received) {
     fi_cq_msg_entry entries[64];
     const ssize_t count = fi_cq_read(queue_, entries, 64);
-    if (count == -FI_EAVAIL) return false;
-    if (count != -FI_EAGAIN) Check(count, "fi_cq_read");
+    if (count < 0) return count == -FI_EAGAIN || Failed(count);
     for (ssize_t i = 0; i < count; ++i) {
       if ((entries[i].flags & FI_RECV) != 0) {
         received();
@@ -179,6 +185,16 @@ class FabricWire {
     Check(fi_enable(endpoint_), "fi_enable");
     sends_.resize(info->tx_attr->size);
     receives_.resize(info->rx_attr->size);
+    next_send_ = sends_.data();
+    next_receive_ = receives_.data();
+    written_ = {memory_.sent, plan_.size};
+    descriptor_ = fi_mr_desc(region_);
+    target_.len = plan_.size;
+    write_.msg_iov = &written_;
+    write_.desc = &descriptor_;
+    write_.iov_count = 1;
+    write_.rma_iov = &target_;
+    write_.rma_iov_count = 1;
     for (uint64_t i = 0; i < kLoopReceives; ++i) Receive();
   }
 
@@ -193,9 +209,13 @@ class FabricWire {
   }
 
   // Each is the provider's until its operation is done.
-  fi_context2* NextSend() { return &sends_[next_send_++ % sends_.size()]; }
-  fi_context2* NextReceive() {
-    return &receives_[next_receive_++ % receives_.size()];
+  fi_context2* NextSend() { return Next(&sends_, &next_send_); }
+  fi_context2* NextReceive() { return Next(&receives_, &next_receive_); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static fi_context2* Next(
+      std::vector<fi_context2>* of, fi_context2** next) {
+    fi_context2* const taken = *next;
+    *next = taken + 1 == of->data() + of->size() ? of->data() : taken + 1;
+    return taken;
   }
 
   static bool Posted(ssize_t result) {
@@ -204,19 +224,13 @@ class FabricWire {
     return true;
   }
 
-  bool WriteDelivered(LoopRemote to) {
-    const iovec piece = {memory_.sent, plan_.size};
-    void* descriptor = fi_mr_desc(region_);
-    const fi_rma_iov remote = {to.address, plan_.size, to.key};
-    fi_msg_rma message = {};
-    message.msg_iov = &piece;
-    message.desc = &descriptor;
-    message.iov_count = 1;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
-    message.context = NextSend();
-    return Posted(
-        fi_writemsg(endpoint_, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+  // False if the peer has gone.
+  ABSL_ATTRIBUTE_NOINLINE bool Failed(ssize_t result) {
+    if (result != -FI_EAVAIL) Check(result, "fi_cq_read");
+    fi_cq_err_entry error = {};
+    Check(fi_cq_readerr(queue_, &error, 0), "fi_cq_readerr");
+    if (error.err != FI_ECANCELED) Check(-error.err, "an operation failed");
+    return false;
   }
 
   const LoopPlan plan_;
@@ -232,8 +246,13 @@ class FabricWire {
   fid_ep* endpoint_ = nullptr;
   std::vector<fi_context2> sends_;
   std::vector<fi_context2> receives_;
-  size_t next_send_ = 0;
-  size_t next_receive_ = 0;
+  fi_context2* next_send_ = nullptr;
+  fi_context2* next_receive_ = nullptr;
+  // Of a WRITE that completes once the peer has the data.
+  iovec written_ = {};
+  void* descriptor_ = nullptr;
+  fi_rma_iov target_ = {};
+  fi_msg_rma write_ = {};
 };
 
 }  // namespace
@@ -242,5 +261,5 @@ class FabricWire {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("fabric_loop --provider=tcp --op=send ...");
   absl::ParseCommandLine(argc, argv);
-  return skiff::bench::RunLoop<skiff::bench::FabricWire>();
+  skiff::bench::RunLoop<skiff::bench::FabricWire>();
 }

@@ -1,5 +1,8 @@
 #include "bench/compare/loop.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -26,6 +29,26 @@ ABSL_FLAG(int, server_core, -1, "core of the end that is served");
 ABSL_FLAG(int, client_core, -1, "core of the end that measures");
 
 namespace skiff::bench {
+namespace {
+
+// Behind what is measured; and, for what counts instructions, in all.
+constexpr double kGraceSeconds = 30;
+constexpr double kCountingSeconds = 300;
+// One byte of a connection's parameters.
+constexpr int kMaxReadDepth = 255;
+
+void EndWithServer(int /*signal*/) { _exit(1); }
+
+}  // namespace
+
+void GuardLoop(const LoopPlan& plan) {
+  signal(SIGCHLD, EndWithServer);
+  alarm(static_cast<unsigned>(
+      plan.operations > 0 ? kCountingSeconds
+                          : plan.seconds + kLoopWarmupSeconds + kGraceSeconds));
+}
+
+void IgnoreServersEnd() { signal(SIGCHLD, SIG_DFL); }
 
 LoopPlan LoopPlan::OfFlags() {
   LoopPlan plan;
@@ -43,7 +66,10 @@ LoopPlan LoopPlan::OfFlags() {
   const int read_depth = absl::GetFlag(FLAGS_read_depth);
   int depth = mode == "latency" ? 1 : absl::GetFlag(FLAGS_depth);
   if (plan.op == Op::kRead) depth = std::min(depth, read_depth);
-  if (depth < 1 || read_depth < 1) Die("--depth, --read_depth are at least 1");
+  if (depth < 1) Die("--depth is at least 1");
+  if (read_depth < 1 || read_depth > kMaxReadDepth) {
+    Die("--read_depth is 1 to 255");
+  }
   plan.depth = static_cast<uint64_t>(depth);
   plan.read_depth = static_cast<uint32_t>(read_depth);
   plan.size = ParseSize(absl::GetFlag(FLAGS_size));
@@ -51,6 +77,7 @@ LoopPlan LoopPlan::OfFlags() {
   plan.looks = absl::GetFlag(FLAGS_looks);
   if (plan.looks < 1) Die("--looks is at least 1");
   plan.seconds = absl::GetFlag(FLAGS_runtime);
+  if (plan.seconds <= 0) Die("--runtime is more than 0");
   plan.operations = absl::GetFlag(FLAGS_operations);
   plan.server_core = absl::GetFlag(FLAGS_server_core);
   plan.client_core = absl::GetFlag(FLAGS_client_core);

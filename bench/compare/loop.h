@@ -8,16 +8,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
 #include "bench/compare/util.h"
 
-// What the loops over bare RDMA libraries share: fabric_loop, verbs_loop. They
-// do what bench/transport's transport_pair does, with the same queues.
+// The loop that skiff_loop, fabric_loop and verbs_loop are, each over the calls
+// of one library.
 namespace skiff::bench {
 
 inline constexpr double kLoopWarmupSeconds = 0.2;
@@ -26,10 +26,8 @@ inline constexpr uint64_t kLoopReceives = 256;
 inline constexpr uint64_t kLoopCredit = 64;
 inline constexpr uint64_t kLoopCreditBytes = 4;
 
-// What the flags say, which are all loops': --op, --mode, --size, --depth,
-// --read_depth, --inline_bytes, --looks, --runtime, --operations, --server_core
-// and
-// --client_core. Exits where they make no sense.
+// What the flags say, which all loops have: see loop.cc. Exits where they make
+// no sense.
 struct LoopPlan {
   enum class Op { kSend, kWrite, kRead };
 
@@ -87,7 +85,8 @@ struct LoopMemory {
   uint8_t* received;  // Behind what is sent.
 };
 
-// One end; never closed, since the process ends. A Wire has these:
+// One end; never closed, since the process ends. A Wire has these, inlined into
+// the loop so that no library's calls go a longer way than another's:
 //   Wire(const LoopPlan& plan, const LoopMemory& memory, bool client)
 //   void Listen(int ready_fd)     Accepts one connection, of which it writes a
 //                                 byte there as soon as it can come.
@@ -261,26 +260,35 @@ ABSL_ATTRIBUTE_NOINLINE void RunTo(LoopEnd<Wire>* end, uint64_t operations) {
   }
 }
 
+// Ends the process when it takes far too long, or, with `SIGCHLD`, when the
+// server has ended, which it says itself.
+void GuardLoop(const LoopPlan& plan);
+void IgnoreServersEnd();
+
 template <typename Wire>
-[[noreturn]] void ServeLoop(const LoopPlan& plan, int ready_fd) {
+[[noreturn]] void ServeLoop(const LoopPlan& plan, pid_t client, int ready_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != client) _exit(1);
+  GuardLoop(plan);
   PinToCore(plan.server_core);
   LoopEnd<Wire> end(plan, /*client=*/false);
   end.Listen(ready_fd);
   while (end.Poll()) {
   }
-  _exit(0);
+  Die("the client has gone");
 }
 
 // The whole program: both ends, each on its core.
 template <typename Wire>
-int RunLoop() {
+[[noreturn]] void RunLoop() {
   const LoopPlan plan = LoopPlan::OfFlags();
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) Die("no pipe", true);
+  const pid_t client = getpid();
+  GuardLoop(plan);
   const pid_t server = fork();
   if (server < 0) Die("cannot fork", true);
-  if (server == 0) ServeLoop<Wire>(plan, pipe_ends[1]);
+  if (server == 0) ServeLoop<Wire>(plan, client, pipe_ends[1]);
   close(pipe_ends[1]);
   char ready;
   if (read(pipe_ends[0], &ready, 1) != 1) Die("no server");
@@ -296,6 +304,7 @@ int RunLoop() {
     result.samples.clear();
     RunLoopFor(&end, plan.seconds, &result);
   }
+  IgnoreServersEnd();
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   if (plan.operations > 0) {
@@ -303,7 +312,8 @@ int RunLoop() {
   } else {
     PrintLoop(plan, &result);
   }
-  return 0;
+  std::fflush(stdout);
+  _exit(0);
 }
 
 }  // namespace skiff::bench

@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/base/attributes.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -39,7 +40,7 @@ using transport::PostResult;
 using transport::RdmaEndpoint;
 using transport::Sge;
 
-constexpr int kPollsPerTurn = 4096;
+constexpr uint32_t kPollsPerTurn = 4096;
 constexpr int kBatch = 64;
 
 // A LoopEnd's.
@@ -83,37 +84,37 @@ class SkiffWire {
     return {region_->remote_base(), region_->remote_key().value};
   }
 
-  bool Send(size_t bytes) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Send(size_t bytes) {
     const Sge from = {memory_.sent, bytes, region_.get()};
     return Posted(endpoint_->PostSend({}, {&from, 1}));
   }
 
-  bool Write(LoopRemote to) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Write(LoopRemote to) {
     const Sge from = {memory_.sent, plan_.size, region_.get()};
     return Posted(endpoint_->PostWrite({}, {&from, 1}, {to.address, {to.key}}));
   }
 
-  bool Read(LoopRemote from) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Read(LoopRemote from) {
     const Sge to = {memory_.received, plan_.size, region_.get()};
     return Posted(
         endpoint_->PostRead({}, {&to, 1}, {from.address, {from.key}}));
   }
 
-  void Flush() {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Flush() {
     if (!posted_) return;
     posted_ = false;
     endpoint_->Flush();
   }
 
-  void Receive() { Receive(*endpoint_); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Receive() { Receive(*endpoint_); }
 
   template <typename Sent, typename Received>
-  bool Poll(Sent sent, Received received) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Poll(Sent sent, Received received) {
     const int count = queue_->Poll(absl::MakeSpan(completions_));
-    for (int i = 0; i < count; ++i) {
-      const Completion& done = completions_[i];
-      if (done.status != CompletionStatus::kOk) return Failed(done);
-      if (done.kind == OperationKind::kReceive) {
+    const Completion* done = completions_.data();
+    for (const Completion* const end = done + count; done != end; ++done) {
+      if (done->status != CompletionStatus::kOk) return Failed(*done);
+      if (done->kind == OperationKind::kReceive) {
         received();
       } else {
         sent(1);
@@ -152,7 +153,7 @@ class SkiffWire {
     };
   }
 
-  void Receive(RdmaEndpoint& endpoint) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Receive(RdmaEndpoint& endpoint) {
     const Sge to = {memory_.received, memory_.area, region_.get()};
     if (endpoint.PostReceive({}, {&to, 1}) == PostResult::kWouldBlock) {
       Die("the receive queue is full");
@@ -183,7 +184,7 @@ class SkiffWire {
   transport::CompletionQueue* queue_ = nullptr;
   std::array<Completion, kBatch> completions_;
   bool posted_ = false;  // Something to flush.
-  int polls_ = 0;
+  uint32_t polls_ = 0;
 };
 
 }  // namespace
@@ -193,5 +194,5 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "skiff_loop --url=verbs://192.168.77.1:7481 ...");
   absl::ParseCommandLine(argc, argv);
-  return skiff::bench::RunLoop<skiff::bench::SkiffWire>();
+  skiff::bench::RunLoop<skiff::bench::SkiffWire>();
 }

@@ -1,5 +1,5 @@
-// One end of a connection in a process of its own, to be measured beside other
-// programs' pairs (bench/compare/transport):
+// One end of a connection in a process of its own, on this host or another.
+// bench/compare/transport measures byte streams with it:
 //
 //   transport_pair --listen=verbs://192.168.77.1:7471 --core=0
 //   transport_pair --connect=verbs://192.168.77.1:7471 --core=1
@@ -9,10 +9,7 @@
 // single one. The other prints a line of JSON. Both poll their completion queue
 // (their stream) without a pause and give their reactor a turn now and then.
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -20,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/attributes.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -42,9 +38,6 @@ ABSL_FLAG(uint32_t, depth, 128, "operations at once, for rate");
 ABSL_FLAG(uint32_t, inline_bytes, 0, "what the post itself may copy");
 ABSL_FLAG(uint32_t, read_depth, 16, "READs at once");
 ABSL_FLAG(double, runtime, 2, "seconds to measure");
-ABSL_FLAG(uint64_t, operations, 0,
-          "operations to do at least, and no longer, for programs that count "
-          "instructions: prints how many it were");
 
 namespace skiff::bench {
 namespace {
@@ -115,19 +108,15 @@ struct Result {
 
 class Meter {
  public:
-  // With `counted`, for programs that count instructions.
-  Meter(EpollReactor* reactor, End* end, bool counted)
-      : reactor_(reactor), end_(end), counted_(counted) {}
+  Meter(EpollReactor* reactor, End* end) : reactor_(reactor), end_(end) {}
 
-  // Until so many are done, at least. A function of its own also for tools that
-  // look at nothing else.
-  ABSL_ATTRIBUTE_NOINLINE void RunTo(uint64_t operations, Result* result) {
+  // Until so many are done, at least.
+  void RunTo(uint64_t operations, Result* result) {
     int polls = 0;
     while (end_->completed() < operations) {
       if (end_->closed()) Die("the peer has gone");
       const uint64_t before = end_->completed();
-      const int found = end_->Poll();
-      if (counted_ && found == 0) usleep(kCountedNapMicroseconds);
+      end_->Poll();
       if (++polls % kPollsPerTurn == 0) reactor_->Poll();
       if (result == nullptr || end_->completed() == before) continue;
       const uint64_t now = Ticks();
@@ -158,7 +147,6 @@ class Meter {
  private:
   EpollReactor* const reactor_;
   End* const end_;
-  const bool counted_;
   uint64_t last_ = 0;
 };
 
@@ -194,21 +182,15 @@ void Connect(const std::string& url) {
 
   Result result;
   result.samples.reserve(kMaxSamples);
-  const uint64_t operations = absl::GetFlag(FLAGS_operations);
-  Meter meter(reactor.get(), end, /*counted=*/operations > 0);
-  if (operations > 0) {
-    meter.RunTo(operations, nullptr);
-    std::printf("{\"operations\": %" PRIu64 "}\n", end->completed());
-  } else {
-    meter.RunFor(kWarmupSeconds, nullptr);
-    meter.RunFor(absl::GetFlag(FLAGS_runtime), &result);
-  }
+  Meter meter(reactor.get(), end);
+  meter.RunFor(kWarmupSeconds, nullptr);
+  meter.RunFor(absl::GetFlag(FLAGS_runtime), &result);
   end->Finish();
   while (!end->idle() && !end->closed()) {
     end->Poll();
     reactor->Poll();
   }
-  if (operations == 0) Print(workload, std::move(result));
+  Print(workload, std::move(result));
 }
 
 int Run() {
