@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
@@ -340,7 +339,7 @@ PostResult VerbsQueuePair::PostReceive(OperationId id,
     Fail(CallError(
         absl::StrCat("cannot post a RECEIVE of ", to.size(), " pieces to ",
                      domain_->name(), ", of ", max_sges_),
-        error));
+        std::abs(error)));
   }
   return PostResult::kAccepted;
 }

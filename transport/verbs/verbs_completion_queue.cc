@@ -289,7 +289,7 @@ ABSL_ATTRIBUTE_NOINLINE int VerbsCompletionQueue::PollBatch(
   const bool was_all = batch_end_ != batch_.data() + kBatch;
   Completion* next = ExpandBatch(out.data(), out.data() + out.size());
   if (!was_all || draining_ != nullptr || batch_next_ != batch_end_ ||
-      next == out.data()) {
+      !backlog_.empty() || next == out.data()) {
     next = DrainBehind(next, out, was_all);
   }
   return static_cast<int>(next - out.data());

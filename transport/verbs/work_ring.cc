@@ -18,8 +18,12 @@ WorkRing::WorkRing(uint32_t capacity, VerbsQueuePair* owner)
     : capacity_(capacity),
       mask_(PowerOfTwo(capacity) - 1),
       owned_(new WorkSlot[mask_ + 1]),
-      slots_(owned_.get()) {
-  for (uint64_t i = 0; i <= mask_; ++i) slots_[i].queue_pair = owner;
+      slots_(owned_.get()),
+      next_(slots_) {
+  for (uint64_t i = 0; i <= mask_; ++i) {
+    slots_[i].queue_pair = owner;
+    slots_[i].next = &at(i + 1);
+  }
 }
 
 void WorkRing::SetEndpoint(RdmaEndpoint* endpoint) {

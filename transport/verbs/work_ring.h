@@ -29,6 +29,7 @@ struct alignas(64) WorkSlot : Completion {
   uint8_t flags = 0;
   // Whose it is; null in a shared receive queue.
   VerbsQueuePair* queue_pair = nullptr;
+  WorkSlot* next = nullptr;  // In its ring.
 
   bool has(uint8_t flag) const { return (flags & flag) != 0; }
   // Makes a completion that comes all the same recognizable. On the way of
@@ -73,7 +74,9 @@ class WorkRing {
   // Needs !full(). The address stays valid until the operation was taken.
   // `flags`: kSignalled, kNoteworthy.
   WorkSlot* Push(OperationId id, OperationKind kind, uint8_t flags) {
-    WorkSlot& slot = at(tail_++);
+    WorkSlot& slot = *next_;
+    next_ = slot.next;
+    ++tail_;
     slot.id = id;
     slot.kind = kind;
     slot.status = CompletionStatus::kOk;
@@ -135,6 +138,7 @@ class WorkRing {
   const uint64_t mask_;
   std::unique_ptr<WorkSlot[]> owned_;
   WorkSlot* const slots_;
+  WorkSlot* next_;        // That of `tail_`.
   uint64_t head_ = 0;     // The oldest that was not taken.
   uint64_t tail_ = 0;     // The next to be pushed.
   uint64_t reached_ = 0;  // Behind the newest that the device completed.
