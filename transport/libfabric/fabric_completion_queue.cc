@@ -186,7 +186,7 @@ void FabricCompletionQueue::Push(OperationSlot* slot) {
 }
 
 void FabricCompletionQueue::Report(const OperationSlot& slot, Completion* out) {
-  slot.queue_pair->Describe(slot, out);
+  *out = slot.outcome;
   slot.queue_pair->Polled(slot.outcome.kind);
 }
 
@@ -198,7 +198,7 @@ ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::TakeRead(size_t count) {
     if (slot == nullptr) continue;
     FabricQueuePair* const queue_pair = slot->queue_pair;
     if (direct_ != direct_end_ && queue_pair->RetireUsual(slot)) {
-      queue_pair->Describe(*slot, direct_++);
+      *direct_++ = slot->outcome;
       queue_pair->RequestPolled(slot->outcome.kind);
       queue_pair->RetireDone();
     } else {

@@ -26,7 +26,7 @@ struct alignas(64) OperationSlot {
   };
 
   fi_context2 context = {};  // The provider's own (FI_CONTEXT, FI_CONTEXT2).
-  // What its user will be told, but for the endpoint.
+  // What its user will be told.
   Completion outcome;
   FabricQueuePair* queue_pair = nullptr;
   OperationSlot* next = nullptr;  // In the ring.
@@ -56,6 +56,13 @@ class OperationRing {
     for (uint64_t i = 0; i <= mask_; ++i) {
       slots_[i].queue_pair = owner;
       slots_[i].next = &slots_[Index(i + 1)];
+    }
+  }
+
+  // What the completions say; null once it is gone.
+  void SetEndpoint(RdmaEndpoint* endpoint) {
+    for (uint64_t i = 0; i <= mask_; ++i) {
+      slots_[i].outcome.endpoint = endpoint;
     }
   }
 

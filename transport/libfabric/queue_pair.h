@@ -150,6 +150,8 @@ class FabricQueuePair {
   void RefusedByPeer();
   void set_user(RdmaEndpoint* user) {
     user_ = user;
+    requests_.SetEndpoint(user);
+    receives_.SetEndpoint(user);
     FindUsual();
   }
   void set_on_disconnect(std::function<void(RdmaEndpoint&)> on_disconnect) {
@@ -208,10 +210,6 @@ class FabricQueuePair {
   inline bool RetireUsual(const OperationSlot* slot);
   void RetireDone() {
     if (requests_.OldestIsDone()) Retire(&requests_);
-  }
-  void Describe(const OperationSlot& slot, Completion* out) const {
-    *out = slot.outcome;
-    out->endpoint = user_;
   }
   // Any completion.
   void Completed(OperationSlot* slot, size_t bytes);
