@@ -260,9 +260,10 @@ ABSL_ATTRIBUTE_NOINLINE void RunTo(LoopEnd<Wire>* end, uint64_t operations) {
   }
 }
 
-// Ends the process when it takes far too long, or, with `SIGCHLD`, when the
-// server has ended, which it says itself.
+// Ends this process when it takes far too long, and the client as soon as its
+// server has ended, which says why itself.
 void GuardLoop(const LoopPlan& plan);
+// From here on the client goes on without its server.
 void IgnoreServersEnd();
 
 template <typename Wire>
