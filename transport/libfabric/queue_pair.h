@@ -313,6 +313,9 @@ class FabricQueuePair {
   template <OperationKind kKind>
   PostResult PostUnusual(OperationId id, absl::Span<const Sge> sges,
                          RemoteBuffer remote);
+  PostResult PostUnusualReceive(OperationSlot* slot, absl::Span<const Sge> to);
+  // With what libfabric returned.
+  inline PostResult ReceiveIssued(OperationSlot* slot, ssize_t result);
   template <OperationKind kKind>
   void NewestNotTaken(const Sge& piece, ssize_t result);
   void AfterPost();

@@ -74,23 +74,42 @@ bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, Work* work) {
                                             : capabilities_.max_transfer_bytes);
 }
 
+// One piece of registered memory is what nearly every RECEIVE has: it goes to
+// the provider without a Work, too.
 PostResult FabricQueuePair::PostReceive(OperationId id,
                                         absl::Span<const Sge> to) {
+  constexpr auto kReceive = OperationKind::kReceive;
   if (closed_) return PostResult::kClosed;
   if (receives_.full()) return PostResult::kWouldBlock;
-  OperationSlot& slot = receives_.Take(id, OperationKind::kReceive);
+  OperationSlot& slot = receives_.Take(id, kReceive);
+  const FabricRegion* const region = to.size() == 1 && !domain_->needs_sink()
+                                         ? UsualRegion<kReceive>(to[0])
+                                         : nullptr;
+  if (region == nullptr || datagrams_) return PostUnusualReceive(&slot, to);
+  return ReceiveIssued(&slot,
+                       fi_recv(endpoint_.get(), to[0].data, to[0].length,
+                               region->descriptor(), peer_, &slot.context));
+}
+
+// Of any pieces, on any endpoint.
+ABSL_ATTRIBUTE_NOINLINE PostResult FabricQueuePair::PostUnusualReceive(
+    OperationSlot* slot, absl::Span<const Sge> to) {
   Work work;
   if (!Prepare<OperationKind::kReceive>(to, &work)) {
-    Outcome(&slot, CompletionStatus::kLocalError, -FI_EINVAL);
+    Outcome(slot, CompletionStatus::kLocalError, -FI_EINVAL);
     return PostResult::kAccepted;
   }
-  if (domain_->needs_sink()) AddSink(&slot, &work);
-  const ssize_t result = IssueWork<OperationKind::kReceive>(&slot, work);
+  if (domain_->needs_sink()) AddSink(slot, &work);
+  return ReceiveIssued(slot, IssueWork<OperationKind::kReceive>(slot, work));
+}
+
+inline PostResult FabricQueuePair::ReceiveIssued(OperationSlot* slot,
+                                                 ssize_t result) {
   if (result == -FI_EAGAIN) {
     receives_.UntakeNewest();
     return PostResult::kWouldBlock;
   }
-  if (result != 0) NotIssued(&slot, result);
+  if (result != 0) NotIssued(slot, result);
   queue_->ReceivePosted();
   return PostResult::kAccepted;
 }
@@ -166,7 +185,8 @@ ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::AfterPost() {
 template <OperationKind kKind>
 inline const FabricRegion* FabricQueuePair::UsualRegion(const Sge& sge) const {
   const auto* region = static_cast<const FabricRegion*>(sge.region);
-  const uint64_t longest = kKind == OperationKind::kSend
+  const uint64_t longest = kKind == OperationKind::kReceive ? UINT64_MAX
+                           : kKind == OperationKind::kSend
                                ? capabilities_.max_message_bytes
                                : capabilities_.max_transfer_bytes;
   // 0 less 1 is longer than all.
@@ -268,12 +288,6 @@ inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Pieces& pieces,
                 kKind == OperationKind::kReceive) {
     if (datagrams_) {
       return IssueDatagram(slot, pieces, FI_COMPLETION | inlined);
-    }
-    if (kKind == OperationKind::kReceive && pieces.count == 1 &&
-        pieces.descriptors != nullptr) {
-      const iovec& piece = pieces.iovecs[0];
-      return fi_recv(endpoint_.get(), piece.iov_base, piece.iov_len,
-                     pieces.descriptors[0], peer_, &slot->context);
     }
     const fi_msg message = {pieces.iovecs, pieces.descriptors, pieces.count,
                             peer_,         &slot->context,     0};
