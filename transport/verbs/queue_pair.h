@@ -225,7 +225,7 @@ class VerbsQueuePair final
   std::unique_ptr<char[]> staged_inline_;  // `max_inline_` for each.
   uint32_t staged_count_ = 0;
   uint32_t staged_limit_ = 0;
-  uint64_t staged_bytes_ = 0;  // Of READs, too.
+  uint64_t staged_bytes_ = 0;  // But for READs', which the peer sends.
   // So far it can go before MakeRoom() has to look; not below `staged_count_`.
   uint32_t staged_end_ = 0;
   // The length of a usual piece, and how much longer it can be.

@@ -49,8 +49,9 @@ inline ibv_send_wr* VerbsQueuePair::Stage(OperationId id, OperationKind kind,
       static_cast<uint8_t>(signal | (is_read ? WorkSlot::kNoteworthy : 0))));
   request->opcode = opcode;
   request->send_flags = signal;
-  // The last user's key lies where providers look for immediate data.
-  request->invalidate_rkey = 0;
+  // The last user's key lies where providers look for immediate data, which a
+  // READ never has.
+  if (!is_read) request->invalidate_rkey = 0;
   return request;
 }
 
@@ -72,7 +73,7 @@ void VerbsQueuePair::SetPieces(ibv_send_wr* request,
     SetInvalid(request);
     return;
   }
-  staged_bytes_ += gathered.bytes;
+  if (may_be_inline) staged_bytes_ += gathered.bytes;
   request->num_sge = static_cast<int>(gathered.count);
   if (gathered.count == 0 && domain_->facts().soft_iwarp) {
     // It would use what was there before: see SendNothing().
@@ -142,7 +143,7 @@ inline PostResult VerbsQueuePair::StageUsual(OperationId id, const Sge& piece,
   sge->length = static_cast<uint32_t>(piece.length);
   request->num_sge = 1;
   sge->lkey = static_cast<const VerbsRegion*>(piece.region)->local_key();
-  staged_bytes_ += piece.length;
+  if (kKind != OperationKind::kRead) staged_bytes_ += piece.length;
   return PostResult::kAccepted;
 }
 
