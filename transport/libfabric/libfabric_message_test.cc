@@ -1,6 +1,9 @@
 // Messages and one-sided operations.
 
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "transport/libfabric/libfabric_test_util.h"
 
@@ -83,6 +86,61 @@ TEST_P(MessageTest, GatherAndScatter) {
   EXPECT_EQ(to.text(), std::string(100, 'c') + std::string(100, '.') +
                            std::string(50, 'c') + std::string(200, 'd') +
                            std::string(550, '.'));
+}
+
+TEST_P(MessageTest, ReceivesPastEmptyPieces) {
+  ConnectPair();
+  if (HasFatalFailure()) return;
+  TestBuffer& to = Memory(server_.get(), 300, '.');
+  TestBuffer& from = Memory(client_.get(), 100, 'g');
+  const Sge empty = to.Part(10, 0);
+  const Sge full = to.Part(100, 100);
+  const std::vector<std::vector<Sge>> lists = {
+      {full}, {empty, full}, {full, empty}, {empty}, {}};
+  for (const std::vector<Sge>& list : lists) {
+    std::memset(to.data(), '.', 300);
+    size_t room = 0;
+    for (const Sge& piece : list) room += piece.length;
+    ASSERT_EQ(server_->PostReceive({}, list), PostResult::kAccepted);
+    const Sge source = from.Part(0, room);
+    ASSERT_EQ(client_->PostSend({}, {&source, 1}), PostResult::kAccepted);
+    EXPECT_EQ(Next(client_.get()).status, CompletionStatus::kOk);
+    const Completion received = Next(server_.get());
+    EXPECT_EQ(received.status, CompletionStatus::kOk);
+    EXPECT_EQ(received.bytes, room);
+    EXPECT_EQ(to.text(), std::string(100, '.') + std::string(room, 'g') +
+                             std::string(200 - room, '.'));
+  }
+}
+
+// Each ends its connection, and the message goes nowhere.
+TEST_P(MessageTest, ReceivesNothingOutsideItsMemory) {
+  for (int i = 0; i < 5; ++i) {
+    ConnectPair();
+    if (HasFatalFailure()) return;
+    TestBuffer& to = Memory(server_.get(), 300, '.');
+    TestBuffer& from = Memory(client_.get(), 100, 'h');
+    // The region is of the bytes from 100 to 200.
+    const auto region =
+        server_->domain()->Register(to.data() + 100, 100, Access::kLocal);
+    ASSERT_TRUE(region.ok()) << region.status();
+    const Sge wrong[] = {{to.data() + 101, 100, region->get()},
+                         {to.data() + 99, 100, region->get()},
+                         {to.data() + 200, 1, region->get()},
+                         {to.data() + 100, SIZE_MAX, region->get()},
+                         {to.data() + 100, 100, nullptr}};
+    ASSERT_EQ(server_->PostReceive({9, 9}, {&wrong[i], 1}),
+              PostResult::kAccepted);
+    const Sge source = from.Part(0, 1);
+    EXPECT_EQ(client_->PostSend({}, {&source, 1}), PostResult::kAccepted);
+    const Completion failed = Next(server_.get());
+    EXPECT_EQ(failed.id, (OperationId{9, 9}));
+    EXPECT_EQ(failed.status, CompletionStatus::kLocalError) << i;
+    EXPECT_TRUE(RunUntil([&] { return !server_->connected(); }));
+    EXPECT_EQ(to.text(), std::string(300, '.'));
+    client_.reset();
+    server_.reset();
+  }
 }
 
 TEST_P(MessageTest, MessageWaitsForItsReceive) {

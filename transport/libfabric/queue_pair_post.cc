@@ -74,18 +74,20 @@ bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, Work* work) {
                                             : capabilities_.max_transfer_bytes);
 }
 
-// One piece of registered memory is what nearly every RECEIVE has: it goes to
-// the provider without a Work, too.
+// One piece of registered memory is what nearly every RECEIVE has: on connected
+// endpoints, all of whose operations complete, it goes to the provider without
+// a Work.
 PostResult FabricQueuePair::PostReceive(OperationId id,
                                         absl::Span<const Sge> to) {
   constexpr auto kReceive = OperationKind::kReceive;
   if (closed_) return PostResult::kClosed;
   if (receives_.full()) return PostResult::kWouldBlock;
   OperationSlot& slot = receives_.Take(id, kReceive);
-  const FabricRegion* const region = to.size() == 1 && !domain_->needs_sink()
-                                         ? UsualRegion<kReceive>(to[0])
-                                         : nullptr;
-  if (region == nullptr || datagrams_) return PostUnusualReceive(&slot, to);
+  const FabricRegion* const region =
+      to.size() == 1 && !datagrams_ && !domain_->needs_sink()
+          ? UsualRegion<kReceive>(to[0])
+          : nullptr;
+  if (region == nullptr) return PostUnusualReceive(&slot, to);
   return ReceiveIssued(&slot,
                        fi_recv(endpoint_.get(), to[0].data, to[0].length,
                                region->descriptor(), peer_, &slot.context));
@@ -189,8 +191,8 @@ inline const FabricRegion* FabricQueuePair::UsualRegion(const Sge& sge) const {
                            : kKind == OperationKind::kSend
                                ? capabilities_.max_message_bytes
                                : capabilities_.max_transfer_bytes;
-  // 0 less 1 is longer than all.
-  if (region == nullptr || !IsOurs(*region) || sge.length - 1 >= longest ||
+  // 0 less 1 is at least as long as any.
+  if (region == nullptr || sge.length - 1 >= longest || !IsOurs(*region) ||
       !Covers(*region, sge) ||
       (kKind == OperationKind::kRead &&
        capabilities_.read_sink_needs_remote_write &&
