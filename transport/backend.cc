@@ -28,4 +28,21 @@ absl::Status CheckListen(const Address& address, const ListenOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<uint8_t>> PrepareEndpoint(
+    RdmaEndpoint& endpoint, const ConnectOptions& options) {
+  if (options.prepare != nullptr) {
+    absl::Status status = options.prepare(endpoint);
+    if (!status.ok()) return status;
+  }
+  if (options.private_data_of == nullptr) return options.private_data;
+  std::vector<uint8_t> data = options.private_data_of(endpoint);
+  const size_t limit = endpoint.domain()->capabilities().max_private_data_bytes;
+  if (data.size() > limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(endpoint.domain()->name(), ": ", data.size(),
+                     " bytes of private data exceed the limit of ", limit));
+  }
+  return data;
+}
+
 }  // namespace skiff::transport

@@ -49,13 +49,16 @@ struct ConnectOptions {
   // RDMA, all on the endpoint's reactor. `resources` is asked once the device
   // is known. `prepare` gets the endpoint before the peer can send to it: the
   // place to post receives (iWARP breaks a connection whose message finds
-  // none) and to register memory whose keys go into private data. An error of
-  // either ends the attempt with that error. `on_disconnect` runs once when the
-  // connection has ended, whoever ended it, never from inside a call of the
-  // endpoint; completions may still wait. It does not run once the endpoint is
-  // destroyed.
+  // none) and to register memory whose keys go into private data. Then
+  // `private_data_of` is asked, if there is one, what is said in place of
+  // `private_data`, by those to whom the device matters. An error of
+  // `resources` or `prepare` ends the attempt with it. `on_disconnect` runs
+  // once when the connection has ended, whoever ended it, never from inside a
+  // call of the endpoint; completions may still wait. It does not run once the
+  // endpoint is destroyed.
   std::function<absl::StatusOr<EndpointResources>(MemoryDomain&)> resources;
   std::function<absl::Status(RdmaEndpoint&)> prepare;
+  std::function<std::vector<uint8_t>(RdmaEndpoint&)> private_data_of;
   std::function<void(RdmaEndpoint&)> on_disconnect;
 
   // Byte streams: probe a silent peer after `keepalive_idle`, give up after
@@ -190,6 +193,10 @@ class Backend {
 absl::Status CheckConnect(const Address& address,
                           const ConnectOptions& options);
 absl::Status CheckListen(const Address& address, const ListenOptions& options);
+// For backends, of an endpoint that is about to be connected: lets the caller
+// prepare it. Returns the private data to be sent.
+absl::StatusOr<std::vector<uint8_t>> PrepareEndpoint(
+    RdmaEndpoint& endpoint, const ConnectOptions& options);
 
 }  // namespace skiff::transport
 

@@ -36,6 +36,14 @@ IserTargetDatamover::IserTargetDatamover(IserMemory* memory,
 IserTargetDatamover::~IserTargetDatamover() { ConnectionTerminate(); }
 
 absl::Status IserTargetDatamover::Prepare(transport::RdmaEndpoint* endpoint) {
+  const transport::MemoryDomain& device = *endpoint->domain();
+  if (channel_.options().remote_invalidation &&
+      !device.capabilities().send_with_invalidate) {
+    // Responses would not leave.
+    return absl::FailedPreconditionError(absl::StrCat(
+        device.name(),
+        " has no Send with Invalidate; turn remote invalidation off"));
+  }
   return channel_.Prepare(endpoint, kLoginReceives);
 }
 

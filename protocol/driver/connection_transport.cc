@@ -153,23 +153,20 @@ void IserMemories::DropRemoved() {
 
 IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
                      const IserDatamoverOptions& options,
-                     std::string no_invalidation,
                      transport::CaptureSink capture)
     : state_(std::make_shared<State>()) {
   state_->memories = std::move(memories);
   state_->options = options;
-  state_->no_invalidation = std::move(no_invalidation);
   state_->capture = std::move(capture);
 }
 
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
-  IserCmPrivateData said;
-  said.send_with_invalidate = state_->options.remote_invalidation;
-  const IserCmPrivateDataBytes bytes = Encode(said);
-  options->private_data.assign(bytes.begin(), bytes.end());
   options->receive_queue = state_->options.receives;
   options->prepare = [state = state_](RdmaEndpoint& endpoint) {
     return state->Prepare(&endpoint);
+  };
+  options->private_data_of = [state = state_](RdmaEndpoint& endpoint) {
+    return state->PrivateDataOf(endpoint);
   };
   options->on_disconnect = [state = state_](RdmaEndpoint& endpoint) {
     state->OnDisconnect(&endpoint);
@@ -181,16 +178,48 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
   if (!memory.ok()) return memory.status();
   Prepared fresh;
   fresh.memory = *std::move(memory);
-  fresh.datamover =
-      memories->role() == IserMemories::Role::kInitiator
-          ? MakeInitiatorIserDatamover(fresh.memory.get(), options)
-          : MakeTargetIserDatamover(fresh.memory.get(), options);
+  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
+  // An address may lead to any device of a backend: only now it is known.
+  const transport::Capabilities& device = endpoint->domain()->capabilities();
+  IserDatamoverOptions mine = options;
+  mine.remote_invalidation =
+      options.remote_invalidation &&
+      (initiates ? device.memory_windows : device.send_with_invalidate);
+  fresh.remote_invalidation = mine.remote_invalidation;
+  fresh.datamover = initiates
+                        ? MakeInitiatorIserDatamover(fresh.memory.get(), mine)
+                        : MakeTargetIserDatamover(fresh.memory.get(), mine);
   absl::Status status = fresh.datamover->Prepare(endpoint);
   // What was prepared for an attempt that failed, whose endpoint had the same
   // address: its datamover goes before its memory.
   prepared.erase(endpoint);
   if (status.ok()) prepared.emplace(endpoint, std::move(fresh));
   return status;
+}
+
+std::vector<uint8_t> IserSetup::State::PrivateDataOf(
+    const RdmaEndpoint& endpoint) {
+  IserCmPrivateData said;
+  said.send_with_invalidate = prepared[&endpoint].remote_invalidation;
+  const IserCmPrivateDataBytes bytes = Encode(said);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string IserSetup::State::NoInvalidation(const Prepared& prepared,
+                                             bool peer_invalidates) const {
+  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
+  const char* why = nullptr;
+  if (!initiates && !options.remote_invalidation) {
+    why = "the initiator does not want it";
+  } else if (!prepared.remote_invalidation) {
+    why = initiates ? "the device has no memory windows"
+                    : "the device has no Send with Invalidate";
+  } else if (initiates && !peer_invalidates) {
+    why = "the target does not do it";
+  }
+  return why == nullptr
+             ? ""
+             : absl::StrCat("keys are not invalidated remotely: ", why);
 }
 
 void IserSetup::State::OnDisconnect(RdmaEndpoint* endpoint) {
@@ -209,11 +238,17 @@ void IserSetup::Settle(const absl::StatusOr<transport::Endpoint>& outcome) {
   state_->memories->DropRemoved();
 }
 
-std::unique_ptr<ConnectionTransport> IserSetup::Take(
+absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
     std::unique_ptr<RdmaEndpoint> endpoint) {
   const auto found = state_->prepared.find(endpoint.get());
   assert(found != state_->prepared.end());
   Prepared& mine = found->second;
+  const auto said = DecodeIserCmPrivateData(endpoint->peer_private_data());
+  if (!said.ok()) {
+    endpoint.reset();  // Before what was prepared for it.
+    state_->prepared.erase(found);
+    return said.status();
+  }
   if (state_->capture != nullptr) {
     mine.datamover->SetTrace(MakeIserCapture(
         endpoint->local_address(), endpoint->peer_address(), state_->capture));
@@ -222,10 +257,11 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   info.data_model = "iSER";
   info.transport = std::string(endpoint->scheme());
   info.device = endpoint->domain()->name();
-  info.remote_invalidation = state_->options.remote_invalidation;
+  std::string not_invalidated =
+      state_->NoInvalidation(mine, said->send_with_invalidate);
+  info.remote_invalidation = not_invalidated.empty();
   if (!info.remote_invalidation) {
-    info.fallbacks.push_back(absl::StrCat("keys are not invalidated remotely: ",
-                                          state_->no_invalidation));
+    info.fallbacks.push_back(std::move(not_invalidated));
   }
   const bool initiates =
       state_->memories->role() == IserMemories::Role::kInitiator;
@@ -242,9 +278,9 @@ std::unique_ptr<ConnectionTransport> IserSetup::Take(
   }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
-  return std::make_unique<IserTransport>(
+  return std::unique_ptr<ConnectionTransport>(std::make_unique<IserTransport>(
       state_->memories, std::move(mine.memory), std::move(mine.datamover),
-      mine.link, std::move(info));
+      mine.link, std::move(info)));
 }
 
 }  // namespace skiff::protocol

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -75,10 +76,10 @@ class IserMemories {
 // peer can send, its receives must be posted. Copies share what they have made.
 class IserSetup {
  public:
-  // `no_invalidation` says why options.remote_invalidation is false, if it is;
+  // options.remote_invalidation: as far as our device and the peer can.
   // `capture`, unless it is null, gets what the connection carries.
   IserSetup(std::shared_ptr<IserMemories> memories,
-            const IserDatamoverOptions& options, std::string no_invalidation,
+            const IserDatamoverOptions& options,
             transport::CaptureSink capture = nullptr);
 
   // What connecting or accepting needs, in case that the endpoint is an RDMA
@@ -90,8 +91,9 @@ class IserSetup {
   // stay as long as the connection does, and a device that was removed, too.
   void Settle(const absl::StatusOr<transport::Endpoint>& outcome);
 
-  // `endpoint` was made with these options.
-  std::unique_ptr<ConnectionTransport> Take(
+  // `endpoint` was made with these options. Fails if what its peer said while
+  // connecting is not iSER's.
+  absl::StatusOr<std::unique_ptr<ConnectionTransport>> Take(
       std::unique_ptr<transport::RdmaEndpoint> endpoint);
 
  private:
@@ -99,16 +101,20 @@ class IserSetup {
     std::shared_ptr<IserMemory> memory;  // The datamover's.
     std::unique_ptr<IserDatamover> datamover;
     std::shared_ptr<RdmaLink> link = std::make_shared<RdmaLink>();
+    bool remote_invalidation = false;  // As far as we are concerned.
   };
   struct State {
     std::shared_ptr<IserMemories> memories;
     IserDatamoverOptions options;
-    std::string no_invalidation;
     transport::CaptureSink capture;
     // Of several attempts at once; one is taken, in the end.
-    std::map<transport::RdmaEndpoint*, Prepared> prepared;
+    std::map<const transport::RdmaEndpoint*, Prepared> prepared;
 
     absl::Status Prepare(transport::RdmaEndpoint* endpoint);
+    std::vector<uint8_t> PrivateDataOf(const transport::RdmaEndpoint& endpoint);
+    // Why keys are not invalidated remotely; empty if they are.
+    std::string NoInvalidation(const Prepared& prepared,
+                               bool peer_invalidates) const;
     void OnDisconnect(transport::RdmaEndpoint* endpoint);
   };
 

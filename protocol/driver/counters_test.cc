@@ -216,14 +216,46 @@ TEST_F(CountersTest, TellsWhatIsSlowerThanItCouldBe) {
   EXPECT_EQ(initiator.counters.registrations, uint64_t{kRounds});
   ASSERT_EQ(initiator.fallbacks.size(), 2u);
   EXPECT_EQ(initiator.fallbacks[0],
-            "keys are not invalidated remotely: the transport has no memory "
+            "keys are not invalidated remotely: the device has no memory "
             "windows");
   // RDMA Reads are the target's.
   ASSERT_EQ(Target().fallbacks.size(), 2u);
-  EXPECT_EQ(Target().fallbacks[0],
-            "keys are not invalidated remotely: the transport of this portal "
-            "has no Send with Invalidate");
+  EXPECT_EQ(
+      Target().fallbacks[0],
+      "keys are not invalidated remotely: the initiator does not want it");
   EXPECT_EQ(Target().fallbacks[1], plain.slow_reads);
+}
+
+// A backend with several devices can say one thing of itself only.
+TEST_F(CountersTest, TheDeviceDecidesOnRemoteInvalidationNotTheBackend) {
+  testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
+  fabric.backend_capabilities = fabric.capabilities;
+  fabric.capabilities.memory_windows = false;
+  fabric.capabilities.send_with_invalidate = false;
+  Start(fabric, /*immediate_data=*/false);
+  Write();
+  EXPECT_FALSE(Initiator().remote_invalidation);
+  EXPECT_FALSE(Target().remote_invalidation);
+  EXPECT_EQ(Target().counters.invalidations_sent, 0u);
+}
+
+TEST_F(CountersTest, ATargetWhoseDeviceCannotInvalidateDoesNot) {
+  testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
+  fabric.backend_capabilities = fabric.capabilities;
+  fabric.capabilities.send_with_invalidate = false;
+  Start(fabric, /*immediate_data=*/false);
+  Write();
+  const ConnectionInfo initiator = Initiator();
+  EXPECT_FALSE(initiator.remote_invalidation);
+  EXPECT_EQ(initiator.counters.remote_invalidations, 0u);
+  EXPECT_EQ(initiator.counters.local_invalidations, uint64_t{kRounds});
+  ASSERT_FALSE(initiator.fallbacks.empty());
+  EXPECT_EQ(initiator.fallbacks[0],
+            "keys are not invalidated remotely: the target does not do it");
+  ASSERT_FALSE(Target().fallbacks.empty());
+  EXPECT_EQ(Target().fallbacks[0],
+            "keys are not invalidated remotely: the device has no Send with "
+            "Invalidate");
 }
 
 TEST_F(CountersTest, StreamsCountPdusAndBytes) {

@@ -106,15 +106,20 @@ void InitiatorImpl::Connect(const transport::Address& address) {
 }
 
 IserSetup InitiatorImpl::MakeIserSetup() const {
-  return IserSetup(iser_memories_, IserOptions(),
-                   "the transport has no memory windows", options_.capture);
+  return IserSetup(iser_memories_, IserOptions(), options_.capture);
 }
 
 void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   attempt_.reset();
   iser_->Settle(endpoint);
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
-  transport_ = TransportOf(*std::move(endpoint));
+  auto made = TransportOf(*std::move(endpoint));
+  if (!made.ok()) {
+    ++failed_rdma_logins_;
+    avoid_rdma_ = true;
+    return AttemptFailed(made.status());
+  }
+  transport_ = *std::move(made);
   peer_address_ = transport_->peer_address();
   connection_info_ = transport_->Info();
   RegisterMemories();
@@ -147,12 +152,12 @@ IserDatamoverOptions InitiatorImpl::IserOptions() const {
   IserDatamoverOptions iser;
   iser.receives = options_.max_commands + kOtherAnswers +
                   UnexpectedReceives(options_.offer.iser);
-  // The target may invalidate our keys: they are windows.
-  iser.remote_invalidation = backend_->capabilities().memory_windows;
+  // The target may invalidate our keys where they are windows.
+  iser.remote_invalidation = true;
   return iser;
 }
 
-std::unique_ptr<ConnectionTransport> InitiatorImpl::TransportOf(
+absl::StatusOr<std::unique_ptr<ConnectionTransport>> InitiatorImpl::TransportOf(
     transport::Endpoint endpoint) {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {

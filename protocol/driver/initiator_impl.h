@@ -135,7 +135,7 @@ class InitiatorImpl final : public Initiator,
   IserSetup MakeIserSetup() const;
   InitiatorSessionOptions SessionOptions();
   IserDatamoverOptions IserOptions() const;
-  std::unique_ptr<ConnectionTransport> TransportOf(
+  absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
       transport::Endpoint endpoint);
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message) const;

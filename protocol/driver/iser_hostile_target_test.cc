@@ -32,6 +32,17 @@ TEST_P(HostileTargetTest, AnHonestOneIsBelieved) {
   EXPECT_EQ(memory_.view(), std::string(kBytes, 'd'));
 }
 
+TEST_P(HostileTargetTest, AcceptsWithPrivateDataThatAreNotIsers) {
+  peer_.SetPrivateData({0x80, 0});
+  InitiatorOptions options = stack_.Options();
+  options.portal =
+      transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
+  stack_.Connect(options);
+  ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
+  EXPECT_THAT(stack_.ready()->message(),
+              ::testing::HasSubstr("private data is 2 bytes; iSER's is 4"));
+}
+
 TEST_P(HostileTargetTest, KeysEndWithTheirCommands) {
   for (const bool remotely : {false, true}) {
     SCOPED_TRACE(remotely);

@@ -55,8 +55,7 @@ absl::Status RawIserPeer::Prepare(RdmaEndpoint& endpoint) {
 }
 
 void RawIserPeer::FillIn(transport::ConnectOptions* options) {
-  // Whatever can be invalidated may be.
-  options->private_data = {0x80, 0, 0, 0};
+  options->private_data = private_data_;
   options->prepare = [this](RdmaEndpoint& endpoint) {
     return Prepare(endpoint);
   };

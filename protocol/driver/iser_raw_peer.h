@@ -71,6 +71,10 @@ class RawIserPeer {
   // Connects from `reactor` and waits; or accepts whatever comes.
   void Connect(transport::Backend* backend, transport::Reactor* reactor,
                const std::string& address);
+  // While connecting or accepting, in place of what iSER says.
+  void SetPrivateData(std::vector<uint8_t> data) {
+    private_data_ = std::move(data);
+  }
   void Accept(transport::Reactor* reactor,
               transport::ConnectionRequest* request);
 
@@ -120,6 +124,8 @@ class RawIserPeer {
   Buffer* NewBuffer(transport::MemoryDomain* domain, std::string bytes);
 
   testing::SimWorld* const world_;
+  // Whatever can be invalidated may be.
+  std::vector<uint8_t> private_data_ = {0x80, 0, 0, 0};
   std::unique_ptr<transport::ConnectAttempt> attempt_;
   std::deque<Buffer> receives_;
   std::deque<Buffer> sends_;

@@ -45,12 +45,11 @@ struct State : std::enable_shared_from_this<State> {
     }
   }
 
-  // `invalidates`: the portal's devices can invalidate keys of the peer.
-  void OnRequest(const transport::Address& portal, bool invalidates,
+  void OnRequest(const transport::Address& portal,
                  std::unique_ptr<transport::ConnectionRequest> request);
   void Adopt(Shard* shard, const transport::Address& portal, IserSetup iser,
              absl::StatusOr<transport::Endpoint> endpoint);
-  std::unique_ptr<ConnectionTransport> TransportOf(
+  absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
       Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
   IserDatamoverOptions IserOptions(bool remote_invalidation) const;
   absl::Status Prepare(Shard* shard);
@@ -84,7 +83,7 @@ Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
       ->get();
 }
 
-void State::OnRequest(const transport::Address& portal, bool invalidates,
+void State::OnRequest(const transport::Address& portal,
                       std::unique_ptr<transport::ConnectionRequest> request) {
   const TargetServerLimits& limits = options.limits;
   const char* refusal = nullptr;
@@ -108,12 +107,9 @@ void State::OnRequest(const transport::Address& portal, bool invalidates,
   ++in_login;
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
-  const IserSetup iser(
-      shard->iser_memories,
-      IserOptions(said->send_with_invalidate && invalidates),
-      invalidates ? "the initiator does not want it"
-                  : "the transport of this portal has no Send with Invalidate",
-      options.capture);
+  const IserSetup iser(shard->iser_memories,
+                       IserOptions(said->send_with_invalidate),
+                       options.capture);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
@@ -136,7 +132,7 @@ IserDatamoverOptions State::IserOptions(bool remote_invalidation) const {
   return iser;
 }
 
-std::unique_ptr<ConnectionTransport> State::TransportOf(
+absl::StatusOr<std::unique_ptr<ConnectionTransport>> State::TransportOf(
     Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
@@ -189,13 +185,21 @@ void State::Adopt(Shard* shard, const transport::Address& portal,
                   IserSetup iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
+  std::unique_ptr<ConnectionTransport> connected;
   if (!endpoint.ok()) {
     problem = absl::StrCat("accept failed: ", endpoint.status().message());
   } else if (shard->draining) {
     problem = "shutting down";
   } else {
     const absl::Status prepared = Prepare(shard);
-    if (!prepared.ok()) problem = std::string(prepared.message());
+    if (!prepared.ok()) {
+      problem = std::string(prepared.message());
+    } else if (auto made = TransportOf(shard, &iser, *std::move(endpoint));
+               made.ok()) {
+      connected = *std::move(made);
+    } else {
+      problem = std::string(made.status().message());
+    }
   }
   if (!problem.empty()) {
     endpoint = absl::CancelledError();  // Before the buffers that it was given.
@@ -207,8 +211,7 @@ void State::Adopt(Shard* shard, const transport::Address& portal,
   }
   const TargetNode::ConnectionId id = next_id++;
   shard->connections[id] = std::make_unique<TargetConnection>(
-      ContextOf(shard), id, portal,
-      TransportOf(shard, &iser, *std::move(endpoint)));
+      ContextOf(shard), id, portal, std::move(connected));
 }
 
 void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
@@ -309,10 +312,9 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
       };
   auto listener = transport::PersistentListener::Create(
       *backend, state_->shards[0]->reactor, address, options,
-      [state = state_, portal = address,
-       invalidates = (*backend)->capabilities().send_with_invalidate](
+      [state = state_, portal = address](
           std::unique_ptr<transport::ConnectionRequest> request) {
-        state->OnRequest(portal, invalidates, std::move(request));
+        state->OnRequest(portal, std::move(request));
       });
   if (!listener.ok()) return listener.status();
   const transport::Address bound = (*listener)->address();

@@ -100,14 +100,15 @@ class SimBackend final : public transport::Backend {
 
   absl::string_view scheme() const override { return "sim"; }
   transport::Capabilities capabilities() const override {
-    return options_.rdma.capabilities;
+    return options_.rdma.backend_capabilities.value_or(
+        options_.rdma.capabilities);
   }
   std::vector<transport::DeviceReport> Devices() const override {
     transport::DeviceReport report;
     report.name = "sim0";
     report.detail = absl::StrCat("simulated, seed ", world_->seed());
     report.usable = true;
-    report.capabilities = capabilities();
+    report.capabilities = options_.rdma.capabilities;
     return {report};
   }
 

@@ -73,10 +73,9 @@ absl::StatusOr<std::unique_ptr<SimRdmaEndpoint>> MakeEndpoint(
   if (!resources.ok()) return resources.status();
   auto endpoint = std::make_unique<SimRdmaEndpoint>(
       reactor, wire, side, *resources, options.on_disconnect);
-  if (options.prepare != nullptr) {
-    absl::Status status = options.prepare(*endpoint);
-    if (!status.ok()) return status;
-  }
+  auto private_data = transport::PrepareEndpoint(*endpoint, options);
+  if (!private_data.ok()) return private_data.status();
+  wire->SetPrivateData(side, *std::move(private_data));
   return endpoint;
 }
 

@@ -243,6 +243,32 @@ TEST_P(SimRdmaConnectTest, PrivateDataGoesBothWays) {
   EXPECT_EQ(client->local_address(), server->peer_address());
 }
 
+TEST_P(SimRdmaConnectTest, PrivateDataMayDependOnTheDevice) {
+  Listen();
+  const auto say = [](ConnectOptions* options, uint8_t what) {
+    options->private_data = {1, 2, 3};
+    options->private_data_of = [what](transport::RdmaEndpoint& endpoint) {
+      EXPECT_TRUE(endpoint.domain()->capabilities().rdma);
+      return std::vector<uint8_t>{what};
+    };
+  };
+  ConnectOptions options;
+  say(&options, 7);
+  Connect(options);
+  ASSERT_TRUE(world_.RunUntil([&] { return !requests_.empty(); }));
+  EXPECT_EQ(requests_[0]->private_data(), absl::MakeConstSpan({uint8_t{7}}));
+  transport::AcceptOptions accept;
+  say(&accept, 8);
+  requests_[0]->Accept(server_, accept, [&](absl::StatusOr<Endpoint> made) {
+    ASSERT_TRUE(made.ok()) << made.status();
+    endpoints_.push_back(*std::move(made));
+  });
+  ASSERT_TRUE(world_.RunUntil([&] { return endpoints_.size() == 2; }));
+  EXPECT_EQ(std::get<std::unique_ptr<transport::RdmaEndpoint>>(endpoints_[1])
+                ->peer_private_data(),
+            absl::MakeConstSpan({uint8_t{8}}));
+}
+
 TEST_P(SimRdmaConnectTest, RejectCarriesPrivateData) {
   Listen();
   Connect();

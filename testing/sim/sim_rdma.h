@@ -34,6 +34,9 @@ struct SimFailure {
 // What the simulated fabric is like.
 struct SimRdmaOptions {
   transport::Capabilities capabilities;
+  // What the backend says of itself, as if it had other devices, too. Empty:
+  // the same.
+  std::optional<transport::Capabilities> backend_capabilities;
   // How long a SEND waits for a RECEIVE before the connection breaks; zero
   // (iWARP): not at all. InfiniteDuration(): for ever.
   absl::Duration receiver_not_ready_timeout = absl::Milliseconds(500);
@@ -119,6 +122,10 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   // What the server says with its accept.
   void SetServer(std::shared_ptr<SimDomain> domain,
                  std::vector<uint8_t> private_data, uint32_t read_depth);
+  // What the side says to the other, before it connects.
+  void SetPrivateData(int side, std::vector<uint8_t> private_data) {
+    qps_[side].side.private_data = std::move(private_data);
+  }
   void Attach(int side, SimRdmaEndpoint* endpoint, const Resources& resources);
   // The user is gone: completions that it has not polled name no endpoint.
   void Detach(int side);

@@ -34,10 +34,9 @@ absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
                                  std::move(control));
   if (!link.ok()) return link.status();
   out.link = *link;
-  if (options.prepare) {
-    absl::Status status = options.prepare(*out.endpoint);
-    if (!status.ok()) return status;
-  }
+  auto private_data = PrepareEndpoint(*out.endpoint, options);
+  if (!private_data.ok()) return private_data.status();
+  out.private_data = *std::move(private_data);
   return out;
 }
 
@@ -99,7 +98,7 @@ absl::Status DatagramConnector::Start(std::unique_ptr<ControlStream> control) {
   if (!made.ok()) return made.status();
   endpoint_ = std::move(made->endpoint);
   link_ = made->link;
-  return link_->Connect(options_.private_data, [this](auto outcome) {
+  return link_->Connect(made->private_data, [this](auto outcome) {
     OnOutcome(std::move(outcome));
   });
 }

@@ -16,6 +16,7 @@ namespace skiff::transport {
 struct DatagramEndpoint {
   std::unique_ptr<FabricEndpoint> endpoint;
   DatagramLink* link = nullptr;
+  std::vector<uint8_t> private_data;  // To be sent.
 };
 // An unconnected endpoint beside `control`, of the resources that the caller
 // chose and prepared by him.

@@ -56,7 +56,7 @@ class PendingDatagrams final : public PendingConnection {
                                      options, settings_);
     if (!made.ok()) return made.status();
     status =
-        made->link->Accept(request_, options.private_data, std::move(outcome));
+        made->link->Accept(request_, made->private_data, std::move(outcome));
     if (!status.ok()) return status;
     return std::move(made->endpoint);
   }

@@ -78,10 +78,9 @@ absl::StatusOr<ConnectableEndpoint> MakeConnectable(
       MessageLink::Open(out.endpoint->queue_pair(), info, reactor, opened);
   if (!link.ok()) return link.status();
   out.link = *link;
-  if (options.prepare) {
-    absl::Status status = options.prepare(*out.endpoint);
-    if (!status.ok()) return status;
-  }
+  auto private_data = PrepareEndpoint(*out.endpoint, options);
+  if (!private_data.ok()) return private_data.status();
+  out.private_data = *std::move(private_data);
   return out;
 }
 

@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<FabricEndpoint>> MakeEndpoint(
 struct ConnectableEndpoint {
   std::unique_ptr<FabricEndpoint> endpoint;
   MessageLink* link = nullptr;
+  std::vector<uint8_t> private_data;  // To be sent.
 };
 // The same, bound to libfabric's connection manager and prepared by the caller.
 // `opened` tells, also of a failure, whether libfabric made its endpoint: from

@@ -40,14 +40,16 @@ TEST_P(ConnectTest, PrivateDataGoesBothWaysUpToItsLimit) {
   ASSERT_GT(limit, 0u);
   for (const size_t size : {size_t{0}, size_t{1}, limit}) {
     ConnectOptions connect;
-    connect.private_data = Bytes(size);
+    connect.private_data_of = [size](RdmaEndpoint&) { return Bytes(size); };
     absl::StatusOr<EndpointPtr> client;
     absl::StatusOr<EndpointPtr> server;
     const auto attempt = Connect(&client, connect);
     ASSERT_TRUE(RunUntil([&] { return !requests_.empty(); }));
     EXPECT_EQ(AsVector(requests_[0]->private_data()), Bytes(size));
     AcceptOptions accept;
-    accept.private_data = Bytes(limit - size);
+    accept.private_data_of = [rest = limit - size](RdmaEndpoint&) {
+      return Bytes(rest);
+    };
     Accept(&server, accept);
     ASSERT_TRUE(
         RunUntil([&] { return Concluded(client) && Concluded(server); }));

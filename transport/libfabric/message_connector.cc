@@ -52,7 +52,7 @@ absl::Status MessageConnector::Start(const fi_info& info) {
   endpoint_ = std::move(made->endpoint);
   link_ = made->link;
   return link_->Connect(
-      info.dest_addr, options_.private_data,
+      info.dest_addr, made->private_data,
       [this](auto outcome) { OnOutcome(std::move(outcome)); });
 }
 

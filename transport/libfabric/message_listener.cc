@@ -82,8 +82,7 @@ class PendingMessages final : public PendingConnection {
       return made.status();
     }
     link_ = made->link;
-    absl::Status status =
-        link_->Accept(options.private_data, std::move(outcome));
+    absl::Status status = link_->Accept(made->private_data, std::move(outcome));
     if (!status.ok()) return status;
     return std::move(made->endpoint);
   }

@@ -48,9 +48,11 @@ absl::StatusOr<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Create(
   std::unique_ptr<VerbsEndpoint> endpoint(
       new VerbsEndpoint(reactor, std::move(id), options, settings));
   absl::Status status = endpoint->Initialize();
-  if (status.ok() && options.prepare) status = options.prepare(*endpoint);
-  if (status.ok()) status = endpoint->error_;
   if (!status.ok()) return status;
+  auto private_data = PrepareEndpoint(*endpoint, options);
+  if (!private_data.ok()) return private_data.status();
+  endpoint->options_.private_data = *std::move(private_data);
+  if (!endpoint->error_.ok()) return endpoint->error_;
   return endpoint;
 }
 

@@ -103,7 +103,7 @@ class VerbsEndpoint final : public RdmaEndpoint,
   void OnCommunicationEstablished() override;
 
   Reactor* const reactor_;
-  const ConnectOptions options_;
+  ConnectOptions options_;
   const VerbsOptions settings_;
   CmId id_;
   std::shared_ptr<VerbsDomain> domain_;
