@@ -4,7 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/protocol/command_path.h"
-#include "bench/protocol/count_allocations.h"
+#include "bench/protocol/measure_commands.h"
 
 namespace skiff::protocol {
 namespace {
@@ -18,27 +18,7 @@ void Measure(benchmark::State& state, bool write, bool digests) {
     options.offer.data_digest = {Digest::kCrc32c};
   }
   CommandPath path(options);
-  for (int i = 0; i < 100; ++i) path.RunBatch(write);
-  const CommandPath::Times before = path.times();
-  const uint64_t allocations = AllocationCount();
-  for (auto _ : state) {
-    if (path.RunBatch(write)) continue;
-    state.SkipWithError(path.failure().c_str());
-    return;
-  }
-  const auto commands =
-      static_cast<double>(state.iterations()) * options.queue_depth;
-  const CommandPath::Times& after = path.times();
-  state.SetItemsProcessed(static_cast<int64_t>(commands));
-  state.counters["initiator_ns"] =
-      static_cast<double>((after.initiator - before.initiator).count()) /
-      commands;
-  state.counters["target_ns"] =
-      static_cast<double>((after.target - before.target).count()) / commands;
-  state.counters["copy_ns"] =
-      static_cast<double>((after.network - before.network).count()) / commands;
-  state.counters["allocations"] =
-      static_cast<double>(AllocationCount() - allocations) / commands;
+  MeasureCommands(state, &path, write);
 }
 
 void BmRead(benchmark::State& state) { Measure(state, false, false); }
