@@ -13,7 +13,7 @@ CommandPath::CommandPath(const Options& options)
                                               StreamDatamoverOptions())),
       initiator_mover_(MakeInitiatorStreamDatamover(&initiator_buffers_,
                                                     StreamDatamoverOptions())) {
-  if (failure().empty()) Start(initiator_mover_.get(), target_mover_.get());
+  Start(initiator_mover_.get(), target_mover_.get());
 }
 
 CommandPath::~CommandPath() { End(); }

@@ -18,7 +18,7 @@ void Measure(benchmark::State& state, bool write, bool digests) {
     options.offer.data_digest = {Digest::kCrc32c};
   }
   CommandPath path(options);
-  MeasureCommands(state, &path, write);
+  MeasureShares(state, &path, write);
 }
 
 void BmRead(benchmark::State& state) { Measure(state, false, false); }

@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 
@@ -55,7 +56,6 @@ IserCommandPath::IserCommandPath(const Options& options)
           MakeTargetIserDatamover(target_memory_.get(), MoverOptions())),
       initiator_mover_(
           MakeInitiatorIserDatamover(initiator_memory_.get(), MoverOptions())) {
-  if (!failure().empty()) return;
   absl::Status status = UseMemory();
   status.Update(Connect(initiator_mover_.get(), device_.MakeEnd()));
   status.Update(Connect(target_mover_.get(), device_.MakeEnd()));
@@ -69,8 +69,9 @@ IserCommandPath::IserCommandPath(const Options& options)
 IserCommandPath::~IserCommandPath() { End(); }
 
 absl::Status IserCommandPath::UseMemory() {
+  const std::shared_ptr<std::vector<char>>& data = batch().memory();
   absl::Status status =
-      initiator_memory_->AddArena(memory()->data(), memory()->size(), memory());
+      initiator_memory_->AddArena(data->data(), data->size(), data);
   for (const scsi::DirectMemory& medium : disk()->DirectMemories()) {
     status.Update(
         target_memory_->AddArena(medium.data, medium.size, medium.owner));

@@ -17,7 +17,7 @@ void Measure(benchmark::State& state, bool write, bool immediate_data) {
   options.queue_depth = static_cast<uint32_t>(state.range(1));
   options.offer.immediate_data = immediate_data;
   IserCommandPath path(options);
-  MeasureCommands(state, &path, write);
+  MeasureShares(state, &path, write);
 }
 
 void BmIserRead(benchmark::State& state) { Measure(state, false, true); }

@@ -6,33 +6,39 @@
 #include "bench/protocol/count_allocations.h"
 
 namespace skiff::protocol {
+namespace {
 
-void MeasureCommands(benchmark::State& state, SessionPair* pair, bool write) {
-  for (int i = 0; i < 100; ++i) pair->RunBatch(write);
-  const SessionPair::Times times = pair->times();
-  const ConnectionCounters initiator = pair->initiator_counters();
-  const ConnectionCounters target = pair->target_counters();
+// Pools and tables have their size then.
+void WarmUp(CommandRunner* runner, bool write) {
+  for (int i = 0; i < 100; ++i) runner->RunBatch(write);
+}
+
+double Commands(const benchmark::State& state, CommandRunner* runner) {
+  return static_cast<double>(state.iterations()) * runner->batch().depth();
+}
+
+// Reports what MeasureCommands() says. False if it failed.
+bool Run(benchmark::State& state, CommandRunner* runner, bool write) {
+  if (!runner->failure().empty()) {
+    state.SkipWithError(runner->failure().c_str());
+    return false;
+  }
+  const ConnectionCounters initiator = runner->InitiatorCounters();
+  const ConnectionCounters target = runner->TargetCounters();
   const uint64_t allocations = AllocationCount();
   for (auto _ : state) {
-    if (pair->RunBatch(write)) continue;
-    state.SkipWithError(pair->failure().c_str());
-    return;
+    if (runner->RunBatch(write)) continue;
+    state.SkipWithError(runner->failure().c_str());
+    return false;
   }
-  const auto commands =
-      static_cast<double>(state.iterations()) * pair->options().queue_depth;
-  const auto report = [&state, commands](const char* name, auto sum) {
+  const uint64_t allocated = AllocationCount() - allocations;
+  const double commands = Commands(state, runner);
+  const auto report = [&state, commands](const char* name, uint64_t sum) {
     state.counters[name] = static_cast<double>(sum) / commands;
   };
-  report("allocations", AllocationCount() - allocations);
-  const auto report_time = [&report](const char* name,
-                                     std::chrono::nanoseconds sum) {
-    report(name, sum.count());
-  };
-  report_time("initiator_ns", pair->times().initiator - times.initiator);
-  report_time("target_ns", pair->times().target - times.target);
-  report_time("network_ns", pair->times().network - times.network);
-  const ConnectionCounters initiator_now = pair->initiator_counters();
-  const ConnectionCounters target_now = pair->target_counters();
+  const ConnectionCounters initiator_now = runner->InitiatorCounters();
+  const ConnectionCounters target_now = runner->TargetCounters();
+  report("allocations", allocated);
   report("initiator_copied",
          initiator_now.copied_bytes - initiator.copied_bytes);
   report("target_copied", target_now.copied_bytes - target.copied_bytes);
@@ -40,6 +46,29 @@ void MeasureCommands(benchmark::State& state, SessionPair* pair, bool write) {
                               initiator.registrations +
                               target_now.registrations - target.registrations);
   state.SetItemsProcessed(static_cast<int64_t>(commands));
+  return true;
+}
+
+}  // namespace
+
+void MeasureCommands(benchmark::State& state, CommandRunner* runner,
+                     bool write) {
+  WarmUp(runner, write);
+  Run(state, runner, write);
+}
+
+void MeasureShares(benchmark::State& state, SessionPair* pair, bool write) {
+  WarmUp(pair, write);
+  const SessionPair::Times before = pair->times();
+  if (!Run(state, pair, write)) return;
+  const double commands = Commands(state, pair);
+  const auto report = [&state, commands](const char* name,
+                                         std::chrono::nanoseconds sum) {
+    state.counters[name] = static_cast<double>(sum.count()) / commands;
+  };
+  report("initiator_ns", pair->times().initiator - before.initiator);
+  report("target_ns", pair->times().target - before.target);
+  report("network_ns", pair->times().network - before.network);
 }
 
 }  // namespace skiff::protocol

@@ -3,14 +3,17 @@
 
 #include <benchmark/benchmark.h>
 
+#include "bench/protocol/command_batch.h"
 #include "bench/protocol/session_pair.h"
 
 namespace skiff::protocol {
 
-// Runs batch after batch, and reports of each command: how long it kept either
-// side and the network, what it allocated, and what its datamovers copied and
-// registered.
-void MeasureCommands(benchmark::State& state, SessionPair* pair, bool write);
+// Runs batch after batch, and reports of each command what its datamovers
+// copied and registered, and what both ends (and the network) allocated.
+void MeasureCommands(benchmark::State& state, CommandRunner* runner,
+                     bool write);
+// Also how long it kept either side and the network.
+void MeasureShares(benchmark::State& state, SessionPair* pair, bool write);
 
 }  // namespace skiff::protocol
 

@@ -1,22 +1,18 @@
 #ifndef SKIFF_BENCH_PROTOCOL_SESSION_PAIR_H_
 #define SKIFF_BENCH_PROTOCOL_SESSION_PAIR_H_
 
-#include <sys/uio.h>
-
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "bench/protocol/command_batch.h"
 #include "protocol/datamover/datamover.h"
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "protocol/session/target_session.h"
-#include "scsi/initiator/command.h"
 #include "scsi/target/target.h"
 #include "transport/epoll_reactor.h"
 
@@ -24,7 +20,7 @@ namespace skiff::protocol {
 
 // An initiator's session and a target's with a RAM disk, in one thread. Their
 // datamovers, and what is between these, are a subclass's.
-class SessionPair : private TargetSessionHost {
+class SessionPair : public CommandRunner, private TargetSessionHost {
  public:
   struct Options {
     uint32_t queue_depth = 32;
@@ -38,26 +34,24 @@ class SessionPair : private TargetSessionHost {
     std::chrono::nanoseconds network{0};
   };
 
-  // Runs `queue_depth` commands to their end. False if one failed.
-  bool RunBatch(bool write);
-  // The data of the command of this number in each batch: what a write takes,
-  // and where a read puts it. They are the same blocks in every batch.
-  absl::Span<char> Data(uint32_t command);
+  ~SessionPair() override;
 
-  const Times& times() const { return times_; }
-  const Options& options() const { return options_; }
-  const Parameters& parameters() const { return initiator_->parameters(); }
-  ConnectionCounters initiator_counters() const {
+  // CommandRunner:
+  bool RunBatch(bool write) override;
+  CommandBatch& batch() override { return batch_; }
+  ConnectionCounters InitiatorCounters() override {
     return initiator_mover_->counters();
   }
-  ConnectionCounters target_counters() const {
+  ConnectionCounters TargetCounters() override {
     return target_mover_->counters();
   }
-  const std::string& failure() const { return failure_; }
+  const std::string& failure() const override { return failure_; }
+
+  const Times& times() const { return times_; }
+  const Parameters& parameters() const { return initiator_->parameters(); }
 
  protected:
   explicit SessionPair(const Options& options);
-  ~SessionPair() override;
 
   // Makes the sessions, and logs in. The datamovers live until End(), which a
   // subclass calls in its destructor.
@@ -70,24 +64,15 @@ class SessionPair : private TargetSessionHost {
   // What sessions do in each turn.
   void RunTarget() { target_->RunDeferred(); }
   void RunInitiator() { initiator_->Advance(now_, now_); }
-  // The clock starts; what it showed since then, or since the last call, is
-  // this side's.
+  // Charge() adds the time since the last of these calls to what `whom` took.
   void StartClock() { mark_ = std::chrono::steady_clock::now(); }
   void Charge(std::chrono::nanoseconds* whom);
 
   void Fail(std::string why) { failure_ = std::move(why); }
   scsi::Target* disk() const { return disk_.get(); }
-  // All of Data().
-  const std::shared_ptr<std::vector<char>>& memory() const { return memory_; }
   Times times_;
 
  private:
-  struct Slot {
-    SessionPair* pair;
-    scsi::Command command;
-    iovec iov;
-  };
-
   // TargetSessionHost:
   LoginStatus Admit(const LoginRequestPdu&, LoginIdentity*, Offer* offer,
                     std::string*) override;
@@ -117,24 +102,20 @@ class SessionPair : private TargetSessionHost {
   absl::Time Now() override { return now_; }
   void Log(bool, absl::string_view) override {}
 
-  void MakeSlots();
   void LogIn();
-  void SetTransfer(bool write, uint64_t lba, Slot* slot) const;
 
   const Options options_;
   const absl::Time now_ = absl::UnixEpoch();
   std::unique_ptr<transport::EpollReactor> reactor_;
   std::unique_ptr<scsi::Worker> worker_;
   std::shared_ptr<scsi::Target> disk_;
-  const std::shared_ptr<std::vector<char>> memory_;
+  CommandBatch batch_;
   Datamover* target_mover_ = nullptr;
   std::unique_ptr<TargetSession> target_;
   CompletionQueue completions_;
   Datamover* initiator_mover_ = nullptr;
   std::unique_ptr<InitiatorSession> initiator_;
 
-  std::deque<Slot> slots_;
-  uint32_t finished_ = 0;
   bool ended_ = false;
   std::string failure_;
   std::chrono::steady_clock::time_point mark_;
