@@ -199,8 +199,10 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
 
 std::vector<uint8_t> IserSetup::State::PrivateDataOf(
     const RdmaEndpoint& endpoint) {
+  const auto found = prepared.find(&endpoint);
+  assert(found != prepared.end());
   IserCmPrivateData said;
-  said.send_with_invalidate = prepared[&endpoint].remote_invalidation;
+  said.send_with_invalidate = found->second.remote_invalidation;
   const IserCmPrivateDataBytes bytes = Encode(said);
   return {bytes.begin(), bytes.end()};
 }

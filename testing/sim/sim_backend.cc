@@ -201,7 +201,10 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
   if (*rdma) {
     handshake->rdma = SimRdmaWire::Create(
         world_,
-        {host, handshake->local_address, DomainOf(host), options.private_data,
+        {host,
+         handshake->local_address,
+         DomainOf(host),
+         {},
          options.read_depth},
         {address.host, handshake->peer_address, nullptr, {}, 0}, options_.rdma,
         options_.defect);

@@ -243,7 +243,7 @@ absl::StatusOr<Endpoint> SimPending::TakeRdma(SimReactor* home,
     return absl::Status(status.code(),
                         absl::StrCat("cannot accept: ", status.message()));
   }
-  wire->SetServer(domain_, options.private_data, options.read_depth);
+  wire->SetServer(domain_, options.read_depth);
   auto endpoint = MakeEndpoint(home, wire, 1, options);
   if (!endpoint.ok()) return endpoint.status();
   answered_ = true;

@@ -120,8 +120,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   const absl::Status& error(int side) const { return qps_[side].error; }
 
   // What the server says with its accept.
-  void SetServer(std::shared_ptr<SimDomain> domain,
-                 std::vector<uint8_t> private_data, uint32_t read_depth);
+  void SetServer(std::shared_ptr<SimDomain> domain, uint32_t read_depth);
   // What the side says to the other, before it connects.
   void SetPrivateData(int side, std::vector<uint8_t> private_data) {
     qps_[side].side.private_data = std::move(private_data);

@@ -69,11 +69,9 @@ void SimRdmaWire::Detach(int side) {
 }
 
 void SimRdmaWire::SetServer(std::shared_ptr<SimDomain> domain,
-                            std::vector<uint8_t> private_data,
                             uint32_t read_depth) {
   Side& server = qps_[1].side;
   server.domain = std::move(domain);
-  server.private_data = std::move(private_data);
   server.read_depth = read_depth;
 }
 

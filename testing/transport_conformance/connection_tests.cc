@@ -265,6 +265,33 @@ TEST_P(RdmaConnectionTest, PrivateDataBothWays) {
   }
 }
 
+TEST_P(RdmaConnectionTest, PrivateDataOfThePreparedEndpointBothWays) {
+  ListenPlan plan;
+  plan.accept.private_data = "accepted by any";
+  plan.accept.private_data_when_prepared = "accepted by this device";
+  const int listener = Listen(plan);
+  EndPlan client;
+  client.private_data = "asked by any";
+  client.private_data_when_prepared = "asked by this device";
+  const EndHandle end = StartConnect(listener, client);
+  ASSERT_TRUE(AwaitOutcome(end));
+  const EndState state = end.State();
+  ASSERT_EQ(state.phase, EndPhase::kOpen) << state.status;
+  ExpectPrivateData(state.peer_private_data,
+                    plan.accept.private_data_when_prepared);
+  ExpectPrivateData(server_host().StateOfListener(listener).private_data.at(0),
+                    client.private_data_when_prepared);
+}
+
+TEST_P(RdmaConnectionTest, TooMuchPrivateDataOfThePreparedIsRefused) {
+  const int listener = Listen({});
+  EndPlan client;
+  client.private_data_when_prepared = Data(Limit() + 1);
+  const absl::Status status =
+      ExpectFailure(StartConnect(listener, client)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
 TEST_P(RdmaConnectionTest, TooMuchPrivateDataIsRefused) {
   const int listener = Listen({});
   EndPlan client;

@@ -27,6 +27,8 @@ namespace skiff::testing {
 // How one end of a connection is made.
 struct EndPlan {
   std::string private_data;
+  // What private_data_of() returns; empty: it is not asked.
+  std::string private_data_when_prepared;
   absl::Duration timeout = absl::Seconds(10);
   uint32_t read_depth = 16;
   uint32_t send_queue = 64;

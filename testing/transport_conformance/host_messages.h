@@ -77,10 +77,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
 
 namespace skiff::testing {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndPlan, private_data, timeout, read_depth,
-                                   send_queue, receive_queue, max_sges,
-                                   inline_bytes, receives, receive_bytes, queue,
-                                   share_receives, prepare_error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndPlan, private_data,
+                                   private_data_when_prepared, timeout,
+                                   read_depth, send_queue, receive_queue,
+                                   max_sges, inline_bytes, receives,
+                                   receive_bytes, queue, share_receives,
+                                   prepare_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenPlan, answer, accept,
                                    reject_private_data, backlog)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndState, phase, status, connected, error,

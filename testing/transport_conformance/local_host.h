@@ -84,6 +84,8 @@ class LocalHost final : public ConformanceHost {
   absl::StatusOr<transport::EndpointResources> MakeResources(
       End* end, transport::MemoryDomain& domain);
   absl::Status Prepare(End* end, transport::RdmaEndpoint& endpoint);
+  std::vector<uint8_t> PrivateDataOf(End* end,
+                                     transport::RdmaEndpoint& endpoint);
   void OnMade(End* end, absl::StatusOr<transport::Endpoint> made);
   void OnRequest(Listener* listener,
                  std::unique_ptr<transport::ConnectionRequest> request);

@@ -67,6 +67,12 @@ void LocalHost::FillOptions(End* end, transport::ConnectOptions* options) {
     CheckNotNested("prepare");
     return Prepare(end, endpoint);
   };
+  if (!plan.private_data_when_prepared.empty()) {
+    options->private_data_of = [this, end](transport::RdmaEndpoint& endpoint) {
+      CheckNotNested("private_data_of");
+      return PrivateDataOf(end, endpoint);
+    };
+  }
   options->on_disconnect = [this, end](transport::RdmaEndpoint& endpoint) {
     CheckNotNested("on_disconnect");
     ++end->state.disconnects;
@@ -134,6 +140,17 @@ absl::Status LocalHost::Prepare(End* end, transport::RdmaEndpoint& endpoint) {
   }
   if (plan.prepare_error.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(plan.prepare_error);
+}
+
+std::vector<uint8_t> LocalHost::PrivateDataOf(
+    End* end, transport::RdmaEndpoint& endpoint) {
+  if (end->raw != &endpoint) {
+    Violation(absl::StrCat(Name(*end),
+                           ": private_data_of ran for an endpoint that was not "
+                           "prepared just before"));
+  }
+  const auto bytes = Bytes(end->plan.private_data_when_prepared);
+  return {bytes.begin(), bytes.end()};
 }
 
 void LocalHost::OnMade(End* end, absl::StatusOr<transport::Endpoint> made) {
