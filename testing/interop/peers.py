@@ -184,6 +184,21 @@ class Skiffd(Target):
             raise PeerError(f"skiffd is not ready after {START_SECONDS} s; it printed {line!r}")
         self.port = int(port[1])
 
+    def log(self):
+        return (self.directory / "skiffd.log").read_text(encoding="utf-8")
+
+    def sessions(self, last=r" device .*\n"):
+        """What it says of its sessions from now on, up to a line of that kind; the default is the last one of an RDMA session."""
+        before = len(self.log())
+        self.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + START_SECONDS
+        while not re.search(rf" 0 sessions\n|{last}", self.log()[before:]):
+            if time.monotonic() > deadline:
+                raise PeerError(f"skiffd does not report its sessions within {START_SECONDS} s; "
+                                f"it said {self.log()[before:]!r}")
+            time.sleep(0.05)
+        return self.log()[before:]
+
     def _description(self):
         description = ["--listen", f"{self.scheme}://{self.portal}", "--target", self.name]
         for lun in self.luns:

@@ -7,8 +7,6 @@ Usage: libfabric_iser_test.py SKIFF SKIFFD TRANSPORT    where TRANSPORT is roce 
 import json
 import os
 import pathlib
-import re
-import signal
 import sys
 import tempfile
 
@@ -41,18 +39,6 @@ class FabricSkiffd(peers.Skiffd):
         description = super()._description()
         description[1] += "?provider=verbs"
         return description
-
-    def log(self):
-        return (self.directory / "skiffd.log").read_text(encoding="utf-8")
-
-    def sessions(self):
-        """What it says of its sessions from now on."""
-        before = len(self.log())
-        self.process.send_signal(signal.SIGUSR1)
-        # Its last line, of an RDMA session.
-        wait_for("a report of the sessions",
-                 lambda: re.search(r" 0 sessions\n| device .*\n", self.log()[before:]))
-        return self.log()[before:]
 
 
 class LibfabricTest:

@@ -61,9 +61,6 @@ class IserSkiffd(peers.Skiffd):
         path.write_text(CONFIGURATION.format(portal=self.portal, name=self.name, size=RAM_BYTES), encoding="ascii")
         return ["--config", path]
 
-    def log(self):
-        return (self.directory / "skiffd.log").read_text(encoding="utf-8")
-
 
 class Sense(ctypes.Structure):
     """struct scsi_sense."""

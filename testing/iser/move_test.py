@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -36,18 +35,12 @@ class AutoSkiffd(peers.Skiffd):
     host = os.environ.get("SKIFF_VM_ROCE_ADDRESS", "")
     port = 3260
 
-    def log(self):
-        return (self.directory / "skiffd.log").read_text(encoding="utf-8")
-
-    def says(self, pattern, start=0):
-        return re.search(pattern, self.log()[start:])
+    def says(self, pattern):
+        return re.search(pattern, self.log())
 
     def _session(self):
         """What it says of its only session from now on: what that runs on, and its commands; None without one."""
-        before = len(self.log())
-        self.process.send_signal(signal.SIGUSR1)
-        wait_for("a report of the sessions", lambda: self.says(r" (0 sessions\n|TSIH.*\n)", before))
-        return self.says(r"TSIH.*, (\S+ over \S+), (\d+) commands", before)
+        return re.search(r"TSIH.*, (\S+ over \S+), (\d+) commands", self.sessions(last=r" TSIH.*\n"))
 
     def commands(self):
         session = self._session()

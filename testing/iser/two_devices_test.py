@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,17 +36,6 @@ class AllAddressesSkiffd(peers.Skiffd):
     scheme = "verbs"
     host = "0.0.0.0"
     port = 3260
-
-    def log(self):
-        return (self.directory / "skiffd.log").read_text(encoding="utf-8")
-
-    def sessions(self):
-        """What it says of its sessions from now on."""
-        before = len(self.log())
-        self.process.send_signal(signal.SIGUSR1)
-        wait_for("a report of the sessions",
-                 lambda: re.search(r" 0 sessions\n| device .*\n", self.log()[before:]))
-        return self.log()[before:]
 
 
 class TwoDevicesTest:

@@ -292,6 +292,19 @@ TEST_P(RdmaConnectionTest, TooMuchPrivateDataOfThePreparedIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
+TEST_P(RdmaConnectionTest, TooMuchPrivateDataOfThePreparedFailsTheAccept) {
+  ListenPlan plan;
+  plan.accept.private_data_when_prepared = Data(Limit() + 1);
+  const int listener = Listen(plan);
+  ExpectFailure(StartConnect(listener));
+  const ListenerState state = server_host().StateOfListener(listener);
+  ASSERT_EQ(state.ends.size(), 1u);
+  const EndState far = server_host().State(state.ends[0]);
+  EXPECT_EQ(far.phase, EndPhase::kFailed);
+  EXPECT_EQ(far.status.code(), absl::StatusCode::kInvalidArgument)
+      << far.status;
+}
+
 TEST_P(RdmaConnectionTest, TooMuchPrivateDataIsRefused) {
   const int listener = Listen({});
   EndPlan client;
