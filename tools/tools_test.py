@@ -506,6 +506,19 @@ class SkiffdTest(unittest.TestCase):
         self.assertIn("DataDigest", daemon.log)
         self.assertEqual(daemon.end(), 0)
 
+    def test_discovery_names_the_portals_of_the_transport_in_use(self):
+        """Those of auto:// among them, whichever it came in by."""
+        daemon = self.start("--listen", "tcp://127.0.0.1:0", "--listen", "auto://127.0.0.1:0?rdma=off",
+                            "--listen", "libfabric://127.0.0.1:0?provider=tcp", "--target", NAME, "--lun", "ram:1MiB")
+        tcp, auto, fabric = re.findall(r"portal=\w+://([^?\s]+)", daemon.ready)
+        for asked, suffix, expected in ((tcp, "", [tcp, auto]), (auto, "", [auto, tcp]),
+                                        (fabric, "?transport=libfabric&provider=tcp", [fabric])):
+            scheme = "iser" if suffix else "iscsi"
+            found = skiff("discover", f"{scheme}://{asked}{suffix}", "--json")
+            self.assertEqual(found.returncode, 0, found.stderr)
+            self.assertEqual(json.loads(found.stdout)["targets"][0]["portals"], [f"{portal},1" for portal in expected])
+        self.assertEqual(daemon.end(), 0)
+
     def test_says_why_it_cannot_listen(self):
         daemon = self.quick()
         result = self.run_skiffd("--listen", f"tcp://{daemon.portal}", "--target", NAME, "--lun", "ram:1MiB")

@@ -116,6 +116,9 @@ class Listener {
   virtual ~Listener() = default;
   // The address with the port that was really bound.
   virtual Address address() const = 0;
+  // Of those that take connections of several backends (auto://): where each of
+  // these listens, by its own scheme.
+  virtual std::vector<Address> addresses() const { return {address()}; }
 };
 
 // A connect in progress. Destroying it cancels; `done` then never runs. `done`

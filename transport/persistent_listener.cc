@@ -40,6 +40,7 @@ absl::Status PersistentListener::Listen() {
   // name again could hold up the reactor.
   address_.host = listener_->address().host;
   address_.port = listener_->address().port;
+  addresses_ = listener_->addresses();
   return absl::OkStatus();
 }
 

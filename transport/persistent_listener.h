@@ -23,6 +23,8 @@ class PersistentListener final : public Listener {
       const ListenOptions& options, AcceptCallback on_request);
 
   Address address() const override { return address_; }
+  // As they were when it last began to listen.
+  std::vector<Address> addresses() const override { return addresses_; }
 
  private:
   PersistentListener(Backend* backend, Reactor* reactor, const Address& address,
@@ -34,6 +36,7 @@ class PersistentListener final : public Listener {
   Backend* const backend_;
   Reactor* const reactor_;
   Address address_;
+  std::vector<Address> addresses_;
   const ListenOptions options_;
   AcceptCallback on_request_;
   bool ended_ = false;

@@ -261,7 +261,8 @@ absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
 
 std::vector<DiscoveredTarget> TargetConnection::Discover(
     const LoginIdentity&, absl::string_view what) {
-  return context_.node->Discover(what, local_, portal_);
+  return context_.node->Discover(
+      what, {portal_, transport_->Info().transport, local_});
 }
 
 // --- For people.

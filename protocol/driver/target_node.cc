@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/names.h"
 
@@ -58,24 +58,45 @@ LoginStatus TargetNode::Admit(LoginIdentity* identity) const {
   return LoginStatus::kSuccess;
 }
 
-void TargetNode::AddPortal(const transport::Address& address) {
+void TargetNode::AddPortal(const transport::Address& portal,
+                           const std::vector<transport::Address>& addresses) {
   std::lock_guard<std::mutex> lock(mutex_);
-  portals_.push_back(address);
+  portals_.push_back({portal, addresses});
+}
+
+std::vector<transport::Address> TargetNode::WaysOf(
+    const Arrival& arrival) const {
+  std::vector<transport::Address> ways;
+  for (const Portal& portal : portals_) {
+    if (!(portal.asked == arrival.portal)) continue;
+    for (const transport::Address& address : portal.addresses) {
+      if (address.scheme == arrival.scheme) ways.push_back(address);
+    }
+  }
+  return ways;
 }
 
 std::vector<DiscoveredTarget> TargetNode::Discover(
-    absl::string_view what, absl::string_view local_address,
-    const transport::Address& portal) const {
+    absl::string_view what, const Arrival& arrival) const {
   std::lock_guard<std::mutex> lock(mutex_);
   // The way the peer came in works for him: it goes first.
-  std::vector<std::string> addresses = {std::string(local_address)};
-  for (const transport::Address& other : portals_) {
-    if (!portal.SameTransport(other)) continue;
-    const std::string text = other.HostPort();
+  std::vector<std::string> addresses = {arrival.local_address};
+  const auto offer = [&addresses](const transport::Address& address) {
+    std::string text = address.HostPort();
     // A wildcard stands for addresses that we don't enumerate; the one in use
     // is known.
-    if (!IsWildcard(other.host) && text != local_address) {
-      addresses.push_back(text);
+    if (IsWildcard(address.host) || absl::c_linear_search(addresses, text)) {
+      return;
+    }
+    addresses.push_back(std::move(text));
+  };
+  const std::vector<transport::Address> ways = WaysOf(arrival);
+  for (const Portal& portal : portals_) {
+    for (const transport::Address& address : portal.addresses) {
+      const auto same = [&address](const transport::Address& way) {
+        return way.SameTransport(address);
+      };
+      if (absl::c_any_of(ways, same)) offer(address);
     }
   }
   std::vector<DiscoveredTarget> found;

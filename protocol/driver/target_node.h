@@ -38,13 +38,22 @@ class TargetNode {
   // Success fills in the alias and the portal group.
   LoginStatus Admit(LoginIdentity* identity) const;
 
-  void AddPortal(const transport::Address& address);
+  // `portal` is where it was asked to listen, `addresses` are where it does:
+  // one for each transport that it takes.
+  void AddPortal(const transport::Address& portal,
+                 const std::vector<transport::Address>& addresses);
+
+  // How a peer came in.
+  struct Arrival {
+    transport::Address portal;  // As in AddPortal.
+    std::string scheme;         // Of the transport, also where auto:// listens.
+    std::string local_address;  // "host:port".
+  };
   // The targets, all or the one called `what`, with their portals as a peer can
-  // reach them that came in through `portal` at `local_address` ("host:port"):
-  // those of the same transport, since an address does not name one.
-  std::vector<DiscoveredTarget> Discover(
-      absl::string_view what, absl::string_view local_address,
-      const transport::Address& portal) const;
+  // reach them that came in so: those that take the same transport, since an
+  // address does not name one.
+  std::vector<DiscoveredTarget> Discover(absl::string_view what,
+                                         const Arrival& arrival) const;
 
   // Registers a session under its name (initiator, ISID, target: RFC 7143
   // section 4.4.3) and gives it a TSIH. An older session of that name is ended
@@ -70,11 +79,18 @@ class TargetNode {
     std::set<ConnectionId> ending;  // Older ones that are not gone yet.
   };
 
+  struct Portal {
+    transport::Address asked;
+    std::vector<transport::Address> addresses;
+  };
+
   uint16_t NextTsih();
+  // By which transport `arrival` came.
+  std::vector<transport::Address> WaysOf(const Arrival& arrival) const;
 
   mutable std::mutex mutex_;
   std::map<std::string, ServedTarget> targets_;
-  std::vector<transport::Address> portals_;
+  std::vector<Portal> portals_;
   std::map<std::string, Session> sessions_;
   std::map<ConnectionId, std::string> names_;  // Of `connection` and `ending`.
   std::set<uint16_t> tsihs_;

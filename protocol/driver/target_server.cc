@@ -318,7 +318,7 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
       });
   if (!listener.ok()) return listener.status();
   const transport::Address bound = (*listener)->address();
-  state_->node.AddPortal(bound);
+  state_->node.AddPortal(address, (*listener)->addresses());
   listeners_.push_back(*std::move(listener));
   return bound;
 }

@@ -54,6 +54,13 @@ TEST_F(AutoListenTest, ListensByAllOnOnePort) {
   EXPECT_TRUE(reports[0].listening);
   EXPECT_FALSE(reports[0].fell_back());
   EXPECT_EQ(Entry("tcp").address, "tcp://0.0.0.0:4321");
+  std::vector<std::string> addresses;
+  for (const Address& address : listener->addresses()) {
+    addresses.push_back(address.ToString());
+  }
+  EXPECT_EQ(addresses, (std::vector<std::string>{
+                           "tcp://0.0.0.0:4321", "verbs://0.0.0.0:4321",
+                           "fabric://0.0.0.0:4321?provider=verbs"}));
   listener.reset();
   EXPECT_EQ(
       tcp.listeners_alive + verbs.listeners_alive + fabric.listeners_alive, 0);

@@ -42,6 +42,12 @@ AutoListener::AutoListener(const Address& address, const ListenOptions& options,
   report_.listening = true;
 }
 
+std::vector<Address> AutoListener::addresses() const {
+  std::vector<Address> all;
+  for (const auto& listener : listeners_) all.push_back(listener->address());
+  return all;
+}
+
 void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
   Address address = candidate.address;
   // Where any port will do, all take the one that the first one got.

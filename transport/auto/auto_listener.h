@@ -32,6 +32,7 @@ class AutoListener final : public Listener {
       ChoiceObserver observer, AcceptCallback on_request);
 
   Address address() const override { return address_; }
+  std::vector<Address> addresses() const override;
   const ChoiceReport& report() const { return report_; }
 
  private:
