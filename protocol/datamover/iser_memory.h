@@ -28,7 +28,8 @@ struct IserMemoryOptions {
   // An initiator without memory windows gives its targets the keys of arenas
   // and of kept registrations. They stay valid after the command, as those of
   // the Linux initiator do (RFC 7145 section 7.3.2 wants them invalidated
-  // first), and are for all of the memory that was registered with it.
+  // first), and are for all of the memory that was registered with it. A target
+  // on iWARP shows such keys to its initiators, by its RDMA Reads.
   bool lasting_keys = false;
   transport::RegistrationCacheOptions cache;
 };

@@ -135,7 +135,10 @@ absl::StatusOr<std::shared_ptr<IserMemory>> IserMemories::For(
     IserMemoryOptions options = options_;
     if (role_ == Role::kInitiator) {
       options.arena_access = Access::kRemoteRead | Access::kRemoteWrite;
-    } else if (domain->capabilities().read_sink_needs_remote_write) {
+    } else if (options.lasting_keys &&
+               domain->capabilities().read_sink_needs_remote_write) {
+      // Otherwise what a Read fills is registered for the Read alone: its
+      // Request shows the key to the peer (RFC 5040 section 4.4).
       options.arena_access = Access::kRemoteWrite;
     }
     auto created = IserMemory::Create(domain, options);

@@ -18,11 +18,12 @@ constexpr uint8_t kUnitAttention = 0x06;
 
 }  // namespace
 
-std::shared_ptr<scsi::Target> MakeRamTarget() {
+std::shared_ptr<scsi::Target> MakeRamTarget(bool thin) {
   std::shared_ptr<scsi::Target> target = scsi::Target::Create(kTargetName);
   scsi::RamBackendOptions ram;
   ram.size_bytes = kBlocks * kBlock;
   ram.block_size = kBlock;
+  ram.thin = thin;
   const absl::Status added = target->AddLogicalUnit(
       scsi::MakeRamBackend(ram).value(), scsi::LogicalUnitOptions());
   EXPECT_TRUE(added.ok()) << added;

@@ -29,8 +29,9 @@ inline constexpr char kTargetName[] = "iqn.2001-04.com.example:disk";
 inline constexpr uint32_t kBlock = 512;
 inline constexpr uint64_t kBlocks = 16384;  // 8 MiB.
 
-// A target with one logical unit in memory.
-std::shared_ptr<scsi::Target> MakeRamTarget();
+// A target with one logical unit in memory, which RDMA devices register once
+// unless it is thin.
+std::shared_ptr<scsi::Target> MakeRamTarget(bool thin = true);
 
 // What keeps a port busy: random reads and writes of its logical unit, several
 // at once on disjoint ranges, every read compared with what was last written.

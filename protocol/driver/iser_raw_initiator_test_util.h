@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,11 +23,16 @@ namespace skiff::protocol {
 class RawInitiatorTest : public ::testing::TestWithParam<bool> {
  protected:
   RawInitiatorTest()
-      : stack_(1, 1,
-               GetParam() ? testing::SimRdmaOptions::Iwarp()
-                          : testing::SimRdmaOptions::InfiniBand()),
-        peer_(&stack_.world) {
+      : RawInitiatorTest(GetParam() ? testing::SimRdmaOptions::Iwarp()
+                                    : testing::SimRdmaOptions::InfiniBand(),
+                         {}, MakeRamTarget()) {}
+  RawInitiatorTest(const testing::SimRdmaOptions& fabric,
+                   const TargetServerOptions& server,
+                   std::shared_ptr<scsi::Target> target)
+      : stack_(1, 1, fabric), peer_(&stack_.world) {
     stack_.StopServer();
+    stack_.target = std::move(target);
+    stack_.server_options = server;
     stack_.server_options.log = [this](LogLevel, absl::string_view line) {
       log_.emplace_back(line);
     };

@@ -25,15 +25,19 @@ struct Shard {
   std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
   std::shared_ptr<scsi::Worker> worker;
   std::unique_ptr<StreamBuffers> buffers;
-  std::shared_ptr<IserMemories> iser_memories = std::make_shared<IserMemories>(
-      IserMemories::Role::kTarget, IserMemoryOptions());
+  std::shared_ptr<IserMemories> iser_memories;
   std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
       connections;
   bool draining = false;
   absl::AnyInvocable<void()> drained;  // Once no connection is left.
 };
 
-class Server;
+IserMemoryOptions MemoryOptions(const TargetServerOptions& options) {
+  IserMemoryOptions memory;
+  memory.lasting_keys = options.lasting_keys;
+  return memory;
+}
+
 // What posted functions hold: they may outlive the server.
 struct State : std::enable_shared_from_this<State> {
   State(const std::vector<transport::Reactor*>& reactors,
@@ -42,6 +46,8 @@ struct State : std::enable_shared_from_this<State> {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<Shard>());
       shards.back()->reactor = reactor;
+      shards.back()->iser_memories = std::make_shared<IserMemories>(
+          IserMemories::Role::kTarget, MemoryOptions(server_options));
     }
   }
 

@@ -68,6 +68,11 @@ struct TargetServerOptions {
   scsi::WorkerOptions worker;
   transport::ListenOptions listen;
   transport::AcceptOptions accept;
+  // On iWARP, memory that an RDMA Read fills is open to the peer's RDMA Writes.
+  // Where that may be all of the memory that was registered as a whole (RAM
+  // disks, the worker's buffers), for as long as the server lives, Reads need
+  // no registrations of their own: only for initiators that may write anywhere.
+  bool lasting_keys = false;
   LogSink log;  // Null: silent.
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
   // streams are captured by their backend (MakeTracingBackend).

@@ -48,6 +48,9 @@ struct SimRdmaOptions {
   bool hold_until_flush = true;
   std::shared_ptr<SimFailure> failure;  // Null: none.
   std::string slow_reads;               // What RdmaEndpoint::slow_reads() says.
+  // Over iWARP, a READ shows the peer where its data go (RFC 5040 section 4.4).
+  // Gets what both ends have seen; null: nobody looks.
+  std::shared_ptr<std::vector<transport::RemoteBuffer>> shown_sinks;
 
   static SimRdmaOptions InfiniBand();
   static SimRdmaOptions Iwarp();
@@ -192,6 +195,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   void HandleSend(int side, const std::shared_ptr<Request>& request);
   void HandleWrite(int side, const std::shared_ptr<Request>& request);
   void HandleRead(int side, const std::shared_ptr<Request>& request);
+  void ShowSinks(const Request& request) const;
   void WaitForReceive(int side, const std::shared_ptr<Request>& request);
   void Acknowledge(int side, const std::shared_ptr<Request>& request,
                    transport::CompletionStatus status);

@@ -209,6 +209,7 @@ void SimRdmaWire::HandleWrite(int side,
 
 void SimRdmaWire::HandleRead(int side,
                              const std::shared_ptr<Request>& request) {
+  ShowSinks(*request);
   std::string data(request->length, '\0');
   if (!data.empty()) {
     const char* source = qps_[side].side.domain->Find(
@@ -232,6 +233,21 @@ void SimRdmaWire::HandleRead(int side,
                            data = std::move(data)] {
     self->FinishRead(peer, request, data);
   });
+}
+
+void SimRdmaWire::ShowSinks(const Request& request) const {
+  if (options_.shown_sinks == nullptr ||
+      !options_.capabilities.read_sink_needs_remote_write) {
+    return;
+  }
+  for (const transport::Sge& sge : request.sges) {
+    if (sge.region == nullptr) continue;
+    const auto offset = static_cast<const char*>(sge.data) -
+                        static_cast<const char*>(sge.region->data());
+    options_.shown_sinks->push_back(
+        {sge.region->remote_base() + static_cast<uint64_t>(offset),
+         sge.region->remote_key()});
+  }
 }
 
 void SimRdmaWire::Acknowledge(int side, const std::shared_ptr<Request>& request,

@@ -260,6 +260,8 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckLimits(config.limits(), &checker, &out.server);
   CheckNegotiation(config.negotiation(), &checker, &out.server.offer);
   CheckTransport(config.transport(), &checker, &out.server);
+  checker.Bool(config.iser(), Iser::kLastingKeysFieldNumber,
+               &out.server.lasting_keys);
   checker.Duration(config, Config::kShutdownGraceFieldNumber,
                    &out.shutdown_grace);
   CheckPortals(config, registry, &checker, &out.portals);

@@ -97,7 +97,7 @@ std::vector<BadConfig> BadSyntax() {
   return {
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
-       "limits, negotiation, transport, shutdown_grace, portal, target"},
+       "limits, negotiation, transport, shutdown_grace, portal, target, iser"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "
@@ -363,7 +363,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "limits { queue_depth: 32 nop_interval: \"1s\" "
                "listen_retry_interval: \"3s\" buffer_pool: "
                "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
-               "transport { backlog: 5 user_timeout: \"9s\" }\n"
+               "transport { backlog: 5 user_timeout: \"9s\" } "
+               "iser { lasting_keys: true }\n"
                "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
                "max_recv_data_segment_length: \"8k\" }\n"
                "target { name: \"iqn.2026-11.com.example:a\"\n"
@@ -388,6 +389,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
+  EXPECT_TRUE(config_.server.lasting_keys);
   EXPECT_THAT(config_.server.offer.header_digest,
               ElementsAre(protocol::Digest::kCrc32c));
   EXPECT_TRUE(config_.server.offer.initial_r2t);
