@@ -157,19 +157,19 @@ class Ends:
             raise Failure(f"skiff perf did not run over {model}: {output}")
         return report
 
-    def _count(self, end, work, commands):
+    def _count(self, end, work, commands, options):
         """The instructions of a whole run: initiator's, target's."""
         files = [self._machine.directory / f"{role}.callgrind" for role in ("initiator", "target")]
         callgrind = ("valgrind", "-q", "--tool=callgrind", "--fair-sched=yes")
         with self.serving(*callgrind, f"--callgrind-out-file={files[1]}"):
             self.load(end, work, *callgrind, f"--callgrind-out-file={files[0]}",
-                      options=[f"--size={commands * work.kib}k"])
+                      options=[f"--size={commands * work.kib}k", *options])
         return [read_callgrind(file, program)
                 for file, program in zip(files, (self._machine.skiff, self._machine.skiffd))]
 
-    def instructions(self, end, work, commands):
+    def instructions(self, end, work, commands, options=()):
         """The instructions of an I/O: (initiator's, target's). The difference of two runs: without logging in."""
-        few, many = self._count(end, work, commands // 4), self._count(end, work, commands)
+        few, many = (self._count(end, work, count, options) for count in (commands // 4, commands))
         return {whose: [(more[whose] - less[whose]) / (commands - commands // 4) for less, more in zip(few, many)]
                 for whose in (SKIFF, *LAYERS, LIBFABRIC)}
 
