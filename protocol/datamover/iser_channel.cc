@@ -166,6 +166,11 @@ void IserChannel::OnReceived(const Completion& completion) {
   const RemoteKey* const invalidated =
       completion.invalidated ? &completion.invalidated_key : nullptr;
   if (trace_ != nullptr) TraceReceived(bytes, message, invalidated);
+  if (message.opcode == IserOpcode::kControl &&
+      message.data.size() > data_limit_) {
+    deaf_ = true;
+    return handler_->OnBadMessage(TooMuchData(message));
+  }
   handler_->OnMessage(message, invalidated);
   if (terminated_ || deaf_) return;
   // Who does not take our answers gets no room for more requests.
@@ -174,6 +179,13 @@ void IserChannel::OnReceived(const Completion& completion) {
   } else {
     PostReceive(index);
   }
+}
+
+// Of a PDU that the receive had room for, which may be more than was promised.
+absl::Status IserChannel::TooMuchData(const IserMessage& message) const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      OpcodeName(message.frame.opcode), " with a data segment of ",
+      message.data.size(), " bytes; ", data_limit_key_, "=", data_limit_));
 }
 
 // --- Operations.

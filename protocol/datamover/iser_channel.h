@@ -16,6 +16,7 @@
 #include "protocol/datamover/iser_memory.h"
 #include "protocol/datamover/iser_operation.h"
 #include "protocol/datamover/iser_trace.h"
+#include "protocol/negotiation/parameters.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::protocol {
@@ -90,6 +91,12 @@ class IserChannel {
   void SetTrace(std::unique_ptr<IserTrace> trace) { trace_ = std::move(trace); }
   // So many reads may be posted at once, if the device allows for more.
   void LimitReads(uint32_t limit) { max_posted_reads_ = limit; }
+  // PDUs that come may have so many bytes of data, as `key` says. Until it is
+  // called, what login allows.
+  void LimitData(const char* key, uint32_t bytes) {
+    data_limit_key_ = key;
+    data_limit_ = bytes;
+  }
   // Posts receives until there are so many.
   absl::Status PostReceives(uint32_t count);
 
@@ -190,6 +197,7 @@ class IserChannel {
   static void FillInKeys(const Operation& operation);
   bool PostReceive(uint32_t index);
   void OnReceived(const transport::Completion& completion);
+  absl::Status TooMuchData(const IserMessage& message) const;
   void TraceReceived(absl::Span<const uint8_t> bytes,
                      const IserMessage& message,
                      const transport::RemoteKey* invalidated);
@@ -219,6 +227,9 @@ class IserChannel {
   uint32_t posted_ = 0;
   uint32_t posted_reads_ = 0;
   uint32_t max_posted_reads_ = ~0u;
+
+  const char* data_limit_key_ = "MaxRecvDataSegmentLength";
+  uint32_t data_limit_ = kLoginDataSegmentLength;
 
   std::vector<Receive> receives_;
   // Handled, but not posted again while too much waits to be sent.

@@ -82,6 +82,8 @@ void IserInitiatorDatamover::AllocateConnectionResources(
 
 void IserInitiatorDatamover::EnableDatamover(const Parameters& parameters) {
   parameters_ = parameters;
+  channel_.LimitData("InitiatorRecvDataSegmentLength",
+                     parameters.initiator_max_recv_data_segment_length);
   enabled_ = true;
   if (!parameters.iser.hello_required || channel_.terminated()) return;
   // RFC 7145 section 5.1.3: the first message, and commands wait for the

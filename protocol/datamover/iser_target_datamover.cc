@@ -53,6 +53,8 @@ void IserTargetDatamover::AllocateConnectionResources(DatamoverClient* client,
 
 void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {
   parameters_ = parameters;
+  channel_.LimitData("TargetRecvDataSegmentLength",
+                     parameters.target_max_recv_data_segment_length);
   if (enabled_ || channel_.terminated()) return;
   enabled_ = true;
   // Before the last Login Response leaves, which is queued: the initiator may

@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -24,6 +26,31 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, HostileInitiatorTest, ::testing::Bool(),
                          [](const auto& info) {
                            return info.param ? "Iwarp" : "InfiniBand";
                          });
+
+// None and more than four bytes are fine: InfiniBand fills up with zeros.
+TEST_P(HostileInitiatorTest, PrivateDataThatAreNotIsers) {
+  for (const size_t size : {0, 1, 2, 3, 4, 56}) {
+    SCOPED_TRACE(size);
+    log_.clear();
+    RawIserPeer peer(&stack_.world);
+    std::vector<uint8_t> data(size, 0);
+    if (size > 0) data[0] = 0xff;
+    peer.SetPrivateData(std::move(data));
+    const absl::Status connected =
+        peer.TryToConnect(*stack_.registry.Find("sim"),
+                          stack_.world.AddReactor("attacker"), stack_.portal);
+    const bool fine = size == 0 || size >= 4;
+    EXPECT_EQ(connected.ok(), fine) << connected;
+    const auto refusal = Contains(
+        HasSubstr("refused a connection: its private data are not iSER's"));
+    if (fine) {
+      EXPECT_THAT(log_, ::testing::Not(refusal));
+    } else {
+      EXPECT_THAT(log_, refusal);
+    }
+  }
+  ExpectServes();
+}
 
 TEST_P(HostileInitiatorTest, AMessageThatIsTooShort) {
   for (const size_t size : {0, 1, 27, 28, 75}) {

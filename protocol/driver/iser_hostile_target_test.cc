@@ -34,13 +34,8 @@ TEST_P(HostileTargetTest, AnHonestOneIsBelieved) {
 
 TEST_P(HostileTargetTest, AcceptsWithPrivateDataThatAreNotIsers) {
   peer_.SetPrivateData({0x80, 0});
-  InitiatorOptions options = stack_.Options();
-  options.portal =
-      transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
-  stack_.Connect(options);
-  ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
-  EXPECT_THAT(stack_.ready()->message(),
-              ::testing::HasSubstr("private data is 2 bytes; iSER's is 4"));
+  Connect();
+  ExpectRefused("private data is 2 bytes; iSER's is 4");
 }
 
 TEST_P(HostileTargetTest, KeysEndWithTheirCommands) {

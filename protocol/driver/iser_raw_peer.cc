@@ -64,20 +64,30 @@ void RawIserPeer::FillIn(transport::ConnectOptions* options) {
 void RawIserPeer::Connect(transport::Backend* backend,
                           transport::Reactor* reactor,
                           const std::string& address) {
+  const absl::Status status = TryToConnect(backend, reactor, address);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+absl::Status RawIserPeer::TryToConnect(transport::Backend* backend,
+                                       transport::Reactor* reactor,
+                                       const std::string& address) {
   transport::ConnectOptions options;
   FillIn(&options);
-  bool done = false;
+  std::optional<absl::Status> outcome;
   auto attempt = backend->Connect(
       reactor, transport::Address::Parse(address).value(), options,
-      [this, &done](absl::StatusOr<transport::Endpoint> endpoint) {
-        done = true;
-        ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+      [this, &outcome](absl::StatusOr<transport::Endpoint> endpoint) {
+        outcome = endpoint.status();
+        if (!endpoint.ok()) return;
         endpoint_ =
             std::get<std::unique_ptr<RdmaEndpoint>>(*std::move(endpoint));
       });
-  ASSERT_TRUE(attempt.ok()) << attempt.status();
+  if (!attempt.ok()) return attempt.status();
   attempt_ = *std::move(attempt);
-  ASSERT_TRUE(world_->RunUntil([&done] { return done; }));
+  if (!world_->RunUntil([&outcome] { return outcome.has_value(); })) {
+    return absl::DeadlineExceededError("neither connected nor refused");
+  }
+  return *outcome;
 }
 
 void RawIserPeer::Accept(transport::Reactor* reactor,

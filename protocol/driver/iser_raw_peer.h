@@ -71,6 +71,10 @@ class RawIserPeer {
   // Connects from `reactor` and waits; or accepts whatever comes.
   void Connect(transport::Backend* backend, transport::Reactor* reactor,
                const std::string& address);
+  // The same, where the other end may refuse.
+  absl::Status TryToConnect(transport::Backend* backend,
+                            transport::Reactor* reactor,
+                            const std::string& address);
   // While connecting or accepting, in place of what iSER says.
   void SetPrivateData(std::vector<uint8_t> data) {
     private_data_ = std::move(data);

@@ -48,15 +48,19 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     listener_ = *std::move(listener);
   }
 
-  // An initiator in full feature phase with one command at the target, which
-  // answers nothing by itself.
-  void LogIn() {
+  // Starts an initiator, which is accepted when the world goes on.
+  void Connect() {
     InitiatorOptions options = stack_.Options();
     options.portal =
         transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
     options.replacement_timeout = absl::ZeroDuration();
     options.offer.iser = offer_;
     stack_.Connect(options);
+  }
+  // An initiator in full feature phase with one command at the target, which
+  // answers nothing by itself.
+  void LogIn() {
+    Connect();
     policy_.offer.iser.enabled = true;
     policy_.offer.initial_r2t = true;
     policy_.offer.header_digest = policy_.offer.data_digest = {Digest::kNone};
@@ -118,6 +122,11 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     return {header_.read_base_offset + offset, {header_.read_stag}};
   }
 
+  // It never gets into full feature phase, and says why.
+  void ExpectRefused(const std::string& why) {
+    ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
+    EXPECT_THAT(stack_.ready()->message(), ::testing::HasSubstr(why));
+  }
   void ExpectLost(const std::string& why) {
     EXPECT_TRUE(stack_.RunUntil(
         [this] { return !stack_.initiator->connected(); }, absl::Seconds(10)));

@@ -15,10 +15,6 @@
 
 namespace skiff::protocol {
 
-// During login both sides keep to the default MaxRecvDataSegmentLength (RFC
-// 7143 section 6.3).
-inline constexpr size_t kLoginDataSegmentLength = 8192;
-
 // The only version there is (section 11.12.4).
 inline constexpr uint8_t kIscsiVersion = 0;
 

@@ -10,6 +10,10 @@ namespace skiff::protocol {
 enum class Digest : uint8_t { kNone, kCrc32c };
 enum class SessionType : uint8_t { kNormal, kDiscovery };
 
+// During login both sides keep to the default MaxRecvDataSegmentLength (RFC
+// 7143 section 6.3).
+inline constexpr uint32_t kLoginDataSegmentLength = 8192;
+
 // Which byte of a write's buffer the Write Base Offset of an iSER header names.
 enum class IserWriteBase : uint8_t {
   // The first that is not sent unsolicited. RFC 7145 with
