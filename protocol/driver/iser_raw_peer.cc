@@ -24,12 +24,12 @@ transport::RemoteBuffer RawIserPeer::Memory::Remote() const {
   return {region_->remote_base(), region_->remote_key()};
 }
 
-RawIserPeer::Buffer* RawIserPeer::NewBuffer(transport::MemoryDomain* domain,
-                                            std::string bytes) {
+RawIserPeer::Buffer* RawIserPeer::NewBuffer(std::string bytes, Access access) {
   Buffer& buffer = sends_.emplace_back();
   buffer.bytes = std::move(bytes);
   buffer.region =
-      domain->Register(buffer.bytes.data(), buffer.bytes.size(), Access::kLocal)
+      endpoint_->domain()
+          ->Register(buffer.bytes.data(), buffer.bytes.size(), access)
           .value();
   return &buffer;
 }
@@ -90,16 +90,24 @@ absl::Status RawIserPeer::TryToConnect(transport::Backend* backend,
   return *outcome;
 }
 
-void RawIserPeer::Accept(transport::Reactor* reactor,
-                         transport::ConnectionRequest* request) {
-  transport::AcceptOptions options;
-  FillIn(&options);
-  request->Accept(
-      reactor, options, [this](absl::StatusOr<transport::Endpoint> endpoint) {
-        ASSERT_TRUE(endpoint.ok()) << endpoint.status();
-        endpoint_ =
-            std::get<std::unique_ptr<RdmaEndpoint>>(*std::move(endpoint));
+void RawIserPeer::AcceptAt(transport::Backend* backend,
+                           transport::Reactor* reactor,
+                           const std::string& address) {
+  auto listener = backend->Listen(
+      reactor, transport::Address::Parse(address).value(), {},
+      [this, reactor](std::unique_ptr<transport::ConnectionRequest> request) {
+        if (std::exchange(accepted_, true)) return;
+        transport::AcceptOptions options;
+        FillIn(&options);
+        request->Accept(reactor, options,
+                        [this](absl::StatusOr<transport::Endpoint> endpoint) {
+                          ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+                          endpoint_ = std::get<std::unique_ptr<RdmaEndpoint>>(
+                              *std::move(endpoint));
+                        });
       });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  listener_ = *std::move(listener);
 }
 
 void RawIserPeer::Send(const std::string& message,
@@ -108,7 +116,7 @@ void RawIserPeer::Send(const std::string& message,
     endpoint_->PostSend({0, 1}, {});
     return endpoint_->Flush();
   }
-  Buffer* const buffer = NewBuffer(endpoint_->domain(), message);
+  Buffer* const buffer = NewBuffer(message, Access::kLocal);
   const transport::Sge all = {buffer->bytes.data(), buffer->bytes.size(),
                               buffer->region.get()};
   if (invalidated.has_value()) {
@@ -120,10 +128,20 @@ void RawIserPeer::Send(const std::string& message,
 }
 
 void RawIserPeer::Write(const std::string& data, transport::RemoteBuffer to) {
-  Buffer* const buffer = NewBuffer(endpoint_->domain(), data);
+  Buffer* const buffer = NewBuffer(data, Access::kLocal);
   const transport::Sge all = {buffer->bytes.data(), buffer->bytes.size(),
                               buffer->region.get()};
   endpoint_->PostWrite({0, 2}, {&all, 1}, to);
+  endpoint_->Flush();
+}
+
+void RawIserPeer::Read(size_t size, transport::RemoteBuffer from) {
+  // iWARP wants it so.
+  Buffer* const buffer =
+      NewBuffer(std::string(size, '\0'), Access::kRemoteWrite);
+  const transport::Sge all = {buffer->bytes.data(), buffer->bytes.size(),
+                              buffer->region.get()};
+  endpoint_->PostRead({0, 3}, {&all, 1}, from);
   endpoint_->Flush();
 }
 

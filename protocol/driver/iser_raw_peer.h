@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "protocol/codec/iser_header.h"
 #include "protocol/codec/pdu.h"
@@ -68,7 +69,7 @@ class RawIserPeer {
 
   explicit RawIserPeer(testing::SimWorld* world) : world_(world) {}
 
-  // Connects from `reactor` and waits; or accepts whatever comes.
+  // Connects from `reactor` and waits.
   void Connect(transport::Backend* backend, transport::Reactor* reactor,
                const std::string& address);
   // The same, where the other end may refuse.
@@ -79,13 +80,15 @@ class RawIserPeer {
   void SetPrivateData(std::vector<uint8_t> data) {
     private_data_ = std::move(data);
   }
-  void Accept(transport::Reactor* reactor,
-              transport::ConnectionRequest* request);
+  // Accepts the first that connects there, and refuses all others.
+  void AcceptAt(transport::Backend* backend, transport::Reactor* reactor,
+                const std::string& address);
 
   void Send(const std::string& message,
             std::optional<uint32_t> invalidated = std::nullopt);
-  // Writes into the other end's memory.
+  // Writes into the other end's memory, and reads from it.
   void Write(const std::string& data, transport::RemoteBuffer to);
+  void Read(size_t size, transport::RemoteBuffer from);
   // Posts nothing for what it receives from now on.
   void StopPosting() { posting_ = false; }
   // Polls. Messages that came wait in `received`.
@@ -125,12 +128,14 @@ class RawIserPeer {
   void FillIn(transport::ConnectOptions* options);
   absl::Status Prepare(transport::RdmaEndpoint& endpoint);
   void Post(transport::RdmaEndpoint& endpoint, uint32_t index);
-  Buffer* NewBuffer(transport::MemoryDomain* domain, std::string bytes);
+  Buffer* NewBuffer(std::string bytes, transport::Access access);
 
   testing::SimWorld* const world_;
   // Whatever can be invalidated may be.
   std::vector<uint8_t> private_data_ = {0x80, 0, 0, 0};
   std::unique_ptr<transport::ConnectAttempt> attempt_;
+  std::unique_ptr<transport::Listener> listener_;
+  bool accepted_ = false;
   std::deque<Buffer> receives_;
   std::deque<Buffer> sends_;
   bool posting_ = true;

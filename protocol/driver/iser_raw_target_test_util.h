@@ -1,18 +1,15 @@
 #ifndef SKIFF_PROTOCOL_DRIVER_ISER_RAW_TARGET_TEST_UTIL_H_
 #define SKIFF_PROTOCOL_DRIVER_ISER_RAW_TARGET_TEST_UTIL_H_
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/driver/iser_raw_login.h"
 #include "protocol/driver/iser_raw_peer.h"
-#include "protocol/negotiation/login_test_util.h"
-#include "protocol/negotiation/target_login.h"
 #include "testing/sim/guard_pages.h"
 
 namespace skiff::protocol {
@@ -23,6 +20,7 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
  protected:
   // Whole pages, so that nobody may touch the next byte at either end.
   static constexpr size_t kBytes = 8192;
+  static constexpr char kPortal[] = "sim://hostile:3260?kind=rdma";
   static constexpr char kUntouched = '\xa5';
 
   RawTargetTest()
@@ -30,29 +28,16 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
                GetParam() ? testing::SimRdmaOptions::Iwarp()
                           : testing::SimRdmaOptions::InfiniBand()),
         peer_(&stack_.world),
-        reactor_(stack_.world.AddReactor("hostile")),
         memory_(kBytes) {
     memory_.Use(kBytes, kUntouched);
-    auto listener =
-        (*stack_.registry.Find("sim"))
-            ->Listen(
-                reactor_,
-                transport::Address::Parse("sim://hostile:3260?kind=rdma")
-                    .value(),
-                {},
-                [this](std::unique_ptr<transport::ConnectionRequest> request) {
-                  if (accepted_++ > 0) return;
-                  peer_.Accept(reactor_, request.get());
-                });
-    EXPECT_TRUE(listener.ok()) << listener.status();
-    listener_ = *std::move(listener);
+    peer_.AcceptAt(*stack_.registry.Find("sim"),
+                   stack_.world.AddReactor("hostile"), kPortal);
   }
 
   // Starts an initiator, which is accepted when the world goes on.
   void Connect() {
     InitiatorOptions options = stack_.Options();
-    options.portal =
-        transport::Address::Parse("sim://hostile:3260?kind=rdma").value();
+    options.portal = transport::Address::Parse(kPortal).value();
     options.replacement_timeout = absl::ZeroDuration();
     options.offer.iser = offer_;
     stack_.Connect(options);
@@ -61,32 +46,16 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   // answers nothing by itself.
   void LogIn() {
     Connect();
-    policy_.offer.iser.enabled = true;
-    policy_.offer.initial_r2t = true;
-    policy_.offer.header_digest = policy_.offer.data_digest = {Digest::kNone};
-    TargetLogin login(&policy_, TargetLogin::Limits());
-    while (login.state() != TargetLogin::State::kFullFeature) {
+    while (!login_.done()) {
       stack_.RunUntil([this] { return peer_.endpoint() != nullptr; });
       const std::optional<std::string> message = peer_.Next();
       ASSERT_TRUE(message.has_value());
-      IserMessage parsed;
-      ASSERT_TRUE(DecodeIserMessage(Bytes(*message), &parsed).ok());
-      LoginRequestPdu request;
-      ASSERT_TRUE(Decode(parsed.bhs, &request).ok());
-      TargetLogin::Reply reply = login.OnRequest(request, parsed.data);
-      reply.pdu.initiator_task_tag = request.initiator_task_tag;
-      reply.pdu.stat_sn = stat_sn_++;
-      reply.pdu.exp_cmd_sn = request.cmd_sn;
-      reply.pdu.max_cmd_sn = request.cmd_sn + 10;
-      peer_.Send(ToIser(reply.pdu, reply.data));
+      peer_.Send(login_.Answer(*message, stat_sn_++));
       stack_.world.RunFor(absl::Milliseconds(1));
-      ASSERT_NE(login.state(), TargetLogin::State::kFailed) << login.failure();
+      ASSERT_EQ(login_.failure(), "");
     }
     ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
     ASSERT_TRUE(stack_.ready()->ok()) << *stack_.ready();
-  }
-  static absl::Span<const uint8_t> Bytes(const std::string& message) {
-    return {reinterpret_cast<const uint8_t*>(message.data()), message.size()};
   }
 
   // A read into `memory_`, as the target sees it.
@@ -137,11 +106,8 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
 
   SimStack stack_;
   RawIserPeer peer_;
-  transport::Reactor* const reactor_;
-  std::unique_ptr<transport::Listener> listener_;
-  int accepted_ = 0;
   IserOffer offer_;  // The initiator's.
-  FakePolicy policy_;
+  RawTargetLogin login_;
   uint32_t stat_sn_ = 1;
   // Between guard pages: the simulated network copies into it, so that a byte
   // too many crashes the test.

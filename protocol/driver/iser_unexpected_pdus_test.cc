@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, UnexpectedAtInitiatorTest, ::testing::Bool(),
 
 // What asks for the rest of a text answer goes as the request did.
 TEST_P(UnexpectedAtInitiatorTest, TextsGoInOrder) {
-  policy_.offer.iser.max_outstanding_unexpected_pdus = 2;
+  login_.policy.offer.iser.max_outstanding_unexpected_pdus = 2;
   LogIn();
   Ping();
   const auto ping = NextWithin(absl::Seconds(1));
@@ -264,7 +264,7 @@ TEST_P(UnexpectedAtInitiatorTest, TextsGoInOrder) {
 
 // One place is kept for task management: of two, pings use one.
 TEST_P(UnexpectedAtInitiatorTest, PingsTakeTurnsWithCmdSn) {
-  policy_.offer.iser.max_outstanding_unexpected_pdus = 2;
+  login_.policy.offer.iser.max_outstanding_unexpected_pdus = 2;
   LogIn();
   for (int i = 0; i < 10; ++i) {
     Ping();
@@ -278,7 +278,7 @@ TEST_P(UnexpectedAtInitiatorTest, PingsTakeTurnsWithCmdSn) {
 }
 
 TEST_P(UnexpectedAtInitiatorTest, WithoutRoomAndWindowTheyWait) {
-  policy_.offer.iser.max_outstanding_unexpected_pdus = 2;
+  login_.policy.offer.iser.max_outstanding_unexpected_pdus = 2;
   LogIn();
   // The login left a window of 11; closing it takes commands.
   for (int i = 0; i < 11; ++i) {
@@ -328,7 +328,7 @@ TEST_P(UnexpectedAtInitiatorTest, WithoutRoomAndWindowTheyWait) {
 }
 
 TEST_P(UnexpectedAtInitiatorTest, WithoutALimitTheyAreImmediate) {
-  policy_.offer.iser.max_outstanding_unexpected_pdus = 0;
+  login_.policy.offer.iser.max_outstanding_unexpected_pdus = 0;
   LogIn();
   for (int i = 0; i < 100; ++i) {
     Ping();
