@@ -2,21 +2,20 @@
 // login, session, SCSI, RDMA. The initiator is the input.
 //
 // The first byte says how: bit 0 iWARP, bit 1 logs in first, bit 2 sends all at
-// once. Then records follow: a byte that says what, one with a length in units
-// of 4, and so many bytes.
+// once. Then records follow.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/driver/iser_raw_peer.h"
 #include "testing/fuzz/check.h"
+#include "testing/fuzz/iser_records.h"
 
 namespace skiff::protocol {
 namespace {
@@ -97,15 +96,7 @@ class Attack {
     SKIFF_FUZZ_CHECK(peer_.Next().has_value());
   }
 
-  // `bytes` are the PDU; its lengths are made to fit, the rest is as it is.
   void SendPdu(uint8_t what, std::string bytes) {
-    bytes.resize(std::max(bytes.size(), kBhsSize));
-    auto* bhs = reinterpret_cast<uint8_t*>(bytes.data());
-    const uint32_t ahs = std::min<uint32_t>(
-        DecodeFrame(bhs).ahs_bytes,
-        static_cast<uint32_t>(bytes.size() - kBhsSize) / 4 * 4);
-    EncodeLengths(bhs, ahs,
-                  static_cast<uint32_t>(bytes.size() - kBhsSize - ahs));
     IserControlHeader header;
     if (memory_ != nullptr && memory_->registered()) {
       const transport::RemoteBuffer remote = memory_->Remote();
@@ -116,9 +107,7 @@ class Attack {
       header.read_base_offset = header.write_base_offset =
           remote.address + (what >> 4) * 1000;
     }
-    std::string message(kIserHeaderSize, '\0');
-    Encode(header, reinterpret_cast<uint8_t*>(message.data()));
-    peer_.Send(message + bytes);
+    peer_.Send(testing::FittingMessage(header, std::move(bytes)));
   }
 
   SimStack stack_;
@@ -133,15 +122,10 @@ class Attack {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   skiff::protocol::Attack attack(data[0]);
-  const uint8_t* const end = data + size;
-  ++data;
-  while (end - data >= 2) {
-    const uint8_t what = data[0];
-    const size_t length = std::min<size_t>(size_t{data[1]} * 4, end - data - 2);
-    data += 2;
-    attack.Run(what, {reinterpret_cast<const char*>(data), length});
-    data += length;
-  }
+  skiff::testing::ForEachRecord({data + 1, size - 1},
+                                [&attack](uint8_t what, std::string bytes) {
+                                  attack.Run(what, std::move(bytes));
+                                });
   attack.Finish();
   return 0;
 }
