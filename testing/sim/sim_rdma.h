@@ -27,6 +27,9 @@ struct SimFailure {
   uint64_t nth = 1;
   transport::CompletionStatus status =
       transport::CompletionStatus::kTransportError;
+  // Of the messages only, and the RECEIVE that the message has met completes
+  // with the status, too.
+  bool of_receives = false;
   uint64_t seen = 0;
   bool struck() const { return seen >= nth; }
 };
@@ -177,6 +180,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   // The requester's part.
   void Transmit(int side, const std::shared_ptr<Request>& request);
   bool Strikes(bool local) const;
+  bool StrikesReceive() const;
   void Arrive(int side, const std::shared_ptr<Request>& request);
   bool RunLocally(int side, const Request& request);
   bool LocallyValid(int side, const Request& request) const;

@@ -159,7 +159,7 @@ bool SimRdmaWire::RunLocally(int side, const Request& request) {
 // Whether this is the operation that is to fail.
 bool SimRdmaWire::Strikes(bool local) const {
   SimFailure* const failure = options_.failure.get();
-  return failure != nullptr &&
+  return failure != nullptr && !failure->of_receives &&
          (failure->status == CompletionStatus::kLocalError) == local &&
          ++failure->seen == failure->nth;
 }

@@ -135,6 +135,12 @@ void SimRdmaWire::WaitForReceive(int side,
   });
 }
 
+bool SimRdmaWire::StrikesReceive() const {
+  SimFailure* const failure = options_.failure.get();
+  return failure != nullptr && failure->of_receives &&
+         ++failure->seen == failure->nth;
+}
+
 void SimRdmaWire::HandleSend(int side,
                              const std::shared_ptr<Request>& request) {
   QueuePair& qp = qps_[side];
@@ -145,6 +151,13 @@ void SimRdmaWire::HandleSend(int side,
   Completion completion;
   completion.id = receive.id;
   completion.kind = OperationKind::kReceive;
+  if (StrikesReceive()) {
+    completion.status = options_.failure->status;
+    Complete(side, completion);
+    Refuse(side, request, CompletionStatus::kTransportError,
+           absl::InternalError("a failure that a test asked for"));
+    return;
+  }
   if (receive.sges.size() > options_.capabilities.max_receive_sges ||
       !CoversSges(side, receive.sges)) {
     completion.status = CompletionStatus::kLocalError;
