@@ -2,11 +2,12 @@
 // data, login, session, RDMA into and out of its commands' memory. The target
 // is the input.
 //
-// The first byte says how: bits 0-1 the fabric, bit 2 logs in first, bit 3 does
-// all at once, bit 4 the commands' memory is registered as a whole, bit 5
-// unsolicited data are allowed, bit 6 the initiator wants a HelloReply, bit 7
-// the first record is the private data. Then records follow, whose low four
-// bits of the first byte are an action below, and the others its argument.
+// The first byte says how: bits 0-1 the fabric, where 3 is the first again with
+// a session that is to be restored; bit 2 logs in first; bit 3 does all at
+// once; bit 4 the commands' memory is registered as a whole; bit 5 unsolicited
+// data are allowed; bit 6 the initiator wants a HelloReply; bit 7 the first
+// record is the private data. Then records follow, whose low four bits of the
+// first byte are an action below, and the others its argument.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,12 +49,12 @@ constexpr TrackedCommand::Shape kShapes[] = {
 
 SimRdmaOptions FabricOf(uint8_t how) {
   switch (how & 3) {
-    case 0:
-      return *InfiniBand().rdma;
     case 1:
       return *Iwarp().rdma;
-    default:
+    case 2:
       return *Plain().rdma;
+    default:
+      return *InfiniBand().rdma;
   }
 }
 
@@ -139,7 +140,8 @@ class Attack {
     started_ = true;
     InitiatorOptions options = stack_.Options();
     options.portal = transport::Address::Parse(kPortal).value();
-    options.replacement_timeout = absl::ZeroDuration();
+    // Held until then: nobody lets it in again.
+    options.replacement_timeout = absl::Seconds((how_ & 3) == 3 ? 20 : 0);
     options.offer.iser.hello_required = (how_ & 0x40) != 0;
     options.offer.first_burst_length = 6000;
     login_.policy.offer.initial_r2t = (how_ & 0x20) == 0;
