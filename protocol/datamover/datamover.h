@@ -131,8 +131,9 @@ class Datamover {
                            absl::Span<const uint8_t> data) = 0;
 
   // Initiator: Send_Control of a SCSI Command with its buffers; what may go as
-  // immediate and unsolicited data goes along.
-  virtual void SendCommand(const OutgoingCommand& command) = 0;
+  // immediate and unsolicited data goes along. An error says why the target
+  // cannot be given the buffers: nothing was sent, and the task is unknown.
+  virtual absl::Status SendCommand(const OutgoingCommand& command) = 0;
 
   // Target: a SCSI Command was accepted as task `task`, from inside
   // ControlNotify of its PDU. Immediate data of a command that was not accepted

@@ -330,12 +330,12 @@ void IserChannel::Bind(TaskSlot task, transport::MemoryWindow* window,
   ordered_.PushBack(operation);
 }
 
-void IserChannel::Invalidate(TaskSlot task, RemoteKey key) {
+void IserChannel::Invalidate(TaskSlot task, transport::MemoryWindow* window) {
   assert(!terminated_);
   Operation* const operation =
       operations_.Take(OperationKind::kInvalidate, IserWork::kInvalidate, task);
   operation->length = 0;
-  operation->remote.key = key;
+  operation->window = window;
   ++counters_.local_invalidations;
   ordered_.PushBack(operation);
 }
@@ -393,7 +393,8 @@ inline PostResult IserChannel::Post(Operation* operation) {
                                  operation->offset, operation->length,
                                  operation->access);
     case OperationKind::kInvalidate:
-      return endpoint_->PostInvalidate(id, operation->remote.key);
+      // A bind before it may have been posted later than this was queued.
+      return endpoint_->PostInvalidate(id, operation->window->remote_key());
     case OperationKind::kReceive:
       break;
   }

@@ -142,7 +142,8 @@ class IserChannel {
   void Bind(TaskSlot task, transport::MemoryWindow* window,
             const transport::MemoryRegion* region, size_t offset, size_t length,
             transport::Access access);
-  void Invalidate(TaskSlot task, transport::RemoteKey key);
+  // The key that `window` has when it is posted; the window stays, too.
+  void Invalidate(TaskSlot task, transport::MemoryWindow* window);
   // Ends the reads and writes of the task that were not posted yet.
   void Drop(TaskSlot task);
 

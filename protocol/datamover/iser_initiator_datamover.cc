@@ -106,14 +106,15 @@ void IserInitiatorDatamover::SendControl(const uint8_t* bhs,
   channel_.Send(message);
 }
 
-void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
-  if (channel_.terminated()) return;
+absl::Status IserInitiatorDatamover::SendCommand(
+    const OutgoingCommand& command) {
+  if (channel_.terminated()) return absl::OkStatus();
   const TaskSlot slot = command.task;
   Task& task = tasks_[slot];
   assert(!task.live);
   task.initiator_task_tag = command.pdu->initiator_task_tag;
   task.live = true;
-  task.posted = task.deallocated = false;
+  task.posted = task.deallocated = task.keys_may_last = false;
   task.references = 0;
   task.out.Reset(command.data_out, command.data_out_count,
                  command.data_out_length);
@@ -130,6 +131,17 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   const uint32_t unsolicited = WorthSending(task.out.length, most_unsolicited);
   const uint32_t immediate = std::min(unsolicited, most_immediate);
   task.unsolicited = unsolicited;
+  const bool exposes_out = unsolicited < task.out.length;
+  const bool exposes_in = task.in.length > 0;
+  absl::Status status;
+  if (exposes_out) status = Register(&task.out, Access::kRemoteRead);
+  if (status.ok() && exposes_in) {
+    status = Register(&task.in, Access::kRemoteWrite);
+  }
+  if (!status.ok()) {
+    Forget(&task);
+    return status;
+  }
 
   command.pdu->final = immediate == unsolicited;
   std::array<uint8_t, kMaxAhsBytes> ahs;
@@ -139,8 +151,8 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   if (!command.ahs.extended_cdb.empty() || command.ahs.has_bidi_read_length) {
     message.ahs = {ahs.data(), EncodeAhs(command.ahs, ahs.data())};
   }
-  if (unsolicited < task.out.length) {
-    if (!Expose(slot, &task.out, Access::kRemoteRead)) return;
+  if (exposes_out) {
+    Bind(slot, &task.out, Access::kRemoteRead);
     const transport::RemoteBuffer at = RemoteOf(task.out);
     message.header.write_stag_valid = true;
     message.header.write_stag = static_cast<uint32_t>(at.key.value);
@@ -149,8 +161,8 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
     message.header.write_base_offset = at.address;
     message.write_window = task.out.bound ? task.out.window.get() : nullptr;
   }
-  if (task.in.length > 0) {
-    if (!Expose(slot, &task.in, Access::kRemoteWrite)) return;
+  if (exposes_in) {
+    Bind(slot, &task.in, Access::kRemoteWrite);
     const transport::RemoteBuffer at = RemoteOf(task.in);
     message.header.read_stag_valid = true;
     message.header.read_stag = static_cast<uint32_t>(at.key.value);
@@ -161,6 +173,7 @@ void IserInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
   AddData(task.out, 0, immediate, &message, &place);
   if (channel_.Send(*command.pdu, message)) ++task.references;
   if (immediate < unsolicited) SendUnsolicited(slot, immediate, unsolicited);
+  return status;
 }
 
 // The longest data segment of a message that is sent.
@@ -229,9 +242,8 @@ void IserInitiatorDatamover::SendUnsolicited(TaskSlot slot, uint32_t offset,
 
 // --- Keys.
 
-// Gives the target a key to the data. False if that is impossible; the
-// connection is then of no more use.
-bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
+// All that may fail of giving the target a key to the data.
+absl::Status IserInitiatorDatamover::Register(Data* data, Access access) {
   IserMemory* const memory = channel_.memory();
   data->memory = OnePiece(data->iov, data->count, data->length);
   if (data->memory == nullptr) {
@@ -253,32 +265,33 @@ bool IserInitiatorDatamover::Expose(TaskSlot slot, Data* data, Access access) {
       data->copy != nullptr || (!windows_ && !memory->options().lasting_keys);
   absl::Status status =
       memory->Get(data->memory, data->length, access, own, &data->pin);
-  if (status.ok()) {
-    if (data->pin.exclusive()) ++channel_.counters().registrations;
-    if (!windows_ || (data->pin.exclusive() && !must_bind)) return true;
-    status = Bind(slot, data, access);
-    if (status.ok()) return true;
-  }
-  channel_.Break(absl::Status(
-      status.code(), absl::StrCat("cannot register ", data->length,
-                                  " bytes for a command: ", status.message())));
-  return false;
+  if (!status.ok()) return status;
+  if (data->pin.exclusive()) ++channel_.counters().registrations;
+  data->needs_window = windows_ && (!data->pin.exclusive() || must_bind);
+  if (!data->needs_window || data->window != nullptr) return status;
+  auto window = memory->domain()->AllocateWindow();
+  if (!window.ok()) return window.status();
+  data->window = *std::move(window);
+  return status;
 }
 
-absl::Status IserInitiatorDatamover::Bind(TaskSlot slot, Data* data,
-                                          Access access) {
-  if (data->window == nullptr) {
-    auto window = channel_.memory()->domain()->AllocateWindow();
-    if (!window.ok()) return window.status();
-    data->window = *std::move(window);
-  }
+void IserInitiatorDatamover::Bind(TaskSlot slot, Data* data, Access access) {
+  if (!data->needs_window) return;
   const transport::MemoryRegion* const region = data->pin.region();
   const auto offset =
       static_cast<size_t>(data->memory - static_cast<uint8_t*>(region->data()));
   ++tasks_[slot].references;
   channel_.Bind(slot, data->window.get(), region, offset, data->length, access);
   data->bound = true;
-  return absl::OkStatus();
+}
+
+// Of a task of which nothing was sent.
+void IserInitiatorDatamover::Forget(Task* task) {
+  for (Data* data : {&task->in, &task->out}) {
+    data->pin.Release();
+    data->copy.reset();
+  }
+  task->live = false;
 }
 
 // The key of a window is filled in when the message is posted.
@@ -292,12 +305,13 @@ void IserInitiatorDatamover::Withdraw(TaskSlot slot, Data* data) {
   if (!data->bound || channel_.terminated()) return;
   data->bound = false;
   ++tasks_[slot].references;
-  channel_.Invalidate(slot, data->window->remote_key());
+  channel_.Invalidate(slot, data->window.get());
 }
 
 // --- The end of tasks and connections.
 
-void IserInitiatorDatamover::OnDone(TaskSlot slot, IserWork, bool) {
+void IserInitiatorDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
+  if (work == IserWork::kInvalidate && !ok) tasks_[slot].keys_may_last = true;
   Unreference(slot);
 }
 
@@ -319,7 +333,13 @@ void IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
 // Nobody uses the memory any more, once the registrations are gone.
 void IserInitiatorDatamover::Finish(TaskSlot slot) {
   Task& task = tasks_[slot];
-  for (Data* data : {&task.in, &task.out}) data->pin.Release();
+  for (Data* data : {&task.in, &task.out}) {
+    // Memory cannot be deregistered while a window is bound to it, as one is
+    // whose invalidation was flushed.
+    if (data->bound || task.keys_may_last) data->window.reset();
+    data->bound = false;
+    data->pin.Release();
+  }
   if (task.in.copy != nullptr) {
     ForEachPiece(task.in.iov, 0, task.in.length,
                  [&task](uint8_t* to, size_t at, size_t n) {
@@ -339,9 +359,7 @@ void IserInitiatorDatamover::ConnectionTerminate() {
   for (Task& task : tasks_) {
     task.live = false;
     for (Data* data : {&task.in, &task.out}) {
-      // Memory cannot be deregistered while a window is bound to it, as one is
-      // whose invalidation was flushed.
-      data->window.reset();
+      data->window.reset();  // First, as in Finish().
       data->bound = false;
       data->pin.Release();
       data->copy.reset();

@@ -49,7 +49,7 @@ class IserInitiatorDatamover final : public IserDatamover,
                                    uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  void SendCommand(const OutgoingCommand& command) override;
+  absl::Status SendCommand(const OutgoingCommand& command) override;
   void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   bool congested() const override {
@@ -81,6 +81,7 @@ class IserInitiatorDatamover final : public IserDatamover,
     std::unique_ptr<uint8_t[]> copy;
     // Kept from command to command.
     std::unique_ptr<transport::MemoryWindow> window;
+    bool needs_window = false;
     bool bound = false;  // The window's key is in use.
 
     void Reset(const iovec* list, int entries, uint32_t bytes) {
@@ -88,17 +89,18 @@ class IserInitiatorDatamover final : public IserDatamover,
       count = entries;
       length = bytes;
       memory = nullptr;
-      bound = false;
+      needs_window = bound = false;
     }
   };
 
   struct Task {
     uint32_t initiator_task_tag = kReservedTag;
     bool live = false;
-    bool posted = false;       // The command is on its way.
-    bool deallocated = false;  // TaskDone is due once `references` is zero.
-    uint32_t references = 0;   // Operations that have not ended.
-    uint32_t unsolicited = 0;  // So much of `out` is sent unasked.
+    bool posted = false;         // The command is on its way.
+    bool deallocated = false;    // TaskDone is due once `references` is zero.
+    bool keys_may_last = false;  // One was not invalidated when it had to be.
+    uint32_t references = 0;     // Operations that have not ended.
+    uint32_t unsolicited = 0;    // So much of `out` is sent unasked.
     Data out;
     Data in;
   };
@@ -128,8 +130,9 @@ class IserInitiatorDatamover final : public IserDatamover,
   void Refuse(const uint8_t* bhs, const char* why);
   void Fail(const char* why);
 
-  bool Expose(TaskSlot slot, Data* data, transport::Access access);
-  absl::Status Bind(TaskSlot slot, Data* data, transport::Access access);
+  absl::Status Register(Data* data, transport::Access access);
+  void Bind(TaskSlot slot, Data* data, transport::Access access);
+  void Forget(Task* task);
   transport::RemoteBuffer RemoteOf(const Data& data) const;
   uint32_t MaxDataSegment() const;
   uint32_t WorthSending(uint32_t length, uint32_t most) const;

@@ -48,7 +48,7 @@ struct IserOperation {
   size_t length = 0;
   // Of messages, writes and reads.
   std::array<transport::Sge, kMaxPieces> sges;
-  transport::RemoteBuffer remote;  // Its key is that of an invalidation, too.
+  transport::RemoteBuffer remote;
   // In the task's data, of a write or read; in the region, of a bind.
   size_t offset = 0;
   // Of a message.
@@ -58,8 +58,9 @@ struct IserOperation {
   const transport::MemoryWindow* read_window = nullptr;
   // Of a write or read.
   IserMemory::Pin pin;
-  // Of a bind.
+  // Of a bind or invalidation.
   transport::MemoryWindow* window = nullptr;
+  // Of a bind.
   const transport::MemoryRegion* region = nullptr;
   transport::Access access = transport::Access::kLocal;
 };

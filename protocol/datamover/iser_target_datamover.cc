@@ -72,8 +72,9 @@ void IserTargetDatamover::SendControl(const uint8_t* bhs,
   channel_.Send(message);
 }
 
-void IserTargetDatamover::SendCommand(const OutgoingCommand&) {
+absl::Status IserTargetDatamover::SendCommand(const OutgoingCommand&) {
   assert(false && "targets send no commands");
+  return absl::InternalError("a target sends no commands");
 }
 
 // --- Receiving.

@@ -77,8 +77,9 @@ void StreamInitiatorDatamover::SendControl(const uint8_t* bhs,
   send_queue_.AppendCopy(bhs, {}, data, kNoTask, SendQueue::Notice::kNone);
 }
 
-void StreamInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
-  if (terminated_) return;
+absl::Status StreamInitiatorDatamover::SendCommand(
+    const OutgoingCommand& command) {
+  if (terminated_) return absl::OkStatus();
   const TaskSlot slot = command.task;
   Task& task = tasks_[slot];
   assert(!task.live);
@@ -124,6 +125,7 @@ void StreamInitiatorDatamover::SendCommand(const OutgoingCommand& command) {
                            task.data_out_count, 0, immediate, slot,
                            SendQueue::Notice::kTask);
   if (more) PushSequence(slot, {kReservedTag, immediate, unsolicited, 0});
+  return absl::OkStatus();
 }
 
 void StreamInitiatorDatamover::PushSequence(TaskSlot slot,

@@ -39,7 +39,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
                                    uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  void SendCommand(const OutgoingCommand& command) override;
+  absl::Status SendCommand(const OutgoingCommand& command) override;
   void DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   ConnectionCounters counters() const override {

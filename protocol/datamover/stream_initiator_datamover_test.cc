@@ -201,7 +201,7 @@ TEST(StreamInitiatorTest, ALongCdbGoesIntoTheAhs) {
   command.task = 0;
   command.pdu = &pdu;
   command.ahs.extended_cdb = rest;
-  initiator.datamover.SendCommand(command);
+  ASSERT_TRUE(initiator.datamover.SendCommand(command).ok());
   const std::vector<WirePdu> pdus = initiator.Take();
   ASSERT_EQ(pdus.size(), 1u);
   AhsView ahs;

@@ -91,7 +91,7 @@ InitiatorHarness::Sent InitiatorHarness::Send(const OutgoingCommand& command,
   pdu.lun = 0x0001000000000000;
   pdu.exp_stat_sn = exp_stat_sn;
   out.pdu = &pdu;
-  datamover.SendCommand(out);
+  EXPECT_TRUE(datamover.SendCommand(out).ok());
   return {out.task, pdu.initiator_task_tag};
 }
 

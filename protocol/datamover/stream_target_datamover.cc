@@ -56,8 +56,9 @@ void StreamTargetDatamover::SendControl(const uint8_t* bhs,
   send_queue_.AppendCopy(bhs, {}, data, kNoTask, SendQueue::Notice::kNone);
 }
 
-void StreamTargetDatamover::SendCommand(const OutgoingCommand&) {
+absl::Status StreamTargetDatamover::SendCommand(const OutgoingCommand&) {
   assert(false && "targets send no commands");
+  return absl::InternalError("a target sends no commands");
 }
 
 void StreamTargetDatamover::AcceptCommand(TaskSlot slot,

@@ -35,7 +35,7 @@ class StreamTargetDatamover final : public StreamDatamover,
                                    uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  void SendCommand(const OutgoingCommand& command) override;
+  absl::Status SendCommand(const OutgoingCommand& command) override;
   void AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;

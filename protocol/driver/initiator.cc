@@ -159,6 +159,8 @@ void InitiatorImpl::Submit(Command* command) {
   if (up_ && queue_.empty() && !holding_commands() && session_->CanIssue()) {
     const absl::Time now = reactor_->Now();
     Issue(command, now);
+    // It may have ended: the command, or all of the session.
+    if (!completions_.empty() || session_->ended()) Wake();
     pump_->Kick();
     if (options_.command_timeout > absl::ZeroDuration()) {
       ScheduleWork(now + options_.command_timeout);

@@ -24,11 +24,10 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   static constexpr char kUntouched = '\xa5';
 
   RawTargetTest()
-      : stack_(1, 1,
-               GetParam() ? testing::SimRdmaOptions::Iwarp()
-                          : testing::SimRdmaOptions::InfiniBand()),
-        peer_(&stack_.world),
-        memory_(kBytes) {
+      : RawTargetTest(GetParam() ? testing::SimRdmaOptions::Iwarp()
+                                 : testing::SimRdmaOptions::InfiniBand()) {}
+  explicit RawTargetTest(const testing::SimRdmaOptions& fabric)
+      : stack_(1, 1, fabric), peer_(&stack_.world), memory_(kBytes) {
     memory_.Use(kBytes, kUntouched);
     peer_.AcceptAt(*stack_.registry.Find("sim"),
                    stack_.world.AddReactor("hostile"), kPortal);

@@ -107,7 +107,9 @@ class FakeDatamover final : public StreamDatamover {
   void AllocateConnectionResources(DatamoverClient*, uint32_t) override {}
   void EnableDatamover(const Parameters&) override {}
   void SendControl(const uint8_t*, absl::Span<const uint8_t>) override {}
-  void SendCommand(const OutgoingCommand&) override {}
+  absl::Status SendCommand(const OutgoingCommand&) override {
+    return absl::OkStatus();
+  }
   void AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
                      uint32_t) override {}
   void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}

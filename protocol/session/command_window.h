@@ -23,6 +23,8 @@ class CommandWindow {
 
   // Takes the number for a command that is not immediate.
   uint32_t Take() { return cmd_sn_++; }
+  // It was not sent.
+  void GiveBack() { --cmd_sn_; }
 
   // What a PDU of the target said. Returns false if it acknowledges commands
   // that were never sent.

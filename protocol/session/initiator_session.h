@@ -219,6 +219,7 @@ class InitiatorSession final : public DatamoverClient {
   }
 
   // --- initiator_session_commands.cc: commands and their end.
+  void TakeBack(TaskSlot slot, const absl::Status& why);
   void Complete(TaskSlot slot, scsi::Command::Outcome outcome);
   const char* FillResult(scsi::Command* command,
                          const ScsiResponsePdu& response,
@@ -285,7 +286,8 @@ class InitiatorSession final : public DatamoverClient {
   static constexpr uint32_t kMaxEarlyStatSns = 1024;
   std::bitset<kMaxEarlyStatSns> early_stat_sns_;
   uint32_t acknowledged_stat_sn_ = 0;  // The ExpStatSN sent last.
-  bool any_response_ = false;          // StatSN is known.
+  std::string refusal_;        // Why a command was not sent: each reason once.
+  bool any_response_ = false;  // StatSN is known.
   // A reset is on its way: what it covers must not grow (section 11.5.1).
   bool hold_issue_ = false;
   InitiatorTaskTable tasks_;

@@ -83,7 +83,7 @@ void InitiatorSession::Issue(Command* command, absl::Time now) {
   pdu.expected_data_transfer_length =
       pdu.write ? command->data_out_length : command->data_in_length;
   pdu.cmd_sn = task.cmd_sn;
-  pdu.exp_stat_sn = acknowledged_stat_sn_ = exp_stat_sn_;
+  pdu.exp_stat_sn = exp_stat_sn_;
   const size_t in_header = std::min<size_t>(command->cdb_length, 16);
   std::memcpy(pdu.cdb.data(), command->cdb.data(), in_header);
 
@@ -97,7 +97,24 @@ void InitiatorSession::Issue(Command* command, absl::Time now) {
   out.data_in_count = command->data_in_count;
   out.data_in_length = command->data_in_length;
   out.ahs = AhsOf(*command);
-  datamover_->SendCommand(out);
+  const absl::Status sent = datamover_->SendCommand(out);
+  if (!sent.ok()) return TakeBack(slot, sent);
+  acknowledged_stat_sn_ = exp_stat_sn_;
+}
+
+// Nothing of the command was sent: the next one gets its CmdSN.
+void InitiatorSession::TakeBack(TaskSlot slot, const absl::Status& why) {
+  window_.GiveBack();
+  Command* const command = tasks_[slot].command;
+  ClearResult(command);
+  command->session_slot = kNoTask;
+  command->outcome = Command::Outcome::kNotRegistered;
+  completions_->Add(command);
+  tasks_.Release(slot);
+  if (refusal_ == why.message()) return;
+  refusal_ = std::string(why.message());
+  Log(absl::StrCat("a command is refused, as its memory cannot be used: ",
+                   refusal_));
 }
 
 void InitiatorSession::ResponseNotify(TaskSlot slot,

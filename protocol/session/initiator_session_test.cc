@@ -153,6 +153,26 @@ TEST_F(InitiatorSessionTest, SlotsAndCongestionBoundItToo) {
   EXPECT_FALSE(session_->CanIssue());
 }
 
+// What was not sent takes neither a CmdSN nor a slot.
+TEST_F(InitiatorSessionTest, ACommandThatCannotBeSentEndsAlone) {
+  LogIn();
+  Issue(MakeRead(1));
+  mover_.refusal = absl::ResourceExhaustedError("no memory to be locked");
+  std::vector<scsi::Command*> refused;
+  for (uint32_t i = 0; i < options_.max_commands; ++i) {
+    ASSERT_TRUE(session_->CanIssue());
+    refused.push_back(MakeRead(1));
+    session_->Issue(refused.back(), now_);
+  }
+  EXPECT_EQ(Completed(), refused);
+  for (const scsi::Command* command : refused) {
+    EXPECT_EQ(command->outcome, Outcome::kNotRegistered);
+  }
+  EXPECT_EQ(session_->outstanding(), 1u);
+  mover_.refusal = absl::OkStatus();
+  EXPECT_EQ(Issue(MakeRead(1)).pdu.cmd_sn, options_.initial_cmd_sn + 1);
+}
+
 TEST_F(InitiatorSessionTest, TheSlotStaysTakenUntilTheDatamoverIsDone) {
   options_.max_commands = 1;
   LogIn();

@@ -23,8 +23,9 @@ void ScriptedDatamover::SendControl(const uint8_t* bhs,
   controls.push_back(std::move(control));
 }
 
-void ScriptedDatamover::SendCommand(const OutgoingCommand& command) {
+absl::Status ScriptedDatamover::SendCommand(const OutgoingCommand& command) {
   EXPECT_FALSE(terminated);
+  if (!refusal.ok()) return refusal;
   Command sent;
   sent.slot = command.task;
   sent.pdu = *command.pdu;
@@ -33,6 +34,7 @@ void ScriptedDatamover::SendCommand(const OutgoingCommand& command) {
     sent.bidi_read_length = command.ahs.bidi_read_length;
   }
   commands.push_back(std::move(sent));
+  return absl::OkStatus();
 }
 
 void ScriptedDatamover::DeallocateTaskResources(TaskSlot task) {

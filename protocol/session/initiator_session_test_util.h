@@ -36,7 +36,7 @@ class ScriptedDatamover final : public Datamover {
   }
   void EnableDatamover(const Parameters&) override { enabled = true; }
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  void SendCommand(const OutgoingCommand& command) override;
+  absl::Status SendCommand(const OutgoingCommand& command) override;
   void DeallocateTaskResources(TaskSlot task) override;
   void ConnectionTerminate() override { terminated = true; }
   bool congested() const override { return is_congested; }
@@ -58,6 +58,7 @@ class ScriptedDatamover final : public Datamover {
   std::deque<Command> commands;
   std::vector<TaskSlot> deallocated;
   bool hold_task_done = false;  // TaskDone is then the test's to call.
+  absl::Status refusal;         // Of every command.
   bool is_congested = false;
   bool enabled = false;
   bool terminated = false;

@@ -35,6 +35,7 @@ struct Command {
     kTimedOut,
     kProtocolError,  // The target broke the protocol; the session was dropped.
     kInvalid,  // Refused here: too long, bad CDB length ...; `done` still runs.
+    kNotRegistered,  // Not sent: RDMA cannot use its memory (see the log).
   };
 
   // --- Request.

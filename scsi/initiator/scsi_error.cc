@@ -107,6 +107,10 @@ OutcomeText TextOfOutcome(Outcome outcome) {
     case Outcome::kInvalid:
       return {absl::StatusCode::kInvalidArgument,
               "refused by the session (length of the CDB or of the data)"};
+    case Outcome::kNotRegistered:
+      return {absl::StatusCode::kResourceExhausted,
+              "the memory of its data cannot be registered for RDMA (the log "
+              "says why; is `ulimit -l` large enough?)"};
     case Outcome::kPending:
     case Outcome::kCompleted:
       break;

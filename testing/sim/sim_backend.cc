@@ -144,9 +144,9 @@ absl::StatusOr<SimReactor*> SimBackend::Check(
 std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
   std::shared_ptr<SimDomain>& domain = domains_[host];
   if (domain == nullptr || domain->removed()) {
-    domain =
-        std::make_shared<SimDomain>(world_, host, options_.rdma.capabilities,
-                                    options_.rdma.zero_based_addresses);
+    domain = std::make_shared<SimDomain>(
+        world_, host, options_.rdma.capabilities,
+        options_.rdma.zero_based_addresses, options_.rdma.max_region_bytes);
   }
   return domain;
 }

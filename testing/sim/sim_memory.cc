@@ -1,5 +1,7 @@
 #include "testing/sim/sim_memory.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -34,6 +36,11 @@ absl::StatusOr<std::unique_ptr<transport::MemoryRegion>> SimDomain::Register(
   if (data == nullptr || size == 0) {
     return absl::InvalidArgumentError(
         "cannot register memory: it is empty or at the null address");
+  }
+  if (max_region_bytes_ != nullptr && size > *max_region_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name(), " registers at most ", *max_region_bytes_,
+                     " bytes in one piece, not ", size));
   }
   const RemoteKey key = NewKey();
   const uint64_t base = zero_based_ ? 0 : reinterpret_cast<uintptr_t>(data);
@@ -173,7 +180,15 @@ SimRegion::SimRegion(std::shared_ptr<SimDomain> domain, void* data, size_t size,
 SimRegion::~SimRegion() {
   --domain_->regions_;
   domain_->RemoveGrants(
-      [&](const SimDomain::Grant& grant) { return grant.region == this; });
+      [&](const SimDomain::Grant& grant) { return grant.owner == this; });
+  for (const auto& [key, grant] : domain_->grants_) {
+    if (grant.region != this) continue;
+    std::fprintf(stderr,
+                 "simulated memory of %zu bytes is deregistered while "
+                 "a window is bound to it\n",
+                 size_);
+    std::abort();
+  }
 }
 
 SimWindow::~SimWindow() {

@@ -26,13 +26,16 @@ using SimQueuePairId = const void*;
 class SimDomain final : public transport::MemoryDomain,
                         public std::enable_shared_from_this<SimDomain> {
  public:
-  // `zero_based`: peers count from the start of a region.
+  // `zero_based`: peers count from the start of a region. Longer ones than
+  // `max_region_bytes` are refused.
   SimDomain(SimWorld* world, std::string host,
-            const transport::Capabilities& capabilities, bool zero_based)
+            const transport::Capabilities& capabilities, bool zero_based,
+            std::shared_ptr<const size_t> max_region_bytes = nullptr)
       : world_(world),
         host_(std::move(host)),
         capabilities_(capabilities),
-        zero_based_(zero_based) {}
+        zero_based_(zero_based),
+        max_region_bytes_(std::move(max_region_bytes)) {}
 
   const transport::Capabilities& capabilities() const override {
     return capabilities_;
@@ -94,6 +97,7 @@ class SimDomain final : public transport::MemoryDomain,
   const std::string host_;
   const transport::Capabilities capabilities_;
   const bool zero_based_;
+  const std::shared_ptr<const size_t> max_region_bytes_;
   uint64_t next_index_ = 1;
   size_t regions_ = 0;
   bool removed_ = false;
@@ -104,6 +108,7 @@ class SimRegion final : public transport::MemoryRegion {
  public:
   SimRegion(std::shared_ptr<SimDomain> domain, void* data, size_t size,
             transport::Access access, transport::RemoteKey key, uint64_t base);
+  // No window may be bound to it, as devices then refuse to deregister it.
   ~SimRegion() override;
 
   void* data() const override { return data_; }
