@@ -64,27 +64,43 @@ class Initiator:
         return [self._program, "perf", self._url(disk), "--rw=randrw", "--verify", "--verbose", "--json",
                 *self._options, *options]
 
-    def _check_report(self, text):
-        report, _ = json.JSONDecoder().raw_decode(text[re.search(r"^\{", text, re.MULTILINE).start():])
+    @staticmethod
+    def _report(text):
+        """What skiff printed as JSON, with or without its log around it."""
+        return json.JSONDecoder().raw_decode(text[re.search(r"^\{", text, re.MULTILINE).start():])[0]
+
+    def _check_perf(self, text):
+        report = self._report(text)
         expect(f"it ran over {self._model}: {text}", report["data_model"] == self._model)
         expect(f"blocks were read, written and checked: {text}",
                report["read"]["ios"] and report["write"]["ios"] and report["verified_blocks"])
 
     def perf(self, disk, *options):
         """Reads and writes, each checked."""
-        self._check_report(run(*self._perf_command(disk, *options)))
+        self._check_perf(run(*self._perf_command(disk, *options)))
 
     def perf_during(self, disk, disturb, *options, seconds=SECONDS):
         """The same while `disturb` does its worst: every command is done in the end. What skiff said."""
-        with subprocess.Popen(self._perf_command(disk, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True) as process:
+        output = self._output_during(self._perf_command(disk, *options), disturb, seconds)
+        self._check_perf(output)
+        return output
+
+    def ping_during(self, disturb, *options):
+        """Pings of an idle session while `disturb` does its worst; skiff's report."""
+        url = f"{self._portal}/{self._target}{self._suffix}"
+        return self._report(self._output_during([self._program, "ping", url, "--json", *self._options, *options], disturb,
+                                                SECONDS))
+
+    @staticmethod
+    def _output_during(command, disturb, seconds):
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True) as process:
             try:
                 disturb()
                 output, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                raise Failure("skiff perf hangs") from None
+                raise Failure(f"skiff {command[1]} hangs") from None
             finally:
                 process.kill()
-        expect(f"skiff perf ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
-        self._check_report(output)
+        expect(f"skiff {command[1]} ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
         return output

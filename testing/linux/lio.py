@@ -13,10 +13,24 @@ def _write(path, value):
     path.write_text(f"{value}\n", encoding="ascii")
 
 
-class Lio:
-    """One target with a disk in memory as LUN 0 and perhaps one in a file as LUN 1, at one portal."""
+def _make_in_another_network(portal, address):
+    """Makes a portal that leaves its port free here.
 
-    def __init__(self, name, address, iser, ram_bytes, file_path=None, file_bytes=0, port=3260):
+    LIO's portal for iSER has one for TCP beside it, at the same address and port (lio_target_np_iser_store()), and siw
+    listens with a socket of TCP's own, for which that port would be taken. But LIO listens for TCP in the network
+    namespace of the process that makes the directory (iscsit_setup_np()), and for iSER in the first one always
+    (isert_setup_id()). The namespace stays as long as the socket in it.
+    """
+    run("unshare", "--net", "bash", "-ec", 'ip link set lo up; ip address add "$0" dev lo; mkdir "$1"', address, portal)
+
+
+class Lio:
+    """One target with a disk in memory as LUN 0 and perhaps one in a file as LUN 1, at one portal.
+
+    With `tcp_apart`, nobody reaches it over TCP, and it can listen for iSER on siw.
+    """
+
+    def __init__(self, name, address, iser, ram_bytes, file_path=None, file_bytes=0, port=3260, tcp_apart=False):
         run("modprobe", "--all", *MODULES)
         self.name = name
         self.portal = f"{address}:{port}"
@@ -26,7 +40,10 @@ class Lio:
         if file_path is not None:
             self._add_disk(1, "fileio_0", "file", f"fd_dev_name={file_path},fd_dev_size={file_bytes}")
         portal = self._group / "np" / self.portal
-        portal.mkdir()
+        if tcp_apart:
+            _make_in_another_network(portal, address)
+        else:
+            portal.mkdir()
         if iser:
             _write(portal / "iser", 1)
         for attribute, value in {

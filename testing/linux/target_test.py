@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
-"""Linux's iSCSI target (LIO) with Skiff's initiator, in a guest: over iSER on Soft-RoCE, and over TCP.
+"""Linux's iSCSI target (LIO) with Skiff's initiator, in a guest: over iSER on RDMA devices, and over TCP.
 
-Usage: target_test.py SKIFF TRANSPORT    where TRANSPORT is roce or tcp
-
-Not over iWARP: LIO makes a portal for iSER beside the one for TCP at the same address and port
-(lio_target_np_iser_store()), and siw listens with a socket of TCP's own, for which that port is taken.
+Usage: target_test.py SKIFF TRANSPORT    where TRANSPORT is roce, iwarp or tcp
 """
 
 import itertools
@@ -19,13 +16,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
 from cases import Cases  # pylint: disable=wrong-import-position
 from initiator import Initiator  # pylint: disable=wrong-import-position
-from kernel import run, wait_for  # pylint: disable=wrong-import-position
+from kernel import expect, run, wait_for  # pylint: disable=wrong-import-position
 from lio import Lio  # pylint: disable=wrong-import-position
 
 TARGET = "iqn.2026-11.org.example.skiff:lio"
 # Scheme of skiff's URLs, address (of the guest's only device), what follows the URL, the data model in skiff's words.
 TRANSPORTS = {
     "roce": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
+    "iwarp": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
     "tcp": ("iscsi", "127.0.0.1", "", "iSCSI"),
 }
 RAM_BYTES = 128 << 20
@@ -75,6 +73,17 @@ class TargetTest:
             self._target.enable(True)
         self._initiator.perf_during("file", disturb, "--bs=16k", "--iodepth=16", "--size=8m", "--runtime=5s")
 
+    def disabled_while_idle(self):
+        """The same between two pings."""
+        def disturb():
+            wait_for("a session", self._target.sessions)
+            time.sleep(1)
+            self._target.enable(False)
+            self._target.enable(True)
+        report = self._initiator.ping_during(disturb, "--count=2", "--interval=4s")
+        expect(f"it reconnected between two pings: {report}",
+               report["received"] == 2 and report["session"]["reconnects"] == 1)
+
     def no_session_is_left(self):
         wait_for(f"no session: {self._target.sessions()}", lambda: not self._target.sessions())
 
@@ -84,7 +93,8 @@ def main():
     scheme, address, suffix, model = TRANSPORTS[transport]
     collected = Cases(f"linux_target_{transport}")
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        target = Lio(TARGET, address, model == "iSER", RAM_BYTES, f"{directory}/disk.img", FILE_BYTES)
+        target = Lio(TARGET, address, model == "iSER", RAM_BYTES, f"{directory}/disk.img", FILE_BYTES,
+                     tcp_apart=transport == "iwarp")
         initiator = Initiator(program, f"{scheme}://{target.portal}", TARGET, DISKS, suffix, model)
         test = TargetTest(target, initiator)
         collected.run("discovery", initiator.discover)
@@ -96,7 +106,10 @@ def main():
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
         collected.run("resets under load", test.resets_under_load)
-        collected.run("disabled and enabled under load", test.disabled_under_load)
+        collected.run("disabled and enabled while idle", test.disabled_while_idle)
+        # Under load, siw loses work that was posted, and LIO waits for its end for ever (docs/interoperability.md).
+        if transport != "iwarp":
+            collected.run("disabled and enabled under load", test.disabled_under_load)
         collected.run("no session is left", test.no_session_is_left)
         status = collected.finish()
         if status != 0:
