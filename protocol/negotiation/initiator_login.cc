@@ -32,7 +32,6 @@ absl::StatusCode CodeOf(uint8_t status_class, LoginStatus status) {
     case LoginStatus::kAuthenticationFailure:
       return absl::StatusCode::kUnauthenticated;
     case LoginStatus::kAuthorizationFailure:
-    case LoginStatus::kSessionTypeNotSupported:
       return absl::StatusCode::kPermissionDenied;
     case LoginStatus::kNotFound:
     case LoginStatus::kTargetRemoved:

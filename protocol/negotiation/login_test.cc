@@ -141,6 +141,8 @@ TEST(LoginTest, Refusals) {
       {LoginStatus::kNotFound, absl::StatusCode::kNotFound},
       {LoginStatus::kTargetRemoved, absl::StatusCode::kNotFound},
       {LoginStatus::kTooManyConnections, absl::StatusCode::kResourceExhausted},
+      {LoginStatus::kSessionTypeNotSupported,
+       absl::StatusCode::kFailedPrecondition},
       {LoginStatus::kSessionDoesNotExist, absl::StatusCode::kNotFound},
       {LoginStatus::kTargetError, absl::StatusCode::kUnavailable},
       {LoginStatus::kOutOfResources, absl::StatusCode::kUnavailable},
