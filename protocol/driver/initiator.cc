@@ -129,7 +129,7 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
                         coalescer_.TimedOut();
                         if (pump_ != nullptr) pump_->SetReadThreshold(1);
                       }),
-      reconnect_timer_(reactor, [this] { Connect(options_.portal); }),
+      reconnect_timer_(reactor, [this] { Start(); }),
       outage_timer_(reactor, [this] { GiveUpCommands(); }) {}
 
 InitiatorImpl::~InitiatorImpl() {

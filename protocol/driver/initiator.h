@@ -87,6 +87,9 @@ struct InitiatorOptions {
   bool lasting_keys = false;
   // One line for people per event: connected, lost and why, restored, gave up.
   std::function<void(absl::string_view message)> log;
+  // Gets those of these lines that matter also to who does not follow events:
+  // that RDMA connects, but cannot be used. Null: `log` gets them.
+  std::function<void(absl::string_view message)> warn;
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
   // streams are captured by their backend (MakeTracingBackend).
   transport::CaptureSink capture;
@@ -105,8 +108,11 @@ struct InitiatorStats {
 class Initiator : public scsi::CommandPort {
  public:
   // `on_ready` runs once, on the reactor's turn: OK in full feature phase,
-  // otherwise why the first login failed (which is not retried, so that
-  // mistakes are told at once). Commands may be submitted before; they wait.
+  // otherwise why the first login failed. That is not retried, so that mistakes
+  // are told at once; but where the portal prefers RDMA ("auto://…"), RDMA
+  // connects and the login over it fails, there is one more without RDMA,
+  // unless the target does not admit us. Each has `connect.timeout` and
+  // `login_timeout` of its own. Commands may be submitted before; they wait.
   static absl::StatusOr<std::unique_ptr<Initiator>> Create(
       const transport::Registry* registry, transport::Reactor* reactor,
       const InitiatorOptions& options,

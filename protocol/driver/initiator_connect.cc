@@ -31,13 +31,32 @@ const char* Advice(absl::StatusCode code) {
   }
 }
 
+// The target, or we, do not take the other for who it says it is, or the target
+// does not admit us. That is not asked again over another transport, to which
+// the answer would be the same: it would count as one more attempt to break in.
+// Other refusals can be due to the transport: a target without iSER refuses its
+// keys, some have no discovery sessions over it, and where the ports of RDMA
+// and TCP belong to different targets, one of them does not know the name.
+bool IsAboutWhoWeAre(const absl::Status& refusal) {
+  return absl::IsUnauthenticated(refusal) || absl::IsPermissionDenied(refusal);
+}
+
 }  // namespace
 
 void InitiatorImpl::Log(absl::string_view message) const {
   if (!options_.log) return;
-  options_.log(absl::StrCat(
+  options_.log(About(message));
+}
+
+void InitiatorImpl::Warn(absl::string_view message) const {
+  if (!options_.warn) return Log(message);
+  options_.warn(About(message));
+}
+
+std::string InitiatorImpl::About(absl::string_view message) const {
+  return absl::StrCat(
       options_.target_name.empty() ? "discovery" : options_.target_name, " at ",
-      address_.ToString(), ": ", message));
+      address_.ToString(), ": ", message);
 }
 
 absl::Status InitiatorImpl::Explain(const absl::Status& why) const {
@@ -81,15 +100,19 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   return session;
 }
 
+void InitiatorImpl::Start() {
+  redirects_ = 0;
+  Connect(options_.portal);
+}
+
 void InitiatorImpl::Connect(const transport::Address& address) {
-  if (address == options_.portal) redirects_ = 0;
   address_ = address;
   iser_.emplace(MakeIserSetup());
   transport::ConnectOptions connect = options_.connect;
   iser_->FillIn(&connect);
+  why_no_rdma_ = std::exchange(avoid_rdma_, "");
   const std::optional<transport::Address> streams =
-      std::exchange(avoid_rdma_, false) ? backend_->Only(address_, false)
-                                        : std::nullopt;
+      why_no_rdma_.empty() ? std::nullopt : backend_->Only(address_, false);
   auto attempt =
       backend_->Connect(reactor_, streams.value_or(address_), connect,
                         [this](absl::StatusOr<transport::Endpoint> endpoint) {
@@ -115,13 +138,16 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
   auto made = TransportOf(*std::move(endpoint));
   if (!made.ok()) {
-    ++failed_rdma_logins_;
-    avoid_rdma_ = true;
+    RdmaLoginFailed(made.status());
     return AttemptFailed(made.status());
   }
   transport_ = *std::move(made);
   peer_address_ = transport_->peer_address();
   connection_info_ = transport_->Info();
+  if (!why_no_rdma_.empty()) {
+    connection_info_.fallbacks.push_back(
+        absl::StrCat("iSCSI instead of iSER: ", why_no_rdma_));
+  }
   RegisterMemories();
   session_ = std::make_unique<InitiatorSession>(
       SessionOptions(), transport_->datamover(), &completions_);
@@ -208,17 +234,19 @@ void InitiatorImpl::OnSessionEnded() {
   const absl::Duration wait = session_->time2wait();
   const std::string redirect = session_->redirect_address();
   std::unique_ptr<Move> move = std::move(move_);
-  if (!up_ && transport_->rdma() &&
+  const bool final =
+      on_ready_ && state == InitiatorSession::State::kLoginFailed &&
+      session_->loss() == InitiatorSession::Loss::kNone && IsAboutWhoWeAre(why);
+  if (!final && !up_ && transport_->rdma() &&
       state != InitiatorSession::State::kRedirected) {
-    ++failed_rdma_logins_;
-    avoid_rdma_ = true;
+    RdmaLoginFailed(why);
   }
   TearDown();
   switch (state) {
     case InitiatorSession::State::kRedirected:
       return Redirect(redirect);
     case InitiatorSession::State::kLoginFailed:
-      return AttemptFailed(why);
+      return final ? Close(why) : AttemptFailed(why);
     case InitiatorSession::State::kLoggedOut:
       if (logout_wanted_) {
         return Close(absl::CancelledError("the session was logged out"));
@@ -252,15 +280,28 @@ void InitiatorImpl::Redirect(const std::string& target) {
   }
   address->options = options_.portal.options;
   Log(absl::StrCat("redirected to ", where));
-  const uint32_t redirects = redirects_;
   Connect(*address);
-  redirects_ = redirects;
+}
+
+// Although RDMA connected: the next attempt does without, where it may.
+void InitiatorImpl::RdmaLoginFailed(const absl::Status& why) {
+  ++failed_rdma_logins_;
+  if (!backend_->Only(address_, /*rdma=*/false).has_value()) return;
+  avoid_rdma_ = absl::StrCat("RDMA connects, but the login over it failed: ",
+                             why.message());
+  Warn(absl::StrCat(avoid_rdma_, "; the next attempt is without RDMA"));
 }
 
 // Mistakes are told at once; a session that once was up is tried again.
 void InitiatorImpl::AttemptFailed(const absl::Status& why) {
-  if (on_ready_) return Close(why);
   if (logout_wanted_) return Close(why);
+  if (on_ready_) {
+    if (!avoid_rdma_.empty()) return Connect(address_);
+    if (why_no_rdma_.empty()) return Close(why);
+    return Close(absl::Status(
+        why.code(),
+        absl::StrCat(why.message(), "; before that: ", why_no_rdma_)));
+  }
   Log(absl::StrCat("reconnect failed: ", why.message()));
   BeginOutage();
   Reconnect(absl::ZeroDuration());

@@ -37,7 +37,8 @@ class InitiatorImpl final : public Initiator,
                 absl::AnyInvocable<void(absl::Status)> on_ready);
   ~InitiatorImpl() override;
 
-  void Start() { Connect(options_.portal); }
+  // Connects to the portal, the first time or again.
+  void Start();
 
   // CommandPort:
   void Submit(scsi::Command* command) override;
@@ -100,6 +101,7 @@ class InitiatorImpl final : public Initiator,
   void OnSessionUp();
   void OnSessionEnded();
   void Redirect(const std::string& target);
+  void RdmaLoginFailed(const absl::Status& why);
   void AttemptFailed(const absl::Status& why);
   void Lost(const absl::Status& why, absl::Duration wait);
   void Reconnect(absl::Duration wait);
@@ -139,6 +141,8 @@ class InitiatorImpl final : public Initiator,
       transport::Endpoint endpoint);
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message) const;
+  void Warn(absl::string_view message) const;
+  std::string About(absl::string_view message) const;
 
   transport::Backend* const backend_;
   transport::Reactor* const reactor_;
@@ -184,7 +188,8 @@ class InitiatorImpl final : public Initiator,
   // Logins over RDMA that failed, in a row, although it connected: the next
   // attempt is for a byte stream, and moves are rarer.
   uint32_t failed_rdma_logins_ = 0;
-  bool avoid_rdma_ = false;
+  std::string avoid_rdma_;   // Why the next attempt does; empty: it does not.
+  std::string why_no_rdma_;  // The same of the last one.
   // Of a Logout() that found a move's logout under way.
   std::vector<absl::AnyInvocable<void(absl::Status)>> logged_out_;
   transport::Timer move_timer_;

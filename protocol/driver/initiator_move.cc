@@ -104,6 +104,7 @@ bool InitiatorImpl::MoveIsConnected() const {
 // The old session is logged out.
 void InitiatorImpl::FinishMove(std::unique_ptr<Move> move) {
   iser_.emplace(move->iser);
+  why_no_rdma_.clear();
   OnConnected(*std::move(move->endpoint));
 }
 

@@ -11,8 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "protocol/codec/pdu.h"
 #include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/driver/iser_raw_peer.h"
 #include "testing/sim/sim_backend.h"
 #include "testing/sim/sim_memory.h"
 #include "transport/auto/auto_backend.h"
@@ -20,10 +23,14 @@
 namespace skiff::protocol {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using transport::Address;
 
 struct Condition {
   bool works = true;
+  int attempts = 0;
   std::string leads_to;  // In place of whom the address names; empty: nobody.
   // Its device is removed while it connects, and then is here.
   bool breaks = false;
@@ -61,6 +68,7 @@ class Way final : public transport::Backend {
       transport::Reactor* reactor, const Address& address,
       const transport::ConnectOptions& options,
       transport::ConnectCallback done) override {
+    ++condition_->attempts;
     if (!condition_->works) {
       return absl::UnavailableError("the cable is pulled");
     }
@@ -149,6 +157,45 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
     rdma_.works = true;
     ASSERT_TRUE(stack_.RunUntil(
         [&] { return absl::StrContains(Log(), "the session moves there"); }));
+  }
+
+  // RDMA leads to somebody who does not have the target.
+  std::unique_ptr<TargetServer> ListenAsAStranger() {
+    auto stranger = TargetServer::Create(&stack_.registry,
+                                         {stack_.world.AddReactor("stranger")},
+                                         stack_.server_options)
+                        .value();
+    EXPECT_TRUE(
+        stranger
+            ->Listen(Address::Parse("sim://stranger:3260?kind=rdma").value())
+            .ok());
+    rdma_.leads_to = "stranger";
+    return stranger;
+  }
+  void ShutDown(TargetServer* server) {
+    bool down = false;
+    server->Shutdown(absl::ZeroDuration(), [&down] { down = true; });
+    EXPECT_TRUE(stack_.RunUntil([&down] { return down; }));
+  }
+
+  // RDMA leads to somebody who does what the test wants.
+  void LeadRdmaTo(RawIserPeer* peer) {
+    peer->AcceptAt(*stack_.registry.Find("sim"), stack_.world.AddReactor("raw"),
+                   "sim://raw:3260?kind=rdma");
+    rdma_.leads_to = "raw";
+  }
+  void Refuse(RawIserPeer* peer, LoginStatus status) {
+    ASSERT_TRUE(
+        stack_.RunUntil([peer] { return peer->endpoint() != nullptr; }));
+    const std::optional<std::string> message = peer->Next();
+    ASSERT_TRUE(message.has_value());
+    LoginRequestPdu request;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*message), &request).ok());
+    LoginResponsePdu refusal;
+    refusal.status_class = static_cast<uint16_t>(status) >> 8;
+    refusal.status_detail = static_cast<uint16_t>(status) & 0xff;
+    refusal.initiator_task_tag = request.initiator_task_tag;
+    peer->Send(ToIser(refusal));
   }
 
   void ExpectModel(const std::string& model) {
@@ -288,19 +335,11 @@ TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
   EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
 }
 
-// RDMA leads to somebody who does not have the target.
 TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
-  auto stranger = TargetServer::Create(&stack_.registry,
-                                       {stack_.world.AddReactor("stranger")},
-                                       stack_.server_options)
-                      .value();
-  ASSERT_TRUE(
-      stranger->Listen(Address::Parse("sim://stranger:3260?kind=rdma").value())
-          .ok());
+  auto stranger = ListenAsAStranger();
   rdma_.works = false;
   stack_.LogIn(Options());
   rdma_.works = true;
-  rdma_.leads_to = "stranger";
   for (int i = 0; i < 10; ++i) {
     stack_.world.RunFor(absl::Minutes(1));
     TestCommand command(scsi::cdb::TestUnitReady(), 0);
@@ -312,9 +351,130 @@ TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
   EXPECT_EQ(stack_.initiator->stats().reconnects, 4u) << Log();
   rdma_.leads_to.clear();
   ExpectModel("iSER");
-  bool down = false;
-  stranger->Shutdown(absl::ZeroDuration(), [&down] { down = true; });
-  EXPECT_TRUE(stack_.RunUntil([&down] { return down; }));
+  ShutDown(stranger.get());
+}
+
+TEST_P(MoveTest, AFirstLoginThatFailsByRdmaIsTriedWithout) {
+  auto stranger = ListenAsAStranger();
+  stack_.LogIn(Options());
+  const auto over_streams = [this] {
+    EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+    EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+    EXPECT_THAT(stack_.initiator->connection().fallbacks,
+                ElementsAre(HasSubstr("iSCSI instead of iSER: RDMA connects, "
+                                      "but the login over it failed: the "
+                                      "target refuses the login")));
+  };
+  over_streams();
+  EXPECT_THAT(Log(), HasSubstr("the login over it failed: the target refuses"));
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  stack_.Run(&command.command);
+  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
+  // It was the first failure: 40 s, not 20.
+  stack_.world.RunFor(absl::Seconds(39));
+  over_streams();
+  rdma_.leads_to.clear();
+  ExpectModel("iSER");
+  EXPECT_THAT(stack_.initiator->connection().fallbacks, IsEmpty());
+  ShutDown(stranger.get());
+}
+
+TEST_P(MoveTest, WarningsAreForThoseWhoWantFewLines) {
+  auto stranger = ListenAsAStranger();
+  std::vector<std::string> warnings;
+  InitiatorOptions options = Options();
+  options.warn = [&](absl::string_view line) { warnings.emplace_back(line); };
+  stack_.LogIn(options);
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the login over it failed")));
+  EXPECT_THAT(Log(), Not(HasSubstr(warnings[0])));
+  stack_.initiator.reset();
+  ShutDown(stranger.get());
+}
+
+TEST_P(MoveTest, WhoDoesNotSpeakIserIsReachedWithout) {
+  RawIserPeer peer(&stack_.world);
+  peer.SetPrivateData({0x80, 0});
+  LeadRdmaTo(&peer);
+  stack_.LogIn(Options());
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  EXPECT_THAT(Log(), HasSubstr("private data is 2 bytes; iSER's is 4"));
+  rdma_.leads_to.clear();
+  ExpectModel("iSER");
+}
+
+// Handshakes arrive, and messages do not.
+TEST_P(MoveTest, WhoDoesNotAnswerByRdmaIsReachedWithout) {
+  RawIserPeer peer(&stack_.world);
+  LeadRdmaTo(&peer);
+  InitiatorOptions options = Options();
+  options.login_timeout = absl::Seconds(7);
+  const absl::Time begin = stack_.world.now();
+  stack_.LogIn(options);
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  EXPECT_GE(stack_.world.now() - begin, absl::Seconds(7));
+  EXPECT_LE(stack_.world.now() - begin, absl::Seconds(8));
+  EXPECT_EQ(rdma_.attempts, 1);
+}
+
+TEST_P(MoveTest, ARefusalForWhoWeAreIsNotAskedForTwice) {
+  for (const LoginStatus status : {LoginStatus::kAuthenticationFailure,
+                                   LoginStatus::kAuthorizationFailure}) {
+    RawIserPeer peer(&stack_.world);
+    LeadRdmaTo(&peer);
+    streams_.attempts = 0;
+    stack_.Connect(Options());
+    Refuse(&peer, status);
+    ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+    EXPECT_THAT(stack_.ready()->message(), HasSubstr("refuses the login"));
+    EXPECT_EQ(streams_.attempts, 0);
+    EXPECT_THAT(Log(), Not(HasSubstr("without RDMA")));
+    stack_.initiator.reset();
+  }
+}
+
+// Some targets have no discovery sessions over iSER.
+TEST_P(MoveTest, OtherRefusalsMayBeDueToIser) {
+  RawIserPeer peer(&stack_.world);
+  LeadRdmaTo(&peer);
+  stack_.Connect(Options());
+  Refuse(&peer, LoginStatus::kSessionTypeNotSupported);
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_TRUE(stack_.ready()->ok()) << *stack_.ready();
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+}
+
+TEST_P(MoveTest, WhatFailsBothWaysIsToldOfBoth) {
+  RawIserPeer peer(&stack_.world);
+  peer.SetPrivateData({0x80, 0});
+  LeadRdmaTo(&peer);
+  streams_.works = false;
+  stack_.Connect(Options());
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_EQ(stack_.ready()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(stack_.ready()->message(), HasSubstr("the cable is pulled"));
+  EXPECT_THAT(stack_.ready()->message(), HasSubstr("private data is 2 bytes"));
+  EXPECT_EQ(rdma_.attempts, 1);
+}
+
+TEST_P(MoveTest, WhereRdmaIsRequiredThereIsNoWayWithout) {
+  auto stranger = ListenAsAStranger();
+  InitiatorOptions options = Options();
+  options.portal = Address::Parse("auto://server:3260?rdma=require").value();
+  stack_.Connect(options);
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_EQ(stack_.ready()->code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(rdma_.attempts, 1);
+  // Nor later, when the login fails that restores a session.
+  rdma_.leads_to.clear();
+  stack_.LogIn(options);
+  EXPECT_EQ(stack_.initiator->data_model(), "iSER");
+  rdma_.leads_to = "stranger";
+  stack_.world.network().ResetConnections("client", "server");
+  EXPECT_TRUE(stack_.RunUntil([&] { return rdma_.attempts >= 5; }));
+  EXPECT_FALSE(stack_.initiator->connected());
+  EXPECT_EQ(streams_.attempts, 0);
+  stack_.initiator.reset();
+  ShutDown(stranger.get());
 }
 
 // Commands that wait for a move have lost no session.

@@ -96,6 +96,9 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.coalesce.max_delay = options_.coalesce;
   options.lasting_keys = options_.lasting_keys;
   options.capture = capture_;
+  options.warn = [](absl::string_view message) {
+    LogToStderr(protocol::LogLevel::kWarning, message);
+  };
   if (options_.verbose) {
     options.log = [](absl::string_view message) {
       LogToStderr(protocol::LogLevel::kInfo, message);
