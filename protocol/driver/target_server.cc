@@ -127,13 +127,19 @@ void State::OnRequest(const transport::Address& portal,
 
 IserDatamoverOptions State::IserOptions(bool remote_invalidation) const {
   // What may come besides commands of the window (docs/iser.md).
-  const TargetSessionOptions session;
+  TargetSessionOptions session;
+  session.queue_depth = options.limits.queue_depth;
   constexpr uint32_t kOtherRequests = 16;
   IserDatamoverOptions iser;
   iser.receives =
       options.limits.queue_depth + kOtherRequests +
       std::max(session.max_immediate_tasks + session.max_task_management,
                UnexpectedReceives(options.offer.iser));
+  // The window goes on when a response leaves, so that the receives of its
+  // commands must not be held back while the other responses wait.
+  iser.max_queued_messages = std::max(
+      iser.max_queued_messages,
+      session.max_tasks() + session.max_task_management + kOtherRequests);
   iser.remote_invalidation = remote_invalidation;
   return iser;
 }

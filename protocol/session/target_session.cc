@@ -18,10 +18,7 @@ TargetSession::TargetSession(TargetSessionHost* host, Datamover* datamover,
       datamover_(datamover),
       options_(options),
       login_(std::make_unique<TargetLogin>(host, options.login)),
-      // Twice the window: an initiator counts a command until it has our
-      // answer, which may still wait to be sent; the session counts it until it
-      // is answered.
-      max_tasks_(2 * options.queue_depth + options.max_immediate_tasks),
+      max_tasks_(options.max_tasks()),
       chunks_((max_tasks_ + kChunk - 1) / kChunk),
       tags_(options.tag_secret) {
   assert(max_tasks_ <= kMaxTaskSlots);

@@ -40,6 +40,11 @@ struct TargetSessionOptions {
   absl::Duration data_out_timeout = absl::Seconds(60);
   TargetLogin::Limits login;
   uint64_t tag_secret = 0;  // Anything that peers can't know.
+
+  // Slots for SCSI Commands. Twice the window: an initiator counts a command
+  // until it has our answer, which may still wait to be sent; the session
+  // counts it until it is answered.
+  uint32_t max_tasks() const { return 2 * queue_depth + max_immediate_tasks; }
 };
 
 // What a session asks of its surroundings, all on its reactor. The policy part
