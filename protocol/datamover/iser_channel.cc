@@ -17,6 +17,9 @@ using transport::OperationKind;
 using transport::PostResult;
 using transport::RemoteKey;
 
+static_assert(kIserControlSize + kMaxIserAhs + kMaxIserDataSegment <=
+              kIserMessageBytes);
+
 namespace {
 
 // Where the STags are in a message (RFC 7145 section 9.2).
@@ -76,6 +79,11 @@ void CopyPieces(const IserOutgoing& message, uint8_t* to) {
 absl::Status NoMessage(size_t size, const IserDecodeResult& decoded) {
   return absl::InvalidArgumentError(
       absl::StrCat("iSER message of ", size, " bytes: ", decoded.problem));
+}
+
+absl::Status TooLong(size_t size) {
+  return absl::InternalError(
+      absl::StrCat("a message of ", size, " bytes fits no buffer"));
 }
 
 absl::Status NoBuffer() {
@@ -247,12 +255,12 @@ IserChannel::QueueMessage(size_t size, TaskSlot task) {
   operation->buffer = size <= IserMemory::kSmallBytes
                           ? memory_->GetSmallBuffer()
                           : memory_->GetMessageBuffer();
-  if (!operation->buffer) {
+  if (!operation->buffer || size > operation->buffer.size()) {
+    const bool got = static_cast<bool>(operation->buffer);
     operations_.GiveBack(operation);
-    Break(NoBuffer());
+    Break(got ? TooLong(size) : NoBuffer());
     return nullptr;
   }
-  assert(size <= operation->buffer.size() && "longer than what was negotiated");
   operation->sges[0] = operation->buffer.Part(0, size);
   operation->sge_count = 1;
   operation->length = size;

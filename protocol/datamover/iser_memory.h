@@ -15,9 +15,11 @@
 
 namespace skiff::protocol {
 
+// Largest message: iSER header, BHS, AHS, data segment and padding.
+inline constexpr size_t kIserMessageBytes = 8576;
+
 struct IserMemoryOptions {
-  // Largest message: iSER header, BHS, AHS, data segment and padding.
-  size_t message_bytes = 8576;
+  size_t message_bytes = kIserMessageBytes;
   // All connections together, sending and receiving.
   size_t max_message_buffers = 32768;
   // What arenas (below) are registered for.

@@ -59,7 +59,8 @@ absl::Status Check(InitiatorOptions* options) {
         "offer.max_outstanding_r2t is ", options->offer.max_outstanding_r2t,
         "; an initiator supports at most ", kMaxR2t));
   }
-  if (absl::Status offer = Validate(options->offer); !offer.ok()) return offer;
+  absl::Status offer = Validate(options->offer, Role::kInitiator);
+  if (!offer.ok()) return offer;
   for (std::string* name : {&options->initiator_name, &options->target_name}) {
     if (name == &options->target_name && name->empty()) continue;
     absl::StatusOr<std::string> normal = NormalizeName(*name);

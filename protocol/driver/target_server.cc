@@ -396,7 +396,7 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     const TargetServerOptions& options) {
   if (reactors.empty())
     return absl::InvalidArgumentError("a server needs a reactor");
-  const absl::Status valid = Validate(options.offer);
+  const absl::Status valid = Validate(options.offer, Role::kTarget);
   if (!valid.ok()) return valid;
   if (options.limits.queue_depth == 0 ||
       options.limits.queue_depth > TargetServerLimits::kMaxQueueDepth) {

@@ -177,6 +177,32 @@ TEST(IserLoginTest, DiscoveryTellsHowMuchEndsReceive) {
   EXPECT_EQ(parameters.target_max_recv_data_segment_length, 4096u);
 }
 
+// What is sent has to fit our buffers, too.
+TEST(IserLoginTest, WeSendNoMoreThanABufferHolds) {
+  IserPolicy policy;
+  policy.offer.iser.initiator_recv_data_segment_length = 1 << 20;
+  InitiatorLoginOptions options = IserOptions();
+  options.identity.session_type = SessionType::kDiscovery;
+  options.identity.target_name.clear();
+  options.offer.iser.target_recv_data_segment_length = 1 << 20;
+  TargetLogin target(&policy, {});
+  TargetAnswer(&target, kOpenIscsiKeys, "Discovery");
+  EXPECT_EQ(target.parameters().iser.initiator_recv_data_segment_length,
+            262144u);
+  EXPECT_EQ(target.parameters().initiator_max_recv_data_segment_length, 8192u);
+
+  InitiatorLogin initiator(options);
+  EXPECT_EQ(InitiatorGets(&initiator,
+                          "RDMAExtensions=Yes|DefaultTime2Retain=0|"
+                          "TargetRecvDataSegmentLength=262144|"
+                          "InitiatorRecvDataSegmentLength=8192|"),
+            InitiatorLogin::State::kFullFeature)
+      << initiator.failure();
+  EXPECT_EQ(initiator.parameters().iser.target_recv_data_segment_length,
+            262144u);
+  EXPECT_EQ(initiator.parameters().target_max_recv_data_segment_length, 8192u);
+}
+
 // open-iscsi gives up over any key that it did not send.
 TEST(IserLoginTest, TheLinuxInitiatorGetsWhatItKnows) {
   IserPolicy policy;
@@ -357,21 +383,47 @@ TEST(IserLoginTest, ATargetMayNotDeclareWhatIsTheInitiators) {
 TEST(IserLoginTest, NoMoreUnexpectedPdusThanReceives) {
   Offer offer;
   offer.iser.max_outstanding_unexpected_pdus = 1024;
-  EXPECT_TRUE(Validate(offer).ok());
+  EXPECT_TRUE(Validate(offer, Role::kTarget).ok());
   offer.iser.max_outstanding_unexpected_pdus = 1025;
-  EXPECT_THAT(std::string(Validate(offer).message()),
+  EXPECT_THAT(std::string(Validate(offer, Role::kTarget).message()),
               HasSubstr("MaxOutstandingUnexpectedPDUs=1025"));
 }
 
 TEST(IserLoginTest, OffersAreValidated) {
   Offer offer;
   offer.iser.max_ahs_length = 1;
-  EXPECT_THAT(std::string(Validate(offer).message()),
+  EXPECT_THAT(std::string(Validate(offer, Role::kTarget).message()),
               HasSubstr("MaxAHSLength=1 is not in the range"));
-  offer.iser.max_ahs_length = 0;
-  EXPECT_TRUE(Validate(offer).ok());
+  offer.iser.max_ahs_length = 2;
+  EXPECT_TRUE(Validate(offer, Role::kTarget).ok());
   offer.iser.initiator_recv_data_segment_length = 511;
-  EXPECT_FALSE(Validate(offer).ok());
+  EXPECT_FALSE(Validate(offer, Role::kTarget).ok());
+}
+
+// Of what we receive; what the peer does is its own business.
+TEST(IserLoginTest, OffersPromiseNoMoreThanReceivesHold) {
+  Offer offer;
+  offer.iser.initiator_recv_data_segment_length = 262144;
+  EXPECT_TRUE(Validate(offer, Role::kTarget).ok());
+  EXPECT_EQ(Validate(offer, Role::kInitiator).message(),
+            "InitiatorRecvDataSegmentLength=262144 is more than the receives "
+            "of iSER hold, 8192");
+  offer = Offer();
+  offer.iser.target_recv_data_segment_length = 8193;
+  EXPECT_TRUE(Validate(offer, Role::kInitiator).ok());
+  EXPECT_EQ(Validate(offer, Role::kTarget).message(),
+            "TargetRecvDataSegmentLength=8193 is more than the receives of "
+            "iSER hold, 8192");
+  for (const Role role : {Role::kInitiator, Role::kTarget}) {
+    offer = Offer();
+    offer.iser.max_ahs_length = 257;
+    EXPECT_EQ(Validate(offer, role).message(),
+              "MaxAHSLength=257 is more than the receives of iSER hold, 256");
+    offer.iser.max_ahs_length = 0;
+    EXPECT_EQ(Validate(offer, role).message(),
+              "MaxAHSLength=0, which is no limit, is more than the receives of "
+              "iSER hold, 256");
+  }
 }
 
 }  // namespace

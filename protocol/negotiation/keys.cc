@@ -393,6 +393,35 @@ absl::Status ValidateKey(const KeySpec& key, const Offer& offer) {
   return absl::OkStatus();
 }
 
+// What is received with `key` of the offer must fit a buffer.
+absl::Status ValidateHeld(absl::string_view key, uint32_t value,
+                          uint32_t limit) {
+  if (value != 0 && value <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, "=", value, value == 0 ? ", which is no limit," : "",
+                   " is more than the receives of iSER hold, ", limit));
+}
+
+absl::Status ValidateReceives(const IserOffer& iser, Role role) {
+  if (iser.max_outstanding_unexpected_pdus > IserOffer::kMaxUnexpectedPdus) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MaxOutstandingUnexpectedPDUs=", iser.max_outstanding_unexpected_pdus,
+        " exceeds the limit of receives, ", IserOffer::kMaxUnexpectedPdus));
+  }
+  // The other length is what the peer receives.
+  absl::Status status =
+      role == Role::kTarget
+          ? ValidateHeld("TargetRecvDataSegmentLength",
+                         iser.target_recv_data_segment_length,
+                         kMaxIserDataSegment)
+          : ValidateHeld("InitiatorRecvDataSegmentLength",
+                         iser.initiator_recv_data_segment_length,
+                         kMaxIserDataSegment);
+  return status.ok()
+             ? ValidateHeld("MaxAHSLength", iser.max_ahs_length, kMaxIserAhs)
+             : status;
+}
+
 }  // namespace
 
 absl::Span<const KeySpec> AllKeys() { return kKeys; }
@@ -430,18 +459,13 @@ absl::string_view DigestName(Digest digest) {
   return digest == Digest::kCrc32c ? "CRC32C" : "None";
 }
 
-absl::Status Validate(const Offer& offer) {
+absl::Status Validate(const Offer& offer, Role role) {
   for (const KeySpec& key : kKeys) {
     absl::Status status = ValidateKey(key, offer);
     if (!status.ok()) return status;
   }
-  if (offer.iser.max_outstanding_unexpected_pdus >
-      IserOffer::kMaxUnexpectedPdus) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "MaxOutstandingUnexpectedPDUs=",
-        offer.iser.max_outstanding_unexpected_pdus,
-        " exceeds the limit of receives, ", IserOffer::kMaxUnexpectedPdus));
-  }
+  const absl::Status receives = ValidateReceives(offer.iser, role);
+  if (!receives.ok()) return receives;
   Parameters parameters;
   parameters.initial_r2t = offer.initial_r2t;
   parameters.immediate_data = offer.immediate_data;

@@ -147,9 +147,10 @@ bool InRange(const KeySpec& key, uint64_t value);
 
 absl::string_view DigestName(Digest digest);
 
-// Whether an offer keeps the ranges and the rules between keys. Call it for
-// configuration; the login state machines assume a valid offer.
-absl::Status Validate(const Offer& offer);
+// Whether an offer of `role` keeps the ranges and the rules between keys, and
+// promises no more than iSER's receives hold. Call it for configuration; the
+// login state machines assume a valid offer.
+absl::Status Validate(const Offer& offer, Role role);
 
 // The rules between negotiated values that section 13 sets (integrity rules,
 // section 6.2).

@@ -160,7 +160,7 @@ struct BadOffer {
 };
 
 TEST(ValidateTest, TheDefaultOfferIsValid) {
-  EXPECT_TRUE(Validate(Offer()).ok());
+  EXPECT_TRUE(Validate(Offer(), Role::kTarget).ok());
 }
 
 TEST(ValidateTest, Errors) {
@@ -191,7 +191,7 @@ TEST(ValidateTest, Errors) {
   for (const BadOffer& bad : cases) {
     Offer offer;
     bad.change(&offer);
-    const absl::Status status = Validate(offer);
+    const absl::Status status = Validate(offer, Role::kTarget);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.error;
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.error));
   }
@@ -202,7 +202,7 @@ TEST(ValidateTest, FirstBurstDoesNotMatterWithoutUnsolicitedData) {
   offer.initial_r2t = true;
   offer.immediate_data = false;
   offer.max_burst_length = 512;
-  EXPECT_TRUE(Validate(offer).ok());
+  EXPECT_TRUE(Validate(offer, Role::kTarget).ok());
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ Negotiator::Negotiator(const Options& options, const Offer& offer,
       offer_(Settled(offer)),
       parameters_(current),
       states_(AllKeys().size()) {
-  assert(Validate(offer).ok());
+  assert(Validate(offer, options.role).ok());
   parameters_.iser.enabled = offer.iser.enabled;
   // A session's later connections are as its first (RFC 7145 section 5.1).
   if (!options.leading) {
@@ -477,11 +477,11 @@ absl::Status Negotiator::SettleIser() {
   iser.rfc7145 = options_.role == Role::kTarget
                      ? rfc7145_received_
                      : rfc7145_sent_ && !rfc7145_not_understood_;
-  // Section 6.2.
+  // Section 6.2. A peer may have room for more than we have to send it from.
   parameters_.initiator_max_recv_data_segment_length =
-      iser.initiator_recv_data_segment_length;
+      std::min(iser.initiator_recv_data_segment_length, kMaxIserDataSegment);
   parameters_.target_max_recv_data_segment_length =
-      iser.target_recv_data_segment_length;
+      std::min(iser.target_recv_data_segment_length, kMaxIserDataSegment);
   if (options_.role == Role::kTarget && normal && !iser.rfc7145) {
     parameters_.initiator_max_recv_data_segment_length =
         kDeployedIserResponseData;

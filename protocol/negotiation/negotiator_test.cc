@@ -420,7 +420,8 @@ TEST(NegotiatorTest, BothSidesAgree) {
   for (int round = 0; round < 20000; ++round) {
     const Offer offer_i = RandomOffer(&random);
     const Offer offer_t = RandomOffer(&random);
-    ASSERT_TRUE(Validate(offer_i).ok() && Validate(offer_t).ok());
+    ASSERT_TRUE(Validate(offer_i, Role::kInitiator).ok() &&
+                Validate(offer_t, Role::kTarget).ok());
     Negotiator initiator(As(Role::kInitiator), offer_i);
     Negotiator target(As(Role::kTarget), offer_t);
     std::vector<KeyValue> proposals;

@@ -28,6 +28,11 @@ enum class IserWriteBase : uint8_t {
 // negotiate as InitiatorRecvDataSegmentLength.
 inline constexpr uint32_t kDeployedIserResponseData = 128;
 
+// What the buffers of iSER messages hold besides headers, at both ends. We do
+// not declare more, and send no more to a peer that does.
+inline constexpr uint32_t kMaxIserDataSegment = 8192;
+inline constexpr uint32_t kMaxIserAhs = 256;
+
 // What iSER adds (RFC 7145 section 6): all that its datamover needs to know of
 // the login. The initial values are the RFC's defaults.
 struct IserParameters {
@@ -65,8 +70,9 @@ struct Parameters {
   bool initial_r2t = true;
   bool immediate_data = true;
   // Declared by each side, what that side is willing to *receive* in one PDU.
-  // On an iSER connection they follow from `iser` (RFC 7145 section 6.2), and
-  // the initiator's is kDeployedIserResponseData for one of the field.
+  // On an iSER connection they follow from `iser` (RFC 7145 section 6.2), as
+  // far as kMaxIserDataSegment, and the initiator's is
+  // kDeployedIserResponseData for one of the field.
   uint32_t initiator_max_recv_data_segment_length = 8192;
   uint32_t target_max_recv_data_segment_length = 8192;
   uint32_t max_burst_length = 262144;
@@ -89,9 +95,9 @@ struct Parameters {
 struct IserOffer {
   bool enabled = false;
   // As the size of the buffers of both sides of the field, who negotiate more
-  // than they have.
-  uint32_t initiator_recv_data_segment_length = 8192;
-  uint32_t target_recv_data_segment_length = 8192;
+  // than they have. What we receive is at most kMaxIserDataSegment.
+  uint32_t initiator_recv_data_segment_length = kMaxIserDataSegment;
+  uint32_t target_recv_data_segment_length = kMaxIserDataSegment;
   // The keys that the RFC has and nobody in the field knows. An initiator sends
   // them (a peer that does not know a key says so); a target only to an
   // initiator that sent one, because open-iscsi gives up a login over a key
@@ -100,7 +106,7 @@ struct IserOffer {
   static constexpr uint32_t kMaxUnexpectedPdus = 1024;
   // 0, 2 or more. Receives are posted for as many.
   uint32_t max_outstanding_unexpected_pdus = 32;
-  uint32_t max_ahs_length = 256;  // 0 or at least 2.
+  uint32_t max_ahs_length = kMaxIserAhs;  // 2 to that.
   // The initiator's to say. Yes means the same to every peer.
   bool tagged_buffer_for_solicited_data_only = true;
   bool hello_required = false;

@@ -311,7 +311,7 @@ Verdict TargetLogin::Impl::Admit(std::vector<KeyValue>* out) {
                   absl::StrCat("the login of ", identity_.initiator_name,
                                " is not admitted"));
   }
-  const absl::Status valid = Validate(offer);
+  const absl::Status valid = Validate(offer, Role::kTarget);
   if (!valid.ok()) {
     return Failed(
         LoginStatus::kTargetError,

@@ -148,7 +148,8 @@ void CheckNegotiation(const Negotiation& n, Checker* checker,
                 &out->data_pdu_in_order);
   checker->Bool(n, Negotiation::kDataSequenceInOrderFieldNumber,
                 &out->data_sequence_in_order);
-  if (const absl::Status status = protocol::Validate(*out); !status.ok()) {
+  const absl::Status status = protocol::Validate(*out, protocol::Role::kTarget);
+  if (!status.ok()) {
     checker->Problem(n, 0, status.message());
   }
 }
