@@ -164,6 +164,7 @@ class Skiffd(Target):
     """Skiff's target with the logical units that `luns` says, in the words of its --lun flag."""
 
     scheme = "tcp"
+    start_seconds = START_SECONDS
 
     def __init__(self, program, luns, directory, core=None, flags=()):
         self.program = program
@@ -177,11 +178,11 @@ class Skiffd(Target):
         self.process = spawn([self.program, *self._description(), *self.flags], core=self.core, stdout=subprocess.PIPE, stderr=log,
                              stdin=subprocess.DEVNULL, text=True)
         log.close()
-        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        ready, _, _ = select.select([self.process.stdout], [], [], self.start_seconds)
         line = self.process.stdout.readline() if ready else ""
         port = re.search(rf"{self.scheme}://{re.escape(self.host)}:(\d+)", line)
         if port is None:
-            raise PeerError(f"skiffd is not ready after {START_SECONDS} s; it printed {line!r}")
+            raise PeerError(f"skiffd is not ready after {self.start_seconds} s; it printed {line!r}")
         self.port = int(port[1])
 
     def log(self):

@@ -55,16 +55,17 @@ class AutoSkiffd(peers.Skiffd):
 class Load:
     """Verified reads and writes that go on."""
 
-    def __init__(self, skiff, url):
+    def __init__(self, skiff, url, seconds=RUN_SECONDS, flags=()):
+        self._seconds = seconds
         self._process = subprocess.Popen(
             [skiff, "perf", url, "--rw=randrw", "--verify", "--verbose", "--json", "--bs=16k", "--iodepth=16", "--size=4m",
-             f"--runtime={RUN_SECONDS}s", f"--rdma-retry-interval={RETRY}", "--reconnect-timeout=120s"],
+             f"--runtime={seconds}s", f"--rdma-retry-interval={RETRY}", "--reconnect-timeout=120s", *flags],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.heard = Heard(self._process)
 
     def report(self):
         wait_for("the end of skiff perf", lambda: self.heard.says("") and self._process.poll() is not None,
-                 seconds=RUN_SECONDS + 60)
+                 seconds=self._seconds + 60)
         self.heard.says("")
         text = self.heard.text
         expect(f"skiff perf ends with status 0, not {self._process.returncode}: {text}", self._process.returncode == 0)
