@@ -103,6 +103,11 @@ class Target:
             stop(self.process)
             self.process = None
 
+    def kill(self):
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.stop()
+
 
 class Tgtd(Target):
     """Debian's tgt with one logical unit on a file. Stopped and started again, it keeps its port and its file."""
@@ -138,11 +143,6 @@ class Tgtd(Target):
 
     def _wait_until_it_listens(self):
         wait_for_port(self.port, self.process, "tgtd")
-
-    def kill(self):
-        """Ends it as a crash would."""
-        self.process.kill()
-        self.stop()
 
     def connections(self):
         """What tgtadm says about the connections; nothing when there are none."""

@@ -74,10 +74,11 @@ class Initiator:
         expect(f"it ran over {self._model}: {text}", report["data_model"] == self._model)
         expect(f"blocks were read, written and checked: {text}",
                report["read"]["ios"] and report["write"]["ios"] and report["verified_blocks"])
+        return report
 
     def perf(self, disk, *options):
-        """Reads and writes, each checked."""
-        self._check_perf(run(*self._perf_command(disk, *options)))
+        """Reads and writes, each checked; skiff's report."""
+        return self._check_perf(run(*self._perf_command(disk, *options)))
 
     def perf_during(self, disk, disturb, *options, seconds=SECONDS):
         """The same while `disturb` does its worst: every command is done in the end. What skiff said."""

@@ -17,8 +17,11 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
+import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
-from kernel import Failure, Session, expect, iscsid, mounted, run, wait_for  # pylint: disable=wrong-import-position
+from kernel import (  # pylint: disable=wrong-import-position
+    Failure, Session, data_keys, expect, iscsid, mounted, run, wait_for,
+)
 
 TARGET = "iqn.2026-11.org.example.skiff:disks"
 # Scheme of skiffd's portal, address (of the guest's only device), open-iscsi's interface, and the KiB of the kernel's
@@ -31,47 +34,34 @@ TRANSPORTS = {
 RAM_BYTES = 256 << 20
 FILE_BYTES = 128 << 20
 MIB = 1 << 20
+RESETS = 3
 
 
-class Skiffd:
+class Skiffd(peers.Skiffd):
     """Two disks: LUN 0 in memory, LUN 1 in a file, which is there again after a restart."""
 
+    name = TARGET
+    port = 3260
+
     def __init__(self, program, scheme, address, directory):
-        self.portal = f"{address}:3260"
-        self._command = [program, "--listen", f"{scheme}://{self.portal}", "--target", TARGET, "--lun", f"ram:{RAM_BYTES}",
-                         "--lun", f"file:{directory}/disk.img,size={FILE_BYTES}"]
-        self._log = pathlib.Path(directory) / "skiffd.log"
-        self._process = None
+        super().__init__(program, (f"ram:{RAM_BYTES}", f"file:{directory}/disk.img,size={FILE_BYTES}"), directory)
+        self.scheme = scheme
+        self.host = address
 
-    def start(self):
-        with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                             text=True)
-        line = self._process.stdout.readline()
-        expect(f"skiffd is ready; it printed {line!r} and logged {self.log()}", line.startswith("ready "))
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def stop(self):
+    def end(self):
         """The way it is meant to end."""
-        self._process.terminate()
-        status = self._process.wait(timeout=30)
-        self._process.stdout.close()
+        self.process.terminate()
+        status = self.process.wait(timeout=30)
         expect(f"skiffd ends with status 0, not {status}: {self.log()}", status == 0)
-
-    def log(self):
-        return self._log.read_text(encoding="utf-8")
 
 
 class InitiatorTest:
     """The cases, in their order. The session is there from login() on."""
 
-    def __init__(self, target, session):
+    def __init__(self, target, session, iser):
         self._target = target
         self._session = session
+        self._iser = iser
 
     @property
     def ram(self):
@@ -170,21 +160,28 @@ class InitiatorTest:
         self._session.set("node.session.iscsi.FirstBurstLength", "65536")
         self._session.login()
         details = self._session.details()
-        expect(f"ImmediateData is what was asked for: {details}", re.search(rf"ImmediateData: {immediate}\b", details))
-        # A target may insist on R2Ts, and not do without them.
-        if initial_r2t == "Yes":
-            expect(f"InitialR2T is what was asked for: {details}", re.search(r"InitialR2T: Yes\b", details))
+        sessions = self._target.sessions(last=r"ImmediateData=.*\n")
+        for key, value in data_keys(self._iser, immediate, initial_r2t).items():
+            expect(f"{key} is {value} for Linux: {details}", re.search(rf"\b{key}: {value}\b", details))
+            expect(f"{key} is {value} for skiffd: {sessions}", re.search(rf"\b{key}={value}\b", sessions))
         self.ram.fio("--bssplit=512/10:4k/30:8k/20:64k/20:68k/20", "--iodepth=8", "--size=8M", "--io_size=8M")
 
     def resets_under_load(self):
         """Commands that a reset aborts are repeated by the kernel: every block is what was written last."""
         disk = self.ram
-        process = subprocess.Popen(disk.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", "--runtime=6"),
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for _ in range(3):
-            time.sleep(1)
+        # Writes that are longer than FirstBurstLength wait for R2Ts, so that there is something to abort.
+        process = subprocess.Popen(
+            disk.fio_command("--bs=256k", "--iodepth=32", "--size=64M", "--time_based", "--runtime=15"),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        met = 0
+        while met < RESETS and process.poll() is None:
+            time.sleep(0.2)
+            before = disk.errors
             run("sg_reset", "--no-escalate", "--device", disk.device)
+            # Two may be for the unit attentions that tell of this reset and of the one before.
+            met += disk.errors > before + 2
         self._ends_well(process)
+        expect(f"{RESETS} resets met commands in flight, not {met}", met == RESETS)
 
     def restart_under_load(self):
         """The target killed and started again: no error reaches the program."""
@@ -209,7 +206,7 @@ class InitiatorTest:
     def logout(self):
         self._session.logout()
         wait_for(f"the target hears of it: {self._target.log()}", lambda: "logged out" in self._target.log())
-        self._target.stop()
+        self._target.end()
 
 
 def main():
@@ -219,9 +216,8 @@ def main():
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
         stack.enter_context(iscsid())
-        target = Skiffd(program, scheme, address, directory)
-        target.start()
-        test = InitiatorTest(target, Session(interface, target.portal, TARGET))
+        target = stack.enter_context(Skiffd(program, scheme, address, directory))
+        test = InitiatorTest(target, Session(interface, target.portal, TARGET), interface == "iser")
         collected.run("discovery", test.discovery)
         collected.run("login", test.login)
         collected.run("sg3_utils", test.sg3_utils)

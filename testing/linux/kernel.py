@@ -49,6 +49,15 @@ def expect(what, condition):
         raise Failure(f"not so: {what}")
 
 
+def data_keys(iser, immediate, initial_r2t):
+    """What a login agrees on with a peer that offers these two.
+
+    Skiff's offer is ImmediateData=Yes and InitialR2T=No, but over iSER InitialR2T=Yes (docs/iser.md). ImmediateData is
+    Yes where both sides say Yes, InitialR2T where one does (RFC 7143 sections 13.10 and 13.11).
+    """
+    return {"InitialR2T": "Yes" if iser else initial_r2t, "ImmediateData": immediate}
+
+
 @contextlib.contextmanager
 def iscsid():
     """The daemon of open-iscsi, which logs in again when a connection is lost."""
@@ -124,6 +133,11 @@ class Disk:
     @property
     def size(self):
         return 512 * int(self.attribute("size"))
+
+    @property
+    def errors(self):
+        """Commands that ended with another status than GOOD, or with none; the kernel may have repeated them."""
+        return int(self.attribute("device/ioerr_cnt"), 16)
 
     def fio_command(self, *options):
         """Writes and reads back what it wrote, past the page cache."""

@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
 from cases import Cases  # pylint: disable=wrong-import-position
 from initiator import Initiator  # pylint: disable=wrong-import-position
-from kernel import expect, run, wait_for  # pylint: disable=wrong-import-position
+from kernel import data_keys, expect, run, wait_for  # pylint: disable=wrong-import-position
 from lio import Lio  # pylint: disable=wrong-import-position
 
 TARGET = "iqn.2026-11.org.example.skiff:lio"
@@ -36,9 +36,10 @@ LOADS = (("512", 1, "1m"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
 class TargetTest:
     """The cases."""
 
-    def __init__(self, target, initiator):
+    def __init__(self, target, initiator, iser):
         self._target = target
         self._initiator = initiator
+        self._iser = iser
 
     def facts(self):
         self._initiator.vendor("ram", "LIO-ORG")
@@ -50,10 +51,14 @@ class TargetTest:
         self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=2s")
 
     def data_keys(self, immediate, initial_r2t):
+        """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""
+        agreed = data_keys(self._iser, immediate, initial_r2t)
         self._target.set("ImmediateData", immediate)
         self._target.set("InitialR2T", initial_r2t)
         for size in ("512", "4k", "64k", "68k"):
-            self._initiator.perf("ram", f"--bs={size}", "--iodepth=8", "--size=4m", "--runtime=0.5s")
+            report = self._initiator.perf("ram", f"--bs={size}", "--iodepth=8", "--size=4m", "--runtime=0.5s")
+            for session in report["sessions"]:
+                expect(f"{agreed} is agreed on: {session['keys']}", agreed.items() <= session["keys"].items())
 
     def resets_under_load(self):
         def disturb():
@@ -91,12 +96,13 @@ class TargetTest:
 def main():
     program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
     scheme, address, suffix, model = TRANSPORTS[transport]
+    iser = model == "iSER"
     collected = Cases(f"linux_target_{transport}")
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        target = Lio(TARGET, address, model == "iSER", RAM_BYTES, f"{directory}/disk.img", FILE_BYTES,
+        target = Lio(TARGET, address, iser, RAM_BYTES, f"{directory}/disk.img", FILE_BYTES,
                      tcp_apart=transport == "iwarp")
         initiator = Initiator(program, f"{scheme}://{target.portal}", TARGET, DISKS, suffix, model)
-        test = TargetTest(target, initiator)
+        test = TargetTest(target, initiator, iser)
         collected.run("discovery", initiator.discover)
         collected.run("facts", test.facts)
         for disk in DISKS:
