@@ -117,9 +117,13 @@ class Datamover {
  public:
   virtual ~Datamover() = default;
 
-  // Before any use. `max_tasks` bounds slots (Allocate_Connection_Resources).
-  virtual void AllocateConnectionResources(DatamoverClient* client,
-                                           uint32_t max_tasks) = 0;
+  // Before any use. `max_tasks` bounds slots.
+  virtual void SetClient(DatamoverClient* client, uint32_t max_tasks) = 0;
+  // Target: what full feature phase needs, before the final Login Response
+  // promises it. An error says what is lacking. Streams need nothing.
+  virtual absl::Status AllocateConnectionResources() {
+    return absl::OkStatus();
+  }
   // Login is over: `parameters` are in force from the next PDU on in both
   // directions (Notice_Key_Values and Enable_Datamover). On the target, call it
   // after SendControl of the final Login Response.

@@ -81,6 +81,11 @@ absl::Status NoMessage(size_t size, const IserDecodeResult& decoded) {
       absl::StrCat("iSER message of ", size, " bytes: ", decoded.problem));
 }
 
+// Of a message: the headers, and what was copied behind them.
+uint8_t* BytesOf(const IserOperation& message) {
+  return static_cast<uint8_t*>(message.sges[0].data);
+}
+
 absl::Status TooLong(size_t size) {
   return absl::InternalError(
       absl::StrCat("a message of ", size, " bytes fits no buffer"));
@@ -88,19 +93,26 @@ absl::Status TooLong(size_t size) {
 
 absl::Status NoBuffer() {
   return absl::ResourceExhaustedError(
-      "no buffer is left for a message (max_message_buffers, or locked "
-      "memory)");
+      "no buffer is left for a message (message_memory, or locked memory)");
 }
 
 }  // namespace
 
 IserChannel::IserChannel(IserMemory* memory,
                          const IserDatamoverOptions& options, Handler* handler)
-    : memory_(memory), options_(options), handler_(handler) {}
+    : memory_(memory), options_(options), handler_(handler), share_(memory) {}
 
 IserChannel::~IserChannel() {
   // Without Terminate() nothing was told: the endpoint goes before the buffers.
   endpoint_.reset();
+}
+
+absl::Status IserChannel::Reserve(uint32_t receives, uint32_t sends) {
+  const absl::Status grown = share_.Grow(receives + sends);
+  if (!grown.ok()) return grown;
+  large_buffers_.limit = sends;
+  small_buffers_.limit = receives + sends;
+  return grown;
 }
 
 absl::Status IserChannel::Prepare(transport::RdmaEndpoint* endpoint,
@@ -126,7 +138,7 @@ absl::Status IserChannel::PostReceives(uint32_t count) {
     if (!receive.buffer) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no buffers are left for ", count,
-                       " receives (max_message_buffers, or locked memory)"));
+                       " receives (message_memory, or locked memory)"));
     }
     receives_.push_back(std::move(receive));
     if (!PostReceive(static_cast<uint32_t>(receives_.size()) - 1)) {
@@ -202,6 +214,7 @@ absl::Status IserChannel::TooMuchData(const IserMessage& message) const {
 inline void IserChannel::End(Operation* operation, bool ok) {
   const TaskSlot task = operation->task;
   const IserWork work = operation->work;
+  if (operation->buffer) --BuffersFor(operation->sges[0].length)->used;
   const bool told = operation->state == Operation::State::kDropped;
   operations_.GiveBack(operation);
   if (task != kNoTask && !told) handler_->OnDone(task, work, ok);
@@ -230,7 +243,7 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   operation->has_windows =
       message.write_window != nullptr || message.read_window != nullptr;
 
-  auto* const bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+  auto* const bytes = BytesOf(*operation);
   Encode(message.header, bytes);
   size_t data_size = copied;
   if (message.ahs.size() + copied > 0) {
@@ -248,20 +261,42 @@ IserChannel::Draft IserChannel::Begin(const IserOutgoing& message) {
   return {bytes + kIserHeaderSize, static_cast<uint32_t>(data_size)};
 }
 
+inline bool IserChannel::TakeBuffer(Operation* operation, size_t size) {
+  operation->buffer = size <= IserMemory::kSmallBytes
+                          ? memory_->GetSmallBuffer()
+                          : memory_->GetMessageBuffer();
+  if (!operation->buffer) return false;
+  ++BuffersFor(size)->used;
+  operation->sges[0] = operation->buffer.Part(0, size);
+  return true;
+}
+
+bool IserChannel::LeaveWaiting(Operation* operation) {
+  const size_t size = operation->sges[0].length;
+  SendBuffers* const buffers = BuffersFor(size);
+  if (!buffers->left() || !TakeBuffer(operation, size)) return false;
+  --buffers->waiting;
+  std::memcpy(operation->buffer.data(), operation->waiting.get(), size);
+  operation->waiting.reset();
+  return true;
+}
+
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline IserChannel::Operation*
 IserChannel::QueueMessage(size_t size, TaskSlot task) {
   Operation* const operation =
       operations_.Take(OperationKind::kSend, IserWork::kMessage, task);
-  operation->buffer = size <= IserMemory::kSmallBytes
-                          ? memory_->GetSmallBuffer()
-                          : memory_->GetMessageBuffer();
-  if (!operation->buffer || size > operation->buffer.size()) {
-    const bool got = static_cast<bool>(operation->buffer);
+  SendBuffers* const buffers = BuffersFor(size);
+  const bool waits = !buffers->left() || buffers->waiting > 0;
+  if (size > kIserMessageBytes || (!waits && !TakeBuffer(operation, size))) {
     operations_.GiveBack(operation);
-    Break(got ? TooLong(size) : NoBuffer());
+    Break(size > kIserMessageBytes ? TooLong(size) : NoBuffer());
     return nullptr;
   }
-  operation->sges[0] = operation->buffer.Part(0, size);
+  if (waits) {
+    operation->waiting = std::make_unique<char[]>(size);
+    operation->sges[0] = {operation->waiting.get(), size, nullptr};
+    ++buffers->waiting;
+  }
   operation->sge_count = 1;
   operation->length = size;
   ++queued_messages_;
@@ -278,7 +313,7 @@ bool IserChannel::SendResponse(const ScsiResponsePdu& response, TaskSlot task,
   operation->has_windows = false;
   operation->invalidates = invalidated_stag != nullptr;
   if (operation->invalidates) operation->remote.key.value = *invalidated_stag;
-  auto* const bytes = reinterpret_cast<uint8_t*>(operation->buffer.data());
+  auto* const bytes = BytesOf(*operation);
   Encode(IserControlHeader(), bytes);
   Encode(response, bytes + kIserHeaderSize);
   return true;
@@ -302,7 +337,7 @@ void IserChannel::SendBare(const IserHeaderBytes& header) {
   if (operation == nullptr) return;
   operation->invalidates = operation->has_windows = false;
   operation->tell_posted = nullptr;
-  std::memcpy(operation->buffer.data(), header.data(), header.size());
+  std::memcpy(BytesOf(*operation), header.data(), header.size());
 }
 
 absl::Status IserChannel::Transfer(Operation* operation,
@@ -370,7 +405,7 @@ void IserChannel::Drop(TaskSlot task) {
 // --- Posting.
 
 void IserChannel::FillInKeys(const Operation& operation) {
-  auto* bytes = reinterpret_cast<uint8_t*>(operation.buffer.data());
+  auto* bytes = BytesOf(operation);
   const auto fill_in = [bytes](const transport::MemoryWindow* window,
                                size_t offset) {
     if (window == nullptr) return;
@@ -381,6 +416,9 @@ void IserChannel::FillInKeys(const Operation& operation) {
 }
 
 inline PostResult IserChannel::Post(Operation* operation) {
+  if (operation->waiting != nullptr && !LeaveWaiting(operation)) {
+    return PostResult::kWouldBlock;
+  }
   const transport::OperationId id = operation->id;
   const absl::Span<const transport::Sge> sges(operation->sges.data(),
                                               operation->sge_count);
@@ -512,6 +550,7 @@ void IserChannel::Terminate() {
   queued_messages_ = posted_ = posted_reads_ = 0;
   operations_.EndAll(
       [this](Operation* operation) { End(operation, /*ok=*/false); });
+  share_.Release();
 }
 
 }  // namespace skiff::protocol

@@ -84,6 +84,10 @@ class IserChannel {
   IserChannel(const IserChannel&) = delete;
   IserChannel& operator=(const IserChannel&) = delete;
 
+  // Sets buffers apart for so many receives, and for messages: of those that
+  // are longer than a small buffer no more than `sends` have one, and the rest
+  // waits for theirs. Without it, there is no bound but that of all.
+  absl::Status Reserve(uint32_t receives, uint32_t sends);
   absl::Status Prepare(transport::RdmaEndpoint* endpoint, uint32_t receives);
   void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint);
   transport::RdmaEndpoint* endpoint() const { return endpoint_.get(); }
@@ -183,6 +187,15 @@ class IserChannel {
     IserMemory::Buffer buffer;
     uint32_t generation = 0;
   };
+  // Of one size, for messages. Those that wait are behind all that have one:
+  // the first of them gets there.
+  struct SendBuffers {
+    uint32_t used = 0;
+    uint32_t limit = ~0u;
+    uint32_t waiting = 0;
+
+    bool left() const { return used < limit; }
+  };
 
   Draft Begin(const IserOutgoing& message);
   // A message of which `size` bytes are in its buffer; null without a buffer.
@@ -190,6 +203,13 @@ class IserChannel {
   // Gives a write or read its memory, and queues it.
   absl::Status Transfer(Operation* operation, absl::Span<const uint8_t> memory,
                         transport::Access access, IserOperationQueue* queue);
+  SendBuffers* BuffersFor(size_t size) {
+    return size <= IserMemory::kSmallBytes ? &small_buffers_ : &large_buffers_;
+  }
+  // Out of those that are left.
+  bool TakeBuffer(Operation* operation, size_t size);
+  // A message that waits has its buffer now.
+  bool LeaveWaiting(Operation* operation);
   void End(Operation* operation, bool ok);
   transport::PostResult Post(Operation* operation);
   // Posts as much as there is room for.
@@ -221,6 +241,9 @@ class IserChannel {
   bool broken_ = false;
   bool terminated_ = false;
 
+  IserMemory::Share share_;  // Goes after the buffers.
+  SendBuffers small_buffers_;
+  SendBuffers large_buffers_;
   IserOperationPool operations_;
   IserOperationQueue ordered_;
   IserOperationQueue reads_;

@@ -18,6 +18,9 @@ struct IserDatamoverOptions {
   // of its window and one for each PDU that may come besides; an initiator one
   // for each command it may have outstanding, and so on (docs/iser.md).
   uint32_t receives = 176;
+  // A target's, for messages that it sends: more are queued in ordinary memory
+  // until the peer has taken some. At least 1.
+  uint32_t send_buffers = 8;
   // Most bytes that one RDMA Read or Write moves; longer transfers are several,
   // which run side by side.
   size_t max_rdma_bytes = size_t{1} << 20;

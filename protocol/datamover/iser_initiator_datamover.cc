@@ -73,8 +73,8 @@ absl::Status IserInitiatorDatamover::Prepare(
   return channel_.Prepare(endpoint, channel_.options().receives);
 }
 
-void IserInitiatorDatamover::AllocateConnectionResources(
-    DatamoverClient* client, uint32_t max_tasks) {
+void IserInitiatorDatamover::SetClient(DatamoverClient* client,
+                                       uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   tasks_.resize(max_tasks);

@@ -45,8 +45,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   ConnectionCounters counters() const override { return channel_.counters(); }
 
   // Datamover:
-  void AllocateConnectionResources(DatamoverClient* client,
-                                   uint32_t max_tasks) override;
+  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;

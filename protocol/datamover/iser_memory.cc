@@ -19,7 +19,9 @@ transport::RemoteBuffer IserMemory::Pin::Remote(const void* data) const {
 
 IserMemory::IserMemory(transport::MemoryDomain* domain,
                        const IserMemoryOptions& options)
-    : domain_(domain), options_(options) {
+    : domain_(domain),
+      options_(options),
+      max_buffers_(options.message_memory / kPairBytes) {
   if (options.keep_registrations) {
     cache_ =
         std::make_unique<transport::RegistrationCache>(domain, options.cache);
@@ -34,15 +36,15 @@ absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
         domain->name(), " has keys of ", can.remote_key_bits,
         " bits, and an iSER STag has 32: use another device or provider"));
   }
-  if (can.max_message_bytes < options.message_bytes) {
+  if (can.max_message_bytes < kIserMessageBytes) {
     return absl::FailedPreconditionError(absl::StrCat(
         domain->name(), " sends messages of at most ", can.max_message_bytes,
-        " bytes, and iSER needs ", options.message_bytes));
+        " bytes, and iSER needs ", kIserMessageBytes));
   }
   std::unique_ptr<IserMemory> memory(new IserMemory(domain, options));
   BufferPoolOptions large;
-  large.buffer_bytes = options.message_bytes;
-  large.max_buffers = options.max_message_buffers;
+  large.buffer_bytes = kIserMessageBytes;
+  large.max_buffers = memory->max_buffers_;
   large.initial_buffers = 1;  // So that the domain stays.
   BufferPoolOptions small = large;
   small.buffer_bytes = kSmallBytes;
@@ -54,6 +56,30 @@ absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
     *pool = *std::move(created);
   }
   return memory;
+}
+
+absl::Status IserMemory::Share::Grow(size_t buffers) {
+  if (buffers <= buffers_) return absl::OkStatus();
+  const size_t others = memory_->shared_buffers_ - buffers_;
+  if (buffers > memory_->max_buffers_ - others) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a connection needs ", buffers, " buffers for messages, and of ",
+        memory_->max_buffers_, " there are ", memory_->max_buffers_ - others,
+        " left: raise message_memory"));
+  }
+  for (BufferPool* const pool :
+       {memory_->large_.get(), memory_->small_.get()}) {
+    const absl::Status grown = pool->Reserve(others + buffers);
+    if (!grown.ok()) return grown;
+  }
+  memory_->shared_buffers_ = others + buffers;
+  buffers_ = buffers;
+  return absl::OkStatus();
+}
+
+void IserMemory::Share::Release() {
+  memory_->shared_buffers_ -= buffers_;
+  buffers_ = 0;
 }
 
 absl::Status IserMemory::AddArena(void* data, size_t size,

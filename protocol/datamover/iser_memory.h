@@ -19,9 +19,9 @@ namespace skiff::protocol {
 inline constexpr size_t kIserMessageBytes = 8576;
 
 struct IserMemoryOptions {
-  size_t message_bytes = kIserMessageBytes;
-  // All connections together, sending and receiving.
-  size_t max_message_buffers = 32768;
+  // Of the messages of all connections together, sending and receiving. It is
+  // for pairs of a message buffer and a small one.
+  size_t message_memory = size_t{256} << 20;
   // What arenas (below) are registered for.
   transport::Access arena_access = transport::Access::kLocal;
   // Keep registrations of memory that is in no arena for the next time. Who
@@ -68,6 +68,28 @@ class IserMemory {
     transport::RegistrationCache::Handle cached_;
   };
 
+  // Message buffers that are set apart for one connection, and as many small
+  // ones. Where every connection has a share and uses no more than that, what
+  // one of them uses is never what another lacks.
+  class Share {
+   public:
+    explicit Share(IserMemory* memory) : memory_(memory) {}
+    ~Share() { Release(); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    // Grows to so many. Fails if they are not there, or if the memory cannot
+    // be registered, and is as large as before then.
+    absl::Status Grow(size_t buffers);
+    // The connection has given all of them back.
+    void Release();
+    size_t buffers() const { return buffers_; }
+
+   private:
+    IserMemory* const memory_;
+    size_t buffers_ = 0;
+  };
+
   // An error says what of `domain` does not do for iSER, such as keys that do
   // not fit an STag. `domain` lives as long as anything made from it.
   static absl::StatusOr<std::unique_ptr<IserMemory>> Create(
@@ -103,11 +125,13 @@ class IserMemory {
   // The memory is about to be freed or mapped anew.
   void Forget(const void* data, size_t size);
 
-  // Buffers of options().message_bytes, and of kSmallBytes; empty if there is
-  // none left.
+  // Buffers of kIserMessageBytes, and of kSmallBytes; empty if there is
+  // none left, which cannot be within a share.
   Buffer GetMessageBuffer() { return large_->Get(); }
   Buffer GetSmallBuffer() { return small_->Get(); }
   static constexpr size_t kSmallBytes = 512;
+  // What a buffer of a share takes of message_memory.
+  static constexpr size_t kPairBytes = kIserMessageBytes + kSmallBytes;
 
   // Registrations that were made for one pin alone.
   uint64_t single_registrations() const { return single_registrations_; }
@@ -150,6 +174,8 @@ class IserMemory {
   std::unique_ptr<transport::BufferPool> large_;
   std::unique_ptr<transport::BufferPool> small_;
   std::unique_ptr<transport::RegistrationCache> cache_;
+  size_t max_buffers_ = 0;
+  size_t shared_buffers_ = 0;          // Those of all shares.
   std::map<uintptr_t, Arena> arenas_;  // By their first byte; disjoint.
   mutable Known last_arena_;
   uint64_t single_registrations_ = 0;

@@ -152,5 +152,39 @@ TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {
             pin.region()->remote_key().value);
 }
 
+TEST_F(IserMemoryTest, SharesAreSetApart) {
+  IserMemoryOptions options;
+  options.message_memory = 10 * IserMemory::kPairBytes + 1;
+  Make(options);
+  std::vector<IserMemory::Buffer> buffers;
+  IserMemory::Share first(memory_.get());
+  {
+    IserMemory::Share second(memory_.get());
+    EXPECT_TRUE(first.Grow(4).ok());
+    EXPECT_TRUE(second.Grow(5).ok());
+    // As before.
+    EXPECT_TRUE(second.Grow(4).ok());
+    EXPECT_EQ(second.buffers(), 5u);
+    // Of which four are its own.
+    const absl::Status refused = first.Grow(6);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(refused.message(),
+              "a connection needs 6 buffers for messages, and of 10 there are "
+              "5 left: raise message_memory");
+    EXPECT_EQ(first.buffers(), 4u);
+    EXPECT_TRUE(first.Grow(5).ok());
+  }
+  EXPECT_TRUE(first.Grow(10).ok());
+  for (int i = 0; i < 10; ++i) {
+    for (const bool small : {false, true}) {
+      buffers.push_back(small ? memory_->GetSmallBuffer()
+                              : memory_->GetMessageBuffer());
+      EXPECT_TRUE(static_cast<bool>(buffers.back()));
+      EXPECT_EQ(buffers.back().size(),
+                small ? IserMemory::kSmallBytes : kIserMessageBytes);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace skiff::protocol

@@ -51,8 +51,9 @@ struct IserOperation {
   transport::RemoteBuffer remote;
   // In the task's data, of a write or read; in the region, of a bind.
   size_t offset = 0;
-  // Of a message.
+  // Of a message. Where it waits for a buffer, it is here until it has one.
   IserMemory::Buffer buffer;
+  std::unique_ptr<char[]> waiting;
   bool* tell_posted = nullptr;
   const transport::MemoryWindow* write_window = nullptr;
   const transport::MemoryWindow* read_window = nullptr;
@@ -105,6 +106,7 @@ class IserOperationPool {
     operation->state = IserOperation::State::kFree;
     ++operation->id.generation;
     operation->buffer.Release();
+    operation->waiting.reset();
     operation->pin.Release();
     operation->next = free_;
     free_ = operation;

@@ -40,28 +40,33 @@ absl::Status IserTargetDatamover::Prepare(transport::RdmaEndpoint* endpoint) {
         device.name(),
         " has no Send with Invalidate; turn remote invalidation off"));
   }
+  const absl::Status reserved = channel_.Reserve(kLoginReceives, kLoginSends);
+  if (!reserved.ok()) return reserved;
   return channel_.Prepare(endpoint, kLoginReceives);
 }
 
-void IserTargetDatamover::AllocateConnectionResources(DatamoverClient* client,
-                                                      uint32_t max_tasks) {
+void IserTargetDatamover::SetClient(DatamoverClient* client,
+                                    uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   max_tasks_ = max_tasks;
   chunks_.resize((max_tasks + kChunk - 1) / kChunk);
 }
 
+// The receives are posted before the last Login Response leaves: the initiator
+// may send as soon as it has it.
+absl::Status IserTargetDatamover::AllocateConnectionResources() {
+  const IserDatamoverOptions& options = channel_.options();
+  const absl::Status reserved =
+      channel_.Reserve(options.receives, options.send_buffers);
+  return reserved.ok() ? channel_.PostReceives(options.receives) : reserved;
+}
+
 void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {
   parameters_ = parameters;
   channel_.LimitData("TargetRecvDataSegmentLength",
                      parameters.target_max_recv_data_segment_length);
-  if (enabled_ || channel_.terminated()) return;
   enabled_ = true;
-  // Before the last Login Response leaves, which is queued: the initiator may
-  // send as soon as it has it.
-  const absl::Status posted =
-      channel_.PostReceives(channel_.options().receives);
-  if (!posted.ok()) client_->ConnectionTerminateNotify(posted);
 }
 
 void IserTargetDatamover::SendControl(const uint8_t* bhs,

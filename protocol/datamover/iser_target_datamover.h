@@ -23,8 +23,10 @@ namespace skiff::protocol {
 class IserTargetDatamover final : public IserDatamover,
                                   private IserChannel::Handler {
  public:
-  // Receives while login runs: one PDU at a time, and one to spare.
+  // Buffers while login runs: one PDU at a time in each direction, and one to
+  // spare.
   static constexpr uint32_t kLoginReceives = 2;
+  static constexpr uint32_t kLoginSends = 2;
 
   IserTargetDatamover(IserMemory* memory, const IserDatamoverOptions& options);
   ~IserTargetDatamover() override;
@@ -53,8 +55,8 @@ class IserTargetDatamover final : public IserDatamover,
   ConnectionCounters counters() const override { return channel_.counters(); }
 
   // Datamover:
-  void AllocateConnectionResources(DatamoverClient* client,
-                                   uint32_t max_tasks) override;
+  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  absl::Status AllocateConnectionResources() override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;

@@ -53,8 +53,8 @@ void StreamInitiatorDatamover::Cursor::Seek(const iovec* list, int entries,
   }
 }
 
-void StreamInitiatorDatamover::AllocateConnectionResources(
-    DatamoverClient* client, uint32_t max_tasks) {
+void StreamInitiatorDatamover::SetClient(DatamoverClient* client,
+                                         uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   tasks_.resize(max_tasks);

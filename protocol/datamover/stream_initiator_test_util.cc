@@ -48,7 +48,7 @@ std::string Pattern(size_t size, uint32_t seed) {
 InitiatorHarness::InitiatorHarness(const Parameters& p,
                                    const StreamDatamoverOptions& options)
     : parameters(p), buffers(64 * 1024), datamover(&buffers, options) {
-  datamover.AllocateConnectionResources(this, 8);
+  datamover.SetClient(this, 8);
   datamover.EnableDatamover(p);
 }
 

@@ -32,8 +32,8 @@ StreamTargetDatamover::StreamTargetDatamover(
 
 StreamTargetDatamover::~StreamTargetDatamover() { ConnectionTerminate(); }
 
-void StreamTargetDatamover::AllocateConnectionResources(DatamoverClient* client,
-                                                        uint32_t max_tasks) {
+void StreamTargetDatamover::SetClient(DatamoverClient* client,
+                                      uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   max_tasks_ = max_tasks;

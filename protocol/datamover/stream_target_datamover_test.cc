@@ -102,7 +102,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     session_ = Session();
     datamover_ = MakeTargetStreamDatamover(&buffers_, StreamDatamoverOptions());
     session_.datamover = datamover_.get();
-    datamover_->AllocateConnectionResources(&session_, 16);
+    datamover_->SetClient(&session_, 16);
     datamover_->EnableDatamover(parameters);
   }
 
@@ -566,7 +566,7 @@ TEST_F(StreamTargetDatamoverTest, StopsReceivingWhileTooMuchWaitsToBeSent) {
   options.max_send_queue_bytes = 10000;
   datamover_ = MakeTargetStreamDatamover(&buffers_, options);
   session_.datamover = datamover_.get();
-  datamover_->AllocateConnectionResources(&session_, 16);
+  datamover_->SetClient(&session_, 16);
   datamover_->EnableDatamover(Parameters());
   uint8_t bhs[kBhsSize];
   Encode(NopInPdu(), bhs);

@@ -104,7 +104,7 @@ class FakeDatamover final : public StreamDatamover {
   bool congested() const override { return queue.size() > 100; }
   ConnectionCounters counters() const override { return {}; }
 
-  void AllocateConnectionResources(DatamoverClient*, uint32_t) override {}
+  void SetClient(DatamoverClient*, uint32_t) override {}
   void EnableDatamover(const Parameters&) override {}
   void SendControl(const uint8_t*, absl::Span<const uint8_t>) override {}
   absl::Status SendCommand(const OutgoingCommand&) override {

@@ -35,7 +35,26 @@ struct Shard {
 IserMemoryOptions MemoryOptions(const TargetServerOptions& options) {
   IserMemoryOptions memory;
   memory.lasting_keys = options.lasting_keys;
+  memory.message_memory = options.message_memory;
   return memory;
+}
+
+IserDatamoverOptions MoverOptions(const TargetServerOptions& options) {
+  // What may come besides commands of the window (docs/iser.md).
+  TargetSessionOptions session;
+  session.queue_depth = options.limits.queue_depth;
+  constexpr uint32_t kOtherRequests = 16;
+  IserDatamoverOptions iser;
+  iser.receives =
+      options.limits.queue_depth + kOtherRequests +
+      std::max(session.max_immediate_tasks + session.max_task_management,
+               UnexpectedReceives(options.offer.iser));
+  // The window goes on when a response leaves, so that the receives of its
+  // commands must not be held back while the other responses wait.
+  iser.max_queued_messages = std::max(
+      iser.max_queued_messages,
+      session.max_tasks() + session.max_task_management + kOtherRequests);
+  return iser;
 }
 
 // What posted functions hold: they may outlive the server.
@@ -57,7 +76,6 @@ struct State : std::enable_shared_from_this<State> {
              absl::StatusOr<transport::Endpoint> endpoint);
   absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
       Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
-  IserDatamoverOptions IserOptions(bool remote_invalidation) const;
   absl::Status Prepare(Shard* shard);
   TargetConnectionContext ContextOf(Shard* shard);
   void Ended(Shard* shard, TargetNode::ConnectionId id);
@@ -113,9 +131,9 @@ void State::OnRequest(const transport::Address& portal,
   ++in_login;
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
-  const IserSetup iser(shard->iser_memories,
-                       IserOptions(said->send_with_invalidate),
-                       options.capture);
+  IserDatamoverOptions mover = MoverOptions(options);
+  mover.remote_invalidation = said->send_with_invalidate;
+  const IserSetup iser(shard->iser_memories, mover, options.capture);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
@@ -123,25 +141,6 @@ void State::OnRequest(const transport::Address& portal,
                    iser](absl::StatusOr<transport::Endpoint> endpoint) {
                     self->Adopt(shard, portal, iser, std::move(endpoint));
                   });
-}
-
-IserDatamoverOptions State::IserOptions(bool remote_invalidation) const {
-  // What may come besides commands of the window (docs/iser.md).
-  TargetSessionOptions session;
-  session.queue_depth = options.limits.queue_depth;
-  constexpr uint32_t kOtherRequests = 16;
-  IserDatamoverOptions iser;
-  iser.receives =
-      options.limits.queue_depth + kOtherRequests +
-      std::max(session.max_immediate_tasks + session.max_task_management,
-               UnexpectedReceives(options.offer.iser));
-  // The window goes on when a response leaves, so that the receives of its
-  // commands must not be held back while the other responses wait.
-  iser.max_queued_messages = std::max(
-      iser.max_queued_messages,
-      session.max_tasks() + session.max_task_management + kOtherRequests);
-  iser.remote_invalidation = remote_invalidation;
-  return iser;
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionTransport>> State::TransportOf(
@@ -390,6 +389,11 @@ void TargetServerImpl::ListSessions(
 
 }  // namespace
 
+uint64_t IserMemoryOfSession(const TargetServerOptions& options) {
+  const IserDatamoverOptions iser = MoverOptions(options);
+  return uint64_t{iser.receives + iser.send_buffers} * IserMemory::kPairBytes;
+}
+
 absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     const transport::Registry* registry,
     const std::vector<transport::Reactor*>& reactors,
@@ -403,6 +407,12 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("queue depth ", options.limits.queue_depth,
                      " is not in 1..", TargetServerLimits::kMaxQueueDepth));
+  }
+  if (options.message_memory < IserMemoryOfSession(options)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "message_memory is ", options.message_memory, " bytes; a session of ",
+        "queue depth ", options.limits.queue_depth, " needs ",
+        IserMemoryOfSession(options)));
   }
   const absl::Duration delay = options.limits.coalesce_delay;
   if (delay < absl::ZeroDuration() ||

@@ -73,11 +73,19 @@ struct TargetServerOptions {
   // disks, the worker's buffers), for as long as the server lives, Reads need
   // no registrations of their own: only for initiators that may write anywhere.
   bool lasting_keys = false;
+  // Of each reactor, on each RDMA device: what iSER's messages are sent from
+  // and received into. Sessions set their part of it apart at login, and where
+  // there is not enough left they are refused (IserMemoryOfSession() each).
+  uint64_t message_memory = uint64_t{256} << 20;
   LogSink log;  // Null: silent.
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
   // streams are captured by their backend (MakeTracingBackend).
   transport::CaptureSink capture;
 };
+
+// What each session over iSER takes of `message_memory`; its connection, less
+// while it logs in. The server wants room for one.
+uint64_t IserMemoryOfSession(const TargetServerOptions& options);
 
 // What one session looks like, for operators.
 struct SessionInfo {

@@ -21,7 +21,7 @@ InitiatorSession::InitiatorSession(const InitiatorSessionOptions& options,
   task_management_.slot = options.max_commands;
   general_.slot = options.max_commands + 1;
   logout_.slot = options.max_commands + 2;
-  datamover_->AllocateConnectionResources(this, options.max_commands);
+  datamover_->SetClient(this, options.max_commands);
 }
 
 void InitiatorSession::Start(absl::Time now) {

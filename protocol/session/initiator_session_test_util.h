@@ -31,9 +31,7 @@ class ScriptedDatamover final : public Datamover {
     uint32_t bidi_read_length = 0;
   };
 
-  void AllocateConnectionResources(DatamoverClient* c, uint32_t) override {
-    client = c;
-  }
+  void SetClient(DatamoverClient* c, uint32_t) override { client = c; }
   void EnableDatamover(const Parameters&) override { enabled = true; }
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;

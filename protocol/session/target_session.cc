@@ -22,7 +22,7 @@ TargetSession::TargetSession(TargetSessionHost* host, Datamover* datamover,
       chunks_((max_tasks_ + kChunk - 1) / kChunk),
       tags_(options.tag_secret) {
   assert(max_tasks_ <= kMaxTaskSlots);
-  datamover_->AllocateConnectionResources(this, max_tasks_);
+  datamover_->SetClient(this, max_tasks_);
 }
 
 TargetSession::~TargetSession() {
@@ -220,7 +220,7 @@ void TargetSession::FinishLogin() {
 
 void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   const bool done = login_->state() == TargetLogin::State::kFullFeature;
-  const bool opened = !done || OpenNexus(&reply);
+  const absl::Status opened = done ? Open(&reply) : absl::OkStatus();
   Send(reply.pdu, {reinterpret_cast<const uint8_t*>(reply.data.data()),
                    reply.data.size()});
   if (login_->state() == TargetLogin::State::kFailed) {
@@ -228,10 +228,7 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
                      absl::StrCat("login failed: ", login_->failure())),
                  /*after_sending=*/true);
   }
-  if (!opened) {
-    return Close(absl::InternalError("login failed: no SCSI nexus"),
-                 /*after_sending=*/true);
-  }
+  if (!opened.ok()) return Close(opened, /*after_sending=*/true);
   if (!done) return;
   parameters_ = login_->parameters();
   phase_ = Phase::kFullFeature;
@@ -241,10 +238,29 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   datamover_->EnableDatamover(parameters_);
 }
 
-// Normal sessions get their I_T nexus. On failure `reply` becomes a refusal.
-bool TargetSession::OpenNexus(TargetLogin::Reply* reply) {
+// All that the last reply promises. On failure it becomes a refusal.
+absl::Status TargetSession::Open(TargetLogin::Reply* reply) {
+  auto status = LoginStatus::kOutOfResources;
+  absl::Status opened = datamover_->AllocateConnectionResources();
+  if (opened.ok()) {
+    status = LoginStatus::kTargetError;
+    opened = OpenNexus();
+  }
+  if (opened.ok()) return opened;
+  const auto code = static_cast<uint16_t>(status);
+  reply->data.clear();
+  reply->pdu.transit = false;
+  reply->pdu.tsih = 0;
+  reply->pdu.status_class = code >> 8;
+  reply->pdu.status_detail = code & 0xff;
+  return absl::Status(opened.code(),
+                      absl::StrCat("login failed: ", opened.message()));
+}
+
+// Normal sessions get their I_T nexus.
+absl::Status TargetSession::OpenNexus() {
   const LoginIdentity& identity = login_->identity();
-  if (identity.session_type == SessionType::kDiscovery) return true;
+  if (identity.session_type == SessionType::kDiscovery) return absl::OkStatus();
   absl::Status failure =
       absl::NotFoundError("the target was removed during login");
   target_ = host_->FindTarget(identity.target_name);
@@ -261,18 +277,12 @@ bool TargetSession::OpenNexus(TargetLogin::Reply* reply) {
                            tag);
     if (nexus.ok()) {
       nexus_ = *std::move(nexus);
-      return true;
+      return absl::OkStatus();
     }
     failure = nexus.status();
   }
   host_->Log(true, absl::StrCat("cannot open a nexus: ", failure.message()));
-  const auto status = static_cast<uint16_t>(LoginStatus::kTargetError);
-  reply->data.clear();
-  reply->pdu.transit = false;
-  reply->pdu.tsih = 0;
-  reply->pdu.status_class = status >> 8;
-  reply->pdu.status_detail = status & 0xff;
-  return false;
+  return absl::InternalError("no SCSI nexus");
 }
 
 // --- Time and end.

@@ -185,7 +185,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
 
   // target_session.cc: login and life.
   void HandleLogin(const ControlPdu& pdu);
-  bool OpenNexus(TargetLogin::Reply* reply);
+  absl::Status Open(TargetLogin::Reply* reply);
+  absl::Status OpenNexus();
   absl::Time CheckSilence(absl::Time now, absl::Time last_receive);
   absl::Time CheckDataOut(absl::Time now);
   void SendPing();

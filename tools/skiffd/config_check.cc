@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
 constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kGiB = 1u << 30;
 
@@ -172,6 +173,21 @@ void CheckTransport(const Transport& transport, Checker* checker,
                     &out->accept.user_timeout);
 }
 
+void CheckIser(const Iser& iser, Checker* checker,
+               protocol::TargetServerOptions* out) {
+  checker->Bool(iser, Iser::kLastingKeysFieldNumber, &out->lasting_keys);
+  checker->Size(iser, Iser::kMessageMemoryFieldNumber, kMiB, 1024 * kGiB,
+                &out->message_memory);
+  const uint64_t session = protocol::IserMemoryOfSession(*out);
+  if (out->message_memory < session) {
+    checker->Problem(
+        iser, Iser::kMessageMemoryFieldNumber,
+        absl::StrCat("message_memory must hold one session, which takes ",
+                     (session + kKiB - 1) / kKiB, " KiB with queue_depth ",
+                     out->limits.queue_depth));
+  }
+}
+
 absl::Status CheckAddress(const transport::Registry& registry,
                           const transport::Address& address) {
   const absl::StatusOr<transport::Backend*> backend =
@@ -261,8 +277,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckLimits(config.limits(), &checker, &out.server);
   CheckNegotiation(config.negotiation(), &checker, &out.server.offer);
   CheckTransport(config.transport(), &checker, &out.server);
-  checker.Bool(config.iser(), Iser::kLastingKeysFieldNumber,
-               &out.server.lasting_keys);
+  CheckIser(config.iser(), &checker, &out.server);
   checker.Duration(config, Config::kShutdownGraceFieldNumber,
                    &out.shutdown_grace);
   CheckPortals(config, registry, &checker, &out.portals);

@@ -258,6 +258,13 @@ std::vector<BadConfig> BadSettings() {
        target + "limits {\n buffer_size: \"2MiB\"\n buffer_pool: \"2MiB\"\n}\n",
        "f:4: buffer_pool must hold one buffer (buffer_size) and a third more, "
        "for small ones"},
+      {"MessageMemory", target + "iser { message_memory: \"1023KiB\" }\n",
+       "f:2: message_memory is 1023 KiB; it can be 1 MiB to 1 TiB"},
+      {"MessageMemoryOfOneSession",
+       target + "limits { queue_depth: 1024 }\n"
+                "iser { message_memory: \"9MiB\" }\n",
+       "f:3: message_memory must hold one session, which takes 9585 KiB with "
+       "queue_depth 1024"},
       {"SmallBuffers", target + "limits { buffer_size: \"128KiB\" }\n",
        "f:2: buffer_size is 128 KiB; it can be 256 KiB to 1 GiB"},
       {"OddBuffers", target + "limits { buffer_size: \"1000000\" }\n",
@@ -364,7 +371,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "listen_retry_interval: \"3s\" buffer_pool: "
                "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" } "
-               "iser { lasting_keys: true }\n"
+               "iser { lasting_keys: true message_memory: \"9MiB\" }\n"
                "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
                "max_recv_data_segment_length: \"8k\" }\n"
                "target { name: \"iqn.2026-11.com.example:a\"\n"
@@ -390,6 +397,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
   EXPECT_TRUE(config_.server.lasting_keys);
+  EXPECT_EQ(config_.server.message_memory, 9u << 20);
   EXPECT_THAT(config_.server.offer.header_digest,
               ElementsAre(protocol::Digest::kCrc32c));
   EXPECT_TRUE(config_.server.offer.initial_r2t);
