@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "protocol/datamover/iser_datamover.h"
 #include "protocol/datamover/iser_memory.h"
 #include "protocol/driver/iser_raw_initiator_test_util.h"
 
@@ -318,6 +319,70 @@ TEST(NoBuffersTest, AServerWantsRoomForOneSession) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("message_memory is 1672191 bytes; a session of queue "
                         "depth 128 needs 1672192"));
+}
+
+// What a datamover tells a session that does not care.
+class DeafClient final : public DatamoverClient {
+ public:
+  void ControlNotify(const ControlPdu&) override {}
+  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
+                      absl::Span<const uint8_t>) override {}
+  void WindowNotify(uint32_t, uint32_t) override {}
+  TaskSlot FindTask(uint32_t) override { return kNoTask; }
+  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
+    *exp_cmd_sn = *max_cmd_sn = 1;
+  }
+  uint32_t CurrentStatSn() override { return 1; }
+  void DataCompletionNotify(TaskSlot, DataOperation, bool) override {}
+  void TaskDone(TaskSlot) override {}
+  void RejectNotify(RejectPdu::Reason, const uint8_t*, const char*,
+                    bool) override {}
+  void TaskDataError(TaskSlot, uint8_t, uint8_t, const char*) override {}
+  void ConnectionTerminateNotify(const absl::Status& why) override {
+    ended = why;
+  }
+  absl::Status ended;
+};
+
+// Whoever made it: it is not copied past the end of a buffer.
+TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
+  SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
+  transport::Backend* const backend = *stack.registry.Find("sim");
+  transport::Reactor* const reactor = stack.world.AddReactor("other");
+  std::unique_ptr<IserMemory> memory;
+  std::unique_ptr<IserDatamover> mover;
+  DeafClient client;
+  const std::string portal = "sim://other:3260?kind=rdma";
+  transport::AcceptOptions accept;
+  accept.prepare = [&](transport::RdmaEndpoint& endpoint) {
+    memory = IserMemory::Create(endpoint.domain(), {}).value();
+    mover = MakeTargetIserDatamover(memory.get(), {});
+    mover->SetClient(&client, 1);
+    return mover->Prepare(&endpoint);
+  };
+  const auto listener = backend->Listen(
+      reactor, transport::Address::Parse(portal).value(), {},
+      [&](std::unique_ptr<transport::ConnectionRequest> request) {
+        request->Accept(
+            reactor, accept, [&](absl::StatusOr<transport::Endpoint> endpoint) {
+              mover->Connected(
+                  std::get<std::unique_ptr<transport::RdmaEndpoint>>(
+                      *std::move(endpoint)));
+            });
+      });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  RawIserPeer peer(&stack.world);
+  ASSERT_NO_FATAL_FAILURE(
+      peer.Connect(backend, stack.world.AddReactor("client"), portal));
+  ASSERT_TRUE(stack.RunUntil([&] { return mover->endpoint() != nullptr; }));
+
+  const std::vector<uint8_t> bhs(kBhsSize);
+  const std::vector<uint8_t> data(kIserMessageBytes - kIserControlSize + 1);
+  mover->SendControl(bhs.data(), absl::MakeSpan(data).first(data.size() - 1));
+  EXPECT_TRUE(client.ended.ok());
+  mover->SendControl(bhs.data(), data);
+  EXPECT_EQ(client.ended.message(), "a message of 8577 bytes fits no buffer");
+  mover.reset();
 }
 
 }  // namespace
