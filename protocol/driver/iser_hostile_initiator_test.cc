@@ -212,6 +212,22 @@ TEST_P(HostileInitiatorTest, MoreImmediateDataThanAllowed) {
   ExpectServes();
 }
 
+TEST_P(HostileInitiatorTest, ImmediateDataThoughThereShallBeNone) {
+  LogIn("InitialR2T=Yes|ImmediateData=No|");
+  const auto memory = Buffer(4096, Access::kRemoteRead);
+  for (const uint32_t rest : {3584u, 0u}) {
+    SCOPED_TRACE(rest);
+    ScsiCommandPdu write = Command(0, 512 + rest);
+    const std::string message =
+        ToIser(write, std::string(512, 'x'),
+               rest > 0 ? Reading(memory->Remote()) : IserControlHeader());
+    peer_.Send(message);
+    ExpectAbortedCommand(0x0c, 0x0c);  // UNEXPECTED UNSOLICITED DATA.
+  }
+  ExpectStillServed();
+  ExpectServes();
+}
+
 TEST_P(HostileInitiatorTest, DataOutThatNobodyAskedFor) {
   LogIn();
   ScsiDataOutPdu data;

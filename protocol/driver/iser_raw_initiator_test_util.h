@@ -115,6 +115,32 @@ class RawInitiatorTest : public ::testing::TestWithParam<bool> {
                                                  size, access);
   }
 
+  // The next answer is CHECK CONDITION, ABORTED COMMAND, with these codes.
+  void ExpectAbortedCommand(uint8_t asc, uint8_t ascq) {
+    const std::optional<std::string> answer = peer_.Next();
+    ASSERT_TRUE(answer.has_value()) << absl::StrJoin(log_, "\n");
+    ScsiResponsePdu response;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*answer), &response).ok());
+    EXPECT_EQ(response.initiator_task_tag, tag_);
+    EXPECT_EQ(response.status, 2);
+    // SenseLength, and fixed format sense.
+    ASSERT_GE(answer->size(), kIserControlSize + 2 + 18);
+    const absl::string_view sense =
+        absl::string_view(*answer).substr(kIserControlSize + 2);
+    EXPECT_EQ(sense[2], 0x0b);
+    EXPECT_EQ(static_cast<uint8_t>(sense[12]), asc);
+    EXPECT_EQ(static_cast<uint8_t>(sense[13]), ascq);
+  }
+  // The connection goes on, and its next command is carried out.
+  void ExpectStillServed() {
+    peer_.Send(ToIser(Command(0, 0)));
+    const std::optional<std::string> answer = peer_.Next();
+    ASSERT_TRUE(answer.has_value()) << absl::StrJoin(log_, "\n");
+    ScsiResponsePdu response;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*answer), &response).ok());
+    EXPECT_EQ(response.initiator_task_tag, tag_);
+    EXPECT_EQ(response.status, 0);
+  }
   // It is gone, the log says why, and everybody else is fine.
   void ExpectClosed(const std::string& why) {
     EXPECT_TRUE(peer_.Closed());
