@@ -2,7 +2,7 @@
 // login, session, SCSI, RDMA. The initiator is the input.
 //
 // The first byte says how: bit 0 iWARP, bit 1 logs in first, bit 2 sends all at
-// once. Then records follow.
+// once, bit 3 InitialR2T=No, which takes InfiniBand. Then records follow.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +23,17 @@ namespace {
 using testing::SimRdmaOptions;
 using transport::Access;
 
+SimRdmaOptions Fabric(uint8_t how) {
+  SimRdmaOptions fabric =
+      (how & 1) != 0 ? SimRdmaOptions::Iwarp() : SimRdmaOptions::InfiniBand();
+  if ((how & 8) != 0) fabric.capabilities.eager_message_bytes = 4096;
+  return fabric;
+}
+
 class Attack {
  public:
   explicit Attack(uint8_t how)
-      : stack_(1, 1,
-               (how & 1) != 0 ? SimRdmaOptions::Iwarp()
-                              : SimRdmaOptions::InfiniBand()),
+      : stack_(1, 1, Fabric(how)),
         peer_(&stack_.world),
         at_once_((how & 4) != 0) {
     peer_.Connect(*stack_.registry.Find("sim"),
@@ -36,7 +41,7 @@ class Attack {
     memory_ = std::make_unique<RawIserPeer::Memory>(
         peer_.endpoint()->domain(), 16384,
         Access::kRemoteRead | Access::kRemoteWrite);
-    if ((how & 2) != 0) LogIn();
+    if ((how & 2) != 0) LogIn(/*initial_r2t=*/(how & 8) == 0);
   }
 
   void Run(uint8_t what, std::string bytes) {
@@ -80,7 +85,7 @@ class Attack {
   }
 
  private:
-  void LogIn() {
+  void LogIn(bool initial_r2t) {
     LoginRequestPdu login;
     login.transit = true;
     login.csg = LoginStage::kOperational;
@@ -90,7 +95,8 @@ class Attack {
     login.cmd_sn = 1;
     const std::string text = absl::StrCat(
         "InitiatorName=iqn.2001-04.com.example:attacker|TargetName=",
-        kTargetName, "|RDMAExtensions=Yes|InitialR2T=Yes|");
+        kTargetName,
+        "|RDMAExtensions=Yes|InitialR2T=", initial_r2t ? "Yes" : "No", "|");
     peer_.Send(ToIser(
         login, absl::StrReplaceAll(text, {{"|", absl::string_view("\0", 1)}})));
     SKIFF_FUZZ_CHECK(peer_.Next().has_value());
