@@ -1,14 +1,17 @@
 // An initiator against iSER targets that break the rules: the session is lost
 // with a reason, and the caller's memory is not touched once a command is over.
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "protocol/datamover/datamover.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/driver/iser_raw_target_test_util.h"
 
@@ -36,6 +39,19 @@ TEST_P(HostileTargetTest, AcceptsWithPrivateDataThatAreNotIsers) {
   peer_.SetPrivateData({0x80, 0});
   Connect();
   ExpectRefused("private data is 2 bytes; iSER's is 4");
+}
+
+TEST_P(HostileTargetTest, AnswersALoginWithAMessageThatIsTooShort) {
+  for (const size_t size : {0, 27, 28, 75}) {
+    SCOPED_TRACE(size);
+    Connect();
+    stack_.RunUntil([this] { return peer_.endpoint() != nullptr; });
+    ASSERT_TRUE(peer_.Next().has_value());
+    peer_.Send(ToIser(LoginResponsePdu()).substr(0, size));
+    ExpectRefused(absl::StrCat("iSER message of ", size, " bytes"));
+    EXPECT_TRUE(peer_.Closed());
+    peer_.AcceptAnother();
+  }
 }
 
 TEST_P(HostileTargetTest, KeysEndWithTheirCommands) {
@@ -115,6 +131,83 @@ TEST_P(HostileTargetTest, AnswersWhatWasNotAsked) {
   pdu_.initiator_task_tag ^= 0x10000;
   peer_.Send(ToIser(Good()));
   ExpectLost("unknown Initiator Task Tag");
+}
+
+// A tag can be guessed.
+TEST_P(HostileTargetTest, AnswersACommandThatWasNotSent) {
+  stack_.world.network().SetDefaultLink(testing::LinkOptions::Calm());
+  send_queue_ = 2;
+  replacement_timeout_ = absl::Minutes(1);
+  LogIn();
+  Submit();
+  // It arrives while the last of the commands waits for the first ones to
+  // complete, which takes a round trip.
+  ScsiResponsePdu early = Good();
+  early.initiator_task_tag = pdu_.initiator_task_tag + 3;  // The slot.
+  peer_.Send(ToIser(early));
+  std::deque<TestCommand> commands;
+  for (int i = 0; i < 3; ++i) {
+    commands.emplace_back(scsi::cdb::TestUnitReady(), 0);
+    stack_.initiator->Submit(&commands.back().command);
+  }
+  ExpectLostAndRestored("a response to a command that was not sent");
+  for (const TestCommand& command : commands) {
+    EXPECT_TRUE(command.finished);
+    EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kProtocolError);
+  }
+}
+
+TEST_P(HostileTargetTest, AnswersAFunctionThatWasNotSent) {
+  replacement_timeout_ = absl::Minutes(1);
+  LogIn();
+  Submit();
+  TaskManagementResponsePdu response;
+  // Of the first function: its slot is behind those of the commands.
+  response.initiator_task_tag = MakeTag(InitiatorOptions().max_commands, 1);
+  response.stat_sn = stat_sn_++;
+  response.exp_cmd_sn = pdu_.cmd_sn + 1;
+  response.max_cmd_sn = pdu_.cmd_sn + 10;
+  peer_.Send(ToIser(response));
+  ExpectLostAndRestored(
+      "a Task Management Response with an unknown Initiator Task Tag");
+}
+
+// The session has ended in order, and nothing of it counts any more.
+TEST_P(HostileTargetTest, SendsPdusAfterTheLogoutResponse) {
+  LogIn();
+  Submit();
+  peer_.Send(ToIser(Good()));
+  ASSERT_TRUE(stack_.RunUntil([this] { return finished_; }));
+  std::optional<absl::Status> logged_out;
+  stack_.initiator->Logout(
+      [&logged_out](const absl::Status& status) { logged_out = status; });
+  const std::optional<std::string> message = peer_.Next();
+  ASSERT_TRUE(message.has_value());
+  LogoutRequestPdu logout;
+  ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*message), &logout).ok());
+  LogoutResponsePdu response;
+  response.initiator_task_tag = logout.initiator_task_tag;
+  response.stat_sn = stat_sn_++;
+  response.exp_cmd_sn = pdu_.cmd_sn + 1;
+  response.max_cmd_sn = pdu_.cmd_sn + 10;
+  peer_.Send(ToIser(response));
+  NopInPdu ping;
+  ping.target_transfer_tag = 1;  // Wants an answer.
+  ping.stat_sn = stat_sn_;
+  ping.exp_cmd_sn = response.exp_cmd_sn;
+  ping.max_cmd_sn = response.max_cmd_sn;
+  peer_.Send(ToIser(ping));
+  peer_.Send(ToIser(Good()));
+  peer_.Send(ToIser(response));
+  peer_.Write(std::string(kBytes, 'x'), Remote());
+  EXPECT_TRUE(peer_.Closed());
+  EXPECT_TRUE(peer_.received.empty());
+  ASSERT_TRUE(stack_.RunUntil([&] { return logged_out.has_value(); }));
+  EXPECT_TRUE(logged_out->ok()) << *logged_out;
+  EXPECT_FALSE(stack_.initiator->connected());
+  EXPECT_THAT(absl::StrJoin(stack_.log, "\n"),
+              ::testing::Not(::testing::HasSubstr("session lost")));
+  EXPECT_EQ(memory_.view(), std::string(kBytes, kUntouched));
 }
 
 TEST_P(HostileTargetTest, SendsDataIn) {

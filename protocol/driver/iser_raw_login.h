@@ -2,6 +2,7 @@
 #define SKIFF_PROTOCOL_DRIVER_ISER_RAW_LOGIN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "protocol/driver/iser_raw_peer.h"
@@ -17,7 +18,11 @@ class RawTargetLogin {
     policy.offer.iser.enabled = true;
     policy.offer.initial_r2t = true;
     policy.offer.header_digest = policy.offer.data_digest = {Digest::kNone};
+    Restart();
   }
+
+  // For the next connection.
+  void Restart() { login_.emplace(&policy, TargetLogin::Limits()); }
 
   // The answer to a message that came. Empty if that is no Login Request.
   std::string Answer(const std::string& message, uint32_t stat_sn) {
@@ -28,7 +33,7 @@ class RawTargetLogin {
         !Decode(parsed.bhs, &request).ok()) {
       return "";
     }
-    TargetLogin::Reply reply = login_.OnRequest(request, parsed.data);
+    TargetLogin::Reply reply = login_->OnRequest(request, parsed.data);
     reply.pdu.initiator_task_tag = request.initiator_task_tag;
     reply.pdu.stat_sn = stat_sn;
     reply.pdu.exp_cmd_sn = request.cmd_sn;
@@ -36,18 +41,18 @@ class RawTargetLogin {
     return ToIser(reply.pdu, reply.data);
   }
   bool done() const {
-    return login_.state() == TargetLogin::State::kFullFeature;
+    return login_->state() == TargetLogin::State::kFullFeature;
   }
   // Why it has failed, if it has.
   std::string failure() const {
-    return login_.state() == TargetLogin::State::kFailed ? login_.failure()
-                                                         : "";
+    return login_->state() == TargetLogin::State::kFailed ? login_->failure()
+                                                          : "";
   }
 
   FakePolicy policy;
 
  private:
-  TargetLogin login_{&policy, TargetLogin::Limits()};
+  std::optional<TargetLogin> login_;
 };
 
 }  // namespace skiff::protocol

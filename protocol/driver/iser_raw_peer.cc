@@ -110,6 +110,13 @@ void RawIserPeer::AcceptAt(transport::Backend* backend,
   listener_ = *std::move(listener);
 }
 
+void RawIserPeer::AcceptAnother() {
+  endpoint_.reset();
+  receives_.clear();
+  received.clear();
+  accepted_ = false;
+}
+
 void RawIserPeer::Send(const std::string& message,
                        std::optional<uint32_t> invalidated) {
   if (message.empty()) {

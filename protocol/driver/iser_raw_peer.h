@@ -83,6 +83,8 @@ class RawIserPeer {
   // Accepts the first that connects there, and refuses all others.
   void AcceptAt(transport::Backend* backend, transport::Reactor* reactor,
                 const std::string& address);
+  // Forgets the connection, and accepts one more.
+  void AcceptAnother();
 
   void Send(const std::string& message,
             std::optional<uint32_t> invalidated = std::nullopt);

@@ -37,7 +37,8 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   void Connect() {
     InitiatorOptions options = stack_.Options();
     options.portal = transport::Address::Parse(kPortal).value();
-    options.replacement_timeout = absl::ZeroDuration();
+    options.replacement_timeout = replacement_timeout_;
+    options.connect.send_queue = send_queue_;
     options.offer.iser = offer_;
     stack_.Connect(options);
   }
@@ -45,6 +46,12 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   // answers nothing by itself.
   void LogIn() {
     Connect();
+    ASSERT_NO_FATAL_FAILURE(AnswerLogin());
+    ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
+    ASSERT_TRUE(stack_.ready()->ok()) << *stack_.ready();
+  }
+  // What the target does, for the first session or one that is restored.
+  void AnswerLogin() {
     while (!login_.done()) {
       stack_.RunUntil([this] { return peer_.endpoint() != nullptr; });
       const std::optional<std::string> message = peer_.Next();
@@ -53,11 +60,9 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
       stack_.world.RunFor(absl::Milliseconds(1));
       ASSERT_EQ(login_.failure(), "");
     }
-    ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
-    ASSERT_TRUE(stack_.ready()->ok()) << *stack_.ready();
   }
 
-  // A read into `memory_`, as the target sees it.
+  // A read into `memory_`.
   void Submit() {
     iov_ = {memory_.data(), kBytes};
     SetCdb(scsi::cdb::Read(0, 16), &command_);
@@ -70,6 +75,10 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     };
     finished_ = false;
     stack_.initiator->Submit(&command_);
+    Take();
+  }
+  // The read, as the target sees it.
+  void Take() {
     const std::optional<std::string> message = peer_.Next();
     ASSERT_TRUE(message.has_value());
     ASSERT_TRUE(DecodeIserMessage(Bytes(*message), &seen_).ok());
@@ -103,9 +112,30 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
   }
 
+  // It breaks the protocol, which ends the command in flight and leaves its
+  // memory alone. Once it behaves, the session is restored and does as before.
+  // Needs a `replacement_timeout_`.
+  void ExpectLostAndRestored(const std::string& why) {
+    ASSERT_NO_FATAL_FAILURE(ExpectLost(why));
+    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kProtocolError);
+    EXPECT_EQ(memory_.view(), std::string(kBytes, kUntouched));
+    peer_.AcceptAnother();
+    login_.Restart();
+    ASSERT_NO_FATAL_FAILURE(AnswerLogin());
+    ASSERT_NO_FATAL_FAILURE(Submit());
+    peer_.Write(std::string(kBytes, 'd'), Remote());
+    peer_.Send(ToIser(Good()));
+    EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
+    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kCompleted);
+    EXPECT_EQ(memory_.view(), std::string(kBytes, 'd'));
+    EXPECT_EQ(stack_.initiator->stats().reconnects, 1u);
+  }
+
   SimStack stack_;
   RawIserPeer peer_;
   IserOffer offer_;  // The initiator's.
+  absl::Duration replacement_timeout_ = absl::ZeroDuration();
+  uint32_t send_queue_ = transport::ConnectOptions().send_queue;
   RawTargetLogin login_;
   uint32_t stat_sn_ = 1;
   // Between guard pages: the simulated network copies into it, so that a byte
