@@ -232,6 +232,9 @@ absl::Time InitiatorSession::Advance(absl::Time now, absl::Time last_receive) {
         (tasks_.empty() || now_ >= logout_by_)) {
       Logout(LogoutRequestPdu::kCloseSession, options_.login.cid, nullptr);
     }
+    TakeEarlyResponse();
+  }
+  if (!ended()) {
     SendPingAnswers();
     SendUnsent();
     StartRequests();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -254,6 +255,9 @@ class InitiatorSession final : public DatamoverClient {
   void SendTaskManagement(bool immediate, uint32_t cmd_sn);
   void TaskManagementTimedOut();
   void OnTaskManagementResponse(const ControlPdu& pdu);
+  bool IsEarly(const TaskManagementResponsePdu& response) const;
+  void TakeEarlyResponse();
+  void Conclude(const TaskManagementResponsePdu& response);
 
   // --- initiator_session_events.cc: what the target says unasked.
   void OnReject(const ControlPdu& pdu);
@@ -285,6 +289,8 @@ class InitiatorSession final : public DatamoverClient {
   // Over iSER, those that came before their turn, by their remainder.
   static constexpr uint32_t kMaxEarlyStatSns = 1024;
   std::bitset<kMaxEarlyStatSns> early_stat_sns_;
+  // One that has to wait until those before it have come.
+  std::optional<TaskManagementResponsePdu> early_response_;
   uint32_t acknowledged_stat_sn_ = 0;  // The ExpStatSN sent last.
   std::string refusal_;        // Why a command was not sent: each reason once.
   bool any_response_ = false;  // StatSN is known.

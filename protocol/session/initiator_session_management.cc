@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/session/initiator_session.h"
+#include "protocol/session/serial.h"
 
 namespace skiff::protocol {
 namespace {
@@ -206,8 +207,37 @@ void InitiatorSession::AbortRefused(uint32_t referenced_tag) {
 
 void InitiatorSession::OnTaskManagementResponse(const ControlPdu& pdu) {
   TaskManagementResponsePdu response;
-  if (!Decoded(Decode(pdu.bhs, &response), "Task Management Response") ||
-      !AcceptStatSn(response.stat_sn, "Task Management Response") ||
+  if (!Decoded(Decode(pdu.bhs, &response), "Task Management Response")) return;
+  if (IsEarly(response)) {
+    early_response_ = response;
+  } else {
+    Conclude(response);
+  }
+}
+
+// Linux's target posts responses in another order than it numbers them
+// (AcceptEarly()). This one says something of the tasks whose responses come
+// before it, and so waits for them.
+bool InitiatorSession::IsEarly(
+    const TaskManagementResponsePdu& response) const {
+  const uint32_t ahead = response.stat_sn - exp_stat_sn_;  // RFC 1982.
+  return login_.parameters().iser.enabled && ahead > 0 &&
+         ahead < kMaxEarlyStatSns && !early_response_.has_value() &&
+         task_management_.Owns(response.initiator_task_tag);
+}
+
+void InitiatorSession::TakeEarlyResponse() {
+  if (!early_response_.has_value() ||
+      !SerialGreaterEqual(exp_stat_sn_, early_response_->stat_sn)) {
+    return;
+  }
+  const TaskManagementResponsePdu response = *early_response_;
+  early_response_.reset();
+  Conclude(response);
+}
+
+void InitiatorSession::Conclude(const TaskManagementResponsePdu& response) {
+  if (!AcceptStatSn(response.stat_sn, "Task Management Response") ||
       !AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) {
     return;
   }

@@ -187,6 +187,59 @@ TEST_F(InitiatorRequestsTest, AbortTaskConcludesTheTask) {
   EXPECT_EQ(session_->state(), State::kLost);
 }
 
+// As Linux's target posts them over iSER.
+TEST_F(InitiatorRequestsTest, OverIserAnAnswerWaitsForTheResponsesBeforeIt) {
+  options_.login.offer.iser.enabled = true;
+  LogIn();
+  scsi::Command* command = MakeRead(1);
+  scsi::Command* other = MakeRead(1);
+  const auto sent = Issue(command);
+  const auto sent_other = Issue(other);
+  session_->Manage(Function::kAbortTask, 0, command, Keep(&status_));
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  const uint32_t before = stat_sn_;
+  stat_sn_ = before + 1;
+  AnswerTmf(abort);
+  Respond(sent_other);
+  Advance();
+  EXPECT_EQ(Completed(), std::vector<scsi::Command*>{other});
+  EXPECT_FALSE(status_.has_value());
+  stat_sn_ = before;
+  Respond(sent);
+  Advance();
+  EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
+  EXPECT_EQ(command->outcome, Outcome::kCompleted);
+  ASSERT_TRUE(status_.has_value());
+  EXPECT_TRUE(status_->ok());
+  EXPECT_EQ(Issue(MakeRead(1)).pdu.exp_stat_sn, before + 3);
+}
+
+TEST_F(InitiatorRequestsTest, OverIserAnAnswerIsNotWaitedForTwice) {
+  options_.login.offer.iser.enabled = true;
+  LogIn();
+  Issue(MakeRead(1));
+  session_->Manage(Function::kAbortTaskSet, 0, nullptr, Keep(&status_));
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  ++stat_sn_;
+  AnswerTmf(abort);
+  EXPECT_FALSE(session_->ended());
+  AnswerTmf(abort);
+  ExpectLost(Loss::kProtocol, "a response was lost or repeated");
+}
+
+TEST_F(InitiatorRequestsTest, AnEarlyAnswerEndsTheSession) {
+  LogIn();
+  Issue(MakeRead(1));
+  session_->Manage(Function::kAbortTaskSet, 0, nullptr, Keep(&status_));
+  Advance();
+  const auto abort = Sent<TaskManagementRequestPdu>();
+  ++stat_sn_;
+  AnswerTmf(abort);
+  ExpectLost(Loss::kProtocol, "a response was lost or repeated");
+}
+
 TEST_F(InitiatorRequestsTest, AbortTaskKeepsItsRefCmdSnWhenTheSlotIsReused) {
   options_.max_commands = 1;
   LogIn();
