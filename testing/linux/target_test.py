@@ -55,8 +55,8 @@ class TargetTest:
         agreed = data_keys(self._iser, immediate, initial_r2t)
         self._target.set("ImmediateData", immediate)
         self._target.set("InitialR2T", initial_r2t)
-        for size in ("512", "4k", "64k", "68k"):
-            report = self._initiator.perf("ram", f"--bs={size}", "--iodepth=8", "--size=4m", "--runtime=0.5s")
+        for block_size, size in (("512", "1m"), ("4k", "4m"), ("64k", "4m"), ("68k", "4m")):
+            report = self._initiator.perf("ram", f"--bs={block_size}", "--iodepth=8", f"--size={size}", "--runtime=0.5s")
             for session in report["sessions"]:
                 expect(f"{agreed} is agreed on: {session['keys']}", agreed.items() <= session["keys"].items())
 
