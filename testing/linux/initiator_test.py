@@ -4,14 +4,17 @@
 Usage: initiator_test.py SKIFFD TRANSPORT    where TRANSPORT is roce, iwarp or tcp
 """
 
+import concurrent.futures
 import contextlib
 import itertools
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,7 +23,7 @@ sys.dont_write_bytecode = True
 import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
 from kernel import (  # pylint: disable=wrong-import-position
-    Failure, Session, data_keys, expect, iscsid, mounted, run, wait_for,
+    Failure, KernelLog, Session, data_keys, expect, iscsid, mounted, run, wait_for,
 )
 
 TARGET = "iqn.2026-11.org.example.skiff:disks"
@@ -35,6 +38,8 @@ RAM_BYTES = 256 << 20
 FILE_BYTES = 128 << 20
 MIB = 1 << 20
 RESETS = 3
+# What reaches a file system, or what it makes of that.
+FILE_SYSTEM_ERRORS = r"I/O error|EXT4-fs (error|warning)|XFS .*([Ee]rror|[Ss]hut)|Aborting journal|read-only|lost async"
 
 
 class Skiffd(peers.Skiffd):
@@ -53,6 +58,33 @@ class Skiffd(peers.Skiffd):
         self.process.terminate()
         status = self.process.wait(timeout=30)
         expect(f"skiffd ends with status 0, not {status}: {self.log()}", status == 0)
+
+
+class FileWriter:
+    """Writes files, each to the medium before the next, over and over until it is to stop."""
+
+    FILES = 16
+
+    def __init__(self, directory, stop):
+        self._directory = directory
+        self._stop = stop
+        self._contents = {}
+        self.written = 0
+
+    def run(self):
+        while not self._stop.is_set():
+            name = f"file{self.written % self.FILES}"
+            data = os.urandom(random.randrange(256 << 10))
+            with open(self._directory / name, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._contents[name] = data
+            self.written += 1
+
+    def check(self, directory):
+        for name, data in self._contents.items():
+            expect(f"{directory / name} is as it was", (directory / name).read_bytes() == data)
 
 
 class InitiatorTest:
@@ -135,13 +167,7 @@ class InitiatorTest:
 
     def file_systems(self):
         """A partition table, ext4 and xfs: files written and found again, and nothing for fsck to do."""
-        device = self.file.device
-        run("sfdisk", "--quiet", device, text="label: gpt\n,48M\n,\n")
-        first, second = f"{device}1", f"{device}2"
-        wait_for("the partitions", lambda: os.path.exists(first) and os.path.exists(second))
-        run("mkfs.ext4", "-q", first)
-        # Its least size is for disks in service.
-        run("mkfs.xfs", "-q", "--unsupported", second)
+        first, second = self._make_file_systems()
         for partition in (first, second):
             files = {f"file{i}": os.urandom(size) for i, size in enumerate((0, 1, 4096, 123457, 3 * MIB))}
             with mounted(partition, "/mnt/skiff") as directory:
@@ -151,8 +177,23 @@ class InitiatorTest:
             with mounted(partition, "/mnt/skiff") as directory:
                 for name, data in files.items():
                     expect(f"{partition}: {name} is as it was", (directory / name).read_bytes() == data)
-        run("fsck.ext4", "-f", "-n", first)
-        run("xfs_repair", "-n", second)
+        self._check_file_systems(first, second)
+
+    def _make_file_systems(self):
+        """A partition with ext4 and one with xfs, on LUN 1."""
+        device = self.file.device
+        run("sfdisk", "--quiet", device, text="label: gpt\n,48M\n,\n")
+        first, second = f"{device}1", f"{device}2"
+        wait_for("the partitions", lambda: os.path.exists(first) and os.path.exists(second))
+        run("mkfs.ext4", "-q", first)
+        # Its least size is for disks in service.
+        run("mkfs.xfs", "-q", "--unsupported", "-f", second)
+        return first, second
+
+    @staticmethod
+    def _check_file_systems(ext4, xfs):
+        run("fsck.ext4", "-f", "-n", ext4)
+        run("xfs_repair", "-n", xfs)
 
     def data_keys(self, immediate, initial_r2t):
         """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""
@@ -196,6 +237,42 @@ class InitiatorTest:
         self._target.start()
         self._ends_well(process)
 
+    def restart_under_file_systems(self):
+        """The target killed and started again: no error reaches a file system, and no file is lost."""
+        ext4, xfs = self._make_file_systems()
+        log = KernelLog()
+        stop = threading.Event()
+        with contextlib.ExitStack() as stack:
+            writers = [FileWriter(stack.enter_context(mounted(partition, f"/mnt/{os.path.basename(partition)}")), stop)
+                       for partition in (ext4, xfs)]
+            with concurrent.futures.ThreadPoolExecutor() as threads:
+                futures = [threads.submit(writer.run) for writer in writers]
+                try:
+                    self._write_while_it_restarts(writers, futures)
+                finally:
+                    stop.set()
+            for future in futures:
+                future.result()
+        for partition, writer in zip((ext4, xfs), writers):
+            run("blockdev", "--flushbufs", partition)
+            with mounted(partition, "/mnt/skiff") as directory:
+                writer.check(directory)
+        self._check_file_systems(ext4, xfs)
+        errors = log.matching(FILE_SYSTEM_ERRORS)
+        expect(f"the kernel tells of no error: {errors}", not errors)
+        expect(f"it lost the connection: {log.lines()}", log.matching("detected conn error"))
+
+    def _write_while_it_restarts(self, writers, futures):
+        def wait_for_files(more):
+            counts = [writer.written + more for writer in writers]
+            wait_for("files are written", lambda: any(future.done() for future in futures) or all(
+                writer.written >= count for writer, count in zip(writers, counts)), seconds=100)
+        wait_for_files(8)
+        self._target.kill()
+        time.sleep(0.5)
+        self._target.start()
+        wait_for_files(FileWriter.FILES)
+
     @staticmethod
     def _ends_well(process):
         try:
@@ -231,6 +308,7 @@ def main():
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
         collected.run("resets under load", test.resets_under_load)
         collected.run("target killed and restarted under load", test.restart_under_load)
+        collected.run("target killed and restarted under file systems", test.restart_under_file_systems)
         collected.run("logout", test.logout)
         status = collected.finish()
         if status != 0:

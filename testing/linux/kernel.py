@@ -156,3 +156,17 @@ def mounted(device, directory):
         yield pathlib.Path(directory)
     finally:
         run("umount", directory)
+
+
+class KernelLog:
+    """What the kernel says from now on."""
+
+    def __init__(self):
+        self._mark = f"from here on: {time.monotonic()}\n"
+        pathlib.Path("/dev/kmsg").write_text(self._mark, encoding="ascii")
+
+    def lines(self):
+        return run("dmesg").split(self._mark)[1].splitlines()
+
+    def matching(self, pattern):
+        return [line for line in self.lines() if re.search(pattern, line)]
