@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
 from kernel import (  # pylint: disable=wrong-import-position
-    Failure, KernelLog, Session, data_keys, expect, iscsid, mounted, run, wait_for,
+    DEBUG_ERROR_HANDLING, Failure, KernelLog, Session, SlowDevice, data_keys, expect, iscsid, mounted, run, wait_for,
 )
 
 TARGET = "iqn.2026-11.org.example.skiff:disks"
@@ -36,6 +36,7 @@ TRANSPORTS = {
 }
 RAM_BYTES = 256 << 20
 FILE_BYTES = 128 << 20
+SLOW_MIB = 32
 MIB = 1 << 20
 RESETS = 3
 # What reaches a file system, or what it makes of that.
@@ -43,13 +44,14 @@ FILE_SYSTEM_ERRORS = r"I/O error|EXT4-fs (error|warning)|XFS .*([Ee]rror|[Ss]hut
 
 
 class Skiffd(peers.Skiffd):
-    """Two disks: LUN 0 in memory, LUN 1 in a file, which is there again after a restart."""
+    """LUN 0 is in memory, LUN 1 in a file, which is there again after a restart, LUN 2 on a device that may be slow."""
 
     name = TARGET
     port = 3260
 
-    def __init__(self, program, scheme, address, directory):
-        super().__init__(program, (f"ram:{RAM_BYTES}", f"file:{directory}/disk.img,size={FILE_BYTES}"), directory)
+    def __init__(self, program, scheme, address, directory, slow):
+        super().__init__(program, (f"ram:{RAM_BYTES}", f"file:{directory}/disk.img,size={FILE_BYTES}",
+                                   f"file:{slow.device},direct"), directory)
         self.scheme = scheme
         self.host = address
 
@@ -90,10 +92,11 @@ class FileWriter:
 class InitiatorTest:
     """The cases, in their order. The session is there from login() on."""
 
-    def __init__(self, target, session, iser):
+    def __init__(self, target, session, iser, slow):
         self._target = target
         self._session = session
         self._iser = iser
+        self._slow = slow
 
     @property
     def ram(self):
@@ -273,6 +276,33 @@ class InitiatorTest:
         self._target.start()
         wait_for_files(FileWriter.FILES)
 
+    def aborts(self):
+        """Commands that take too long are aborted, one by one, and repeated: every block is what was written last."""
+        self._session.logout()
+        # Otherwise the kernel pings, and waits for as long as that is answered.
+        for name in ("interval", "timeout"):
+            self._session.set(f"node.conn[0].timeo.noop_out_{name}", 0)
+        self._session.login()
+        disk = self._session.disk(2)
+        disk.attribute("device/timeout", 1)
+        pathlib.Path(DEBUG_ERROR_HANDLING).write_text("1", encoding="ascii")
+        log = KernelLog()
+        for _ in range(2):
+            before, _ = self._session.task_management()
+            with self._slow.held():
+                process = subprocess.Popen(disk.fio_command("--bs=16k", "--iodepth=8", "--size=4M"),
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                           text=True)
+                wait_for("an abort", lambda before=before: self._session.task_management()[0] > before)
+            self._ends_well(process)
+        sent, answered = self._session.task_management()
+        pathlib.Path(DEBUG_ERROR_HANDLING).write_text("0", encoding="ascii")
+        said = log.lines()
+        expect(f"{sent} functions were sent, and {answered} answered", sent >= 2 and answered == sent)
+        expect(f"aborts succeeded: {said}", len(log.matching("abort success")) >= 2)
+        expect(f"aborts were enough: {said}", not log.matching("LU Reset|detected conn error|I/O error"))
+        disk.fio("--bs=16k", "--iodepth=8", "--size=4M")
+
     @staticmethod
     def _ends_well(process):
         try:
@@ -295,8 +325,9 @@ def main():
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
         stack.enter_context(iscsid())
-        target = stack.enter_context(Skiffd(program, scheme, address, directory))
-        test = InitiatorTest(target, Session(interface, target.portal, TARGET), interface == "iser")
+        slow = SlowDevice(SLOW_MIB)
+        target = stack.enter_context(Skiffd(program, scheme, address, directory, slow))
+        test = InitiatorTest(target, Session(interface, target.portal, TARGET), interface == "iser", slow)
         collected.run("discovery", test.discovery)
         collected.run("login", test.login)
         collected.run("sg3_utils", test.sg3_utils)
@@ -309,6 +340,7 @@ def main():
         collected.run("resets under load", test.resets_under_load)
         collected.run("target killed and restarted under load", test.restart_under_load)
         collected.run("target killed and restarted under file systems", test.restart_under_file_systems)
+        collected.run("aborts", test.aborts)
         collected.run("logout", test.logout)
         status = collected.finish()
         if status != 0:

@@ -11,6 +11,7 @@ LOCK_DIRECTORY = "/run/lock/iscsi"
 NAME_FILE = "/etc/iscsi/initiatorname.iscsi"
 INITIATOR_NAME = "iqn.2026-11.org.example.skiff:linux"
 MODULES = ["sd_mod", "sg", "ext4", "xfs", "iscsi_tcp"]
+DEBUG_ERROR_HANDLING = "/sys/module/libiscsi/parameters/debug_libiscsi_eh"
 SECONDS = 60
 
 
@@ -108,6 +109,12 @@ class Session:
         of_all = re.split(r"^(?=Target: )", run("iscsiadm", "--mode=session", "--print=3"), flags=re.MULTILINE)
         return "".join(details for details in of_all if details.startswith(f"Target: {self._target} "))
 
+    def task_management(self):
+        """How many functions were sent on the connection, and how many were answered."""
+        of_all = run("iscsiadm", "--mode=session", "--stats")
+        ours = re.search(rf"target: {re.escape(self._target)}\b.*?tmfcmd_pdus: (\d+).*?tmfrsp_pdus: (\d+)", of_all, re.DOTALL)
+        return int(ours[1]), int(ours[2])
+
     def disk(self, lun):
         """The disk of a logical unit, once it is there."""
         pattern = re.compile(rf"^\s*scsi\d+ Channel 00 Id 0 Lun: {lun}\n\s*Attached scsi disk (\w+)\s+State: running$",
@@ -170,3 +177,33 @@ class KernelLog:
 
     def matching(self, pattern):
         return [line for line in self.lines() if re.search(pattern, line)]
+
+
+class SlowDevice:
+    """A block device in memory whose I/O waits for as long as it is held."""
+
+    device = "/dev/mapper/skiff-slow"
+
+    def __init__(self, mib):
+        run("modprobe", "brd", "rd_nr=1", f"rd_size={mib << 10}")
+        run("modprobe", "dm_mod")
+        self._dmsetup("create", text=f"0 {mib << 11} linear /dev/ram0 0\n")
+
+    @staticmethod
+    def _dmsetup(what, *options, text=None):
+        # The guest has no udev to make the node.
+        run("env", "DM_DISABLE_UDEV=1", "dmsetup", what, "skiff-slow", *options, text=text)
+
+    def hold(self):
+        self._dmsetup("suspend", "--nolockfs")
+
+    def release(self):
+        self._dmsetup("resume")
+
+    @contextlib.contextmanager
+    def held(self):
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
