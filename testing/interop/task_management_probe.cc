@@ -1,11 +1,16 @@
 // Task management between Skiff's initiator and somebody else's target: aborts
-// commands that are in flight, then the task set, then resets the logical unit;
-// each command has to end exactly once, whatever became of it, what was
-// reported as written has to be there, and the session has to live on.
+// commands that are in flight, then the task set, then resets the logical unit
+// and the target; each command has to end exactly once, whatever became of it,
+// what was reported as written has to be there, and the session has to live on.
 //
 //   task_management_probe --portal=tcp://127.0.0.1:3260 --target=iqn --lun=1
+//   task_management_probe --portal=verbs://192.0.2.1:3260 --target=iqn
+//       --refused="TARGET WARM RESET"
 //
-// Overwrites the first 8 MiB of the logical unit. Exit status 0 when all holds.
+// A function that the target does not carry out must leave the commands alone.
+// With --read_task_sets, those that hit a task set do so while the target
+// reads. Overwrites the first 8 MiB of the logical unit. Exit status 0 when all
+// holds.
 
 #include <poll.h>
 #include <sys/uio.h>
@@ -34,10 +39,18 @@
 #include "transport/epoll_reactor.h"
 #include "transport/registry.h"
 #include "transport/tcp/tcp_backend.h"
+#include "transport/verbs/verbs_backend.h"
 
-ABSL_FLAG(std::string, portal, "", "tcp://host:port of the target");
+ABSL_FLAG(std::string, portal, "", "scheme://host:port of the target");
 ABSL_FLAG(std::string, target, "", "name of the target");
+ABSL_FLAG(std::string, initiator_name, "", "ours, if it matters");
 ABSL_FLAG(uint32_t, lun, 0, "logical unit, 0 to 16383");
+ABSL_FLAG(std::vector<std::string>, refused, {},
+          "functions that the target does not carry out");
+ABSL_FLAG(std::vector<std::string>, left_out, {},
+          "functions that the target cannot be asked for");
+ABSL_FLAG(bool, may_be_restored, false,
+          "the target answers tasks that it has called aborted");
 
 namespace skiff::testing {
 namespace {
@@ -63,6 +76,12 @@ void Check(bool condition, const std::string& message) {
   if (!condition) Fail(message);
 }
 
+bool Lists(const absl::Flag<std::vector<std::string>>& flag,
+           const std::string& what) {
+  const std::vector<std::string> all = absl::GetFlag(flag);
+  return std::find(all.begin(), all.end(), what) != all.end();
+}
+
 // A command with its buffer; counts how often it ended.
 struct Slot {
   Command command;
@@ -84,6 +103,8 @@ class Probe {
     Check(reactor.ok(), reactor.status().ToString());
     reactor_ = std::move(*reactor);
     Check(registry_.Add(transport::MakeTcpBackend()).ok(), "no TCP backend");
+    Check(registry_.Add(transport::MakeVerbsBackend()).ok(),
+          "no verbs backend");
 
     absl::StatusOr<transport::Address> portal =
         transport::Address::Parse(absl::GetFlag(FLAGS_portal));
@@ -91,6 +112,8 @@ class Probe {
     protocol::InitiatorOptions options;
     options.portal = *portal;
     options.target_name = absl::GetFlag(FLAGS_target);
+    const std::string name = absl::GetFlag(FLAGS_initiator_name);
+    if (!name.empty()) options.initiator_name = name;
     options.log = [](absl::string_view message) {
       std::fprintf(stderr, "%s\n", std::string(message).c_str());
     };
@@ -107,12 +130,17 @@ class Probe {
     AwaitReady();
     AbortTasks();
     ManageTaskSet(TaskManagementFunction::kAbortTaskSet, "ABORT TASK SET");
+    ManageTaskSet(TaskManagementFunction::kClearTaskSet, "CLEAR TASK SET");
     ManageTaskSet(TaskManagementFunction::kLogicalUnitReset,
                   "LOGICAL UNIT RESET");
+    ManageTaskSet(TaskManagementFunction::kTargetWarmReset,
+                  "TARGET WARM RESET");
     AwaitReady();
-    initiator_->Ping(Keep());
-    Await("ping");
-    Check(initiator_->stats().reconnects == 0,
+    Ping("the end");
+    const uint64_t reconnects = initiator_->stats().reconnects;
+    std::printf("the session was restored %d times\n",
+                static_cast<int>(reconnects));
+    Check(reconnects == 0 || absl::GetFlag(FLAGS_may_be_restored),
           "the session was lost meanwhile");
     initiator_->Logout(Keep());
     Await("logout");
@@ -129,6 +157,17 @@ class Probe {
   void Await(const std::string& what) {
     Turn(what, [this] { return status_.has_value(); });
     Check(status_->ok(), what + ": " + status_->ToString());
+  }
+
+  void Ping(const std::string& what) {
+    const absl::Time deadline =
+        transport::EpollReactor::MonotonicNow() + kPatience;
+    do {
+      initiator_->Ping(Keep());
+      Turn(what + ", ping", [this] { return status_.has_value(); });
+    } while (!status_->ok() && absl::GetFlag(FLAGS_may_be_restored) &&
+             transport::EpollReactor::MonotonicNow() < deadline);
+    Check(status_->ok(), what + ", ping: " + status_->ToString());
   }
 
   void Turn(const std::string& what, const std::function<bool()>& finished) {
@@ -178,8 +217,7 @@ class Probe {
     });
     // Whatever else the target sends about them follows no later than the
     // answer to this.
-    initiator_->Ping(Keep());
-    Await(what + ", ping");
+    Ping(what);
     for (const Slot& slot : slots) {
       Check(slot.ended == 1, what + ": a command ended twice");
     }
@@ -228,25 +266,50 @@ class Probe {
                 kCommands);
   }
 
+  // Every other one: half of these as somebody who does not want it any more,
+  // and half as somebody who wants to know what the target says.
   void AbortTasks() {
+    const std::string what = "ABORT TASK";
     std::vector<Slot> slots(kCommands);
     SubmitWrites(&slots, kLongWrite, 0x10);
+    int asked = 0;
+    int complete = 0;
+    int not_there = 0;
     for (int i = 1; i < kCommands; i += 2) {
-      initiator_->Abort(&slots[i].command);
+      if (i % 4 == 1) {
+        initiator_->Abort(&slots[i].command);
+        continue;
+      }
+      ++asked;
+      initiator_->Manage(TaskManagementFunction::kAbortTask, lun_,
+                         &slots[i].command,
+                         [&complete, &not_there](const absl::Status& status) {
+                           if (status.ok()) ++complete;
+                           if (absl::IsNotFound(status)) ++not_there;
+                         });
     }
-    AwaitEnds("ABORT TASK", slots);
+    AwaitEnds(what, slots);
+    Turn(what + ", answers", [&] { return complete + not_there == asked; });
     for (int i = 0; i < kCommands; i += 2) {
-      Check(slots[i].good(), "ABORT TASK hit a command that it did not name");
+      Check(slots[i].good(), what + " hit a command that it did not name");
     }
-    CheckWritten(slots, kLongWrite, "ABORT TASK");
+    std::printf("%s: %d complete, %d tasks were not there\n", what.c_str(),
+                complete, not_there);
+    CheckWritten(slots, kLongWrite, what);
   }
 
   void ManageTaskSet(TaskManagementFunction function, const std::string& what) {
+    if (Lists(FLAGS_left_out, what)) return;
+    const bool refused = Lists(FLAGS_refused, what);
     std::vector<Slot> slots(kCommands);
     SubmitWrites(&slots, kShortWrite, 0x50);
     initiator_->Manage(function, lun_, nullptr, Keep());
-    Await(what);
+    Turn(what, [this] { return status_.has_value(); });
+    Check(status_->ok() != refused, what + ": " + status_->ToString());
     AwaitEnds(what, slots);
+    for (const Slot& slot : slots) {
+      Check(!refused || slot.good(), what + " was refused, and hit a command");
+    }
     AwaitReady();
     CheckWritten(slots, kShortWrite, what);
   }

@@ -104,7 +104,8 @@ class Initiator:
 
 def run_probe(program, target):
     status, output = peers.run_limited(
-        [program, f"--portal=tcp://{target.portal}", f"--target={target.name}", f"--lun={target.lun}"], LIMIT_SECONDS)
+        [program, f"--portal=tcp://{target.portal}", f"--target={target.name}", f"--lun={target.lun}",
+         "--refused=CLEAR TASK SET,TARGET WARM RESET"], LIMIT_SECONDS)
     print(output)
     if status != 0:
         raise peers.PeerError(f"status {status}: {output}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Debian's tgt with Skiff's initiator over iSER, in a guest.
 
-Usage: tgt_iser_test.py SKIFF TRANSPORT    where TRANSPORT is roce or iwarp
+Usage: tgt_iser_test.py SKIFF TASK_MANAGEMENT_PROBE TRANSPORT    where TRANSPORT is roce or iwarp
 """
 
 import os
@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), *(str(HERE.parent / directory) for directory in ("interop", "linux", "vm"))]
 sys.dont_write_bytecode = True
 from cases import Cases  # pylint: disable=wrong-import-position
-from initiator import Initiator  # pylint: disable=wrong-import-position
+from initiator import Initiator, manages_tasks  # pylint: disable=wrong-import-position
 from iser_peers import IserTgtd  # pylint: disable=wrong-import-position
 from kernel import expect, run, wait_for  # pylint: disable=wrong-import-position
 
@@ -23,6 +23,8 @@ LUN_BYTES = 64 << 20
 # Block size, depth, and how much of the disk is used: no more than is written in a few seconds there.
 LOADS = (("512", 1, "256k"), ("4k", 32, "4m"), ("64k", 16, "16m"), ("512k", 8, "32m"), ("1m", 4, "32m"))
 UNDER_LOAD_SECONDS = 150
+# docs/interoperability.md says what it does with others.
+FUNCTIONS = ("--refused=CLEAR TASK SET", "--left_out=ABORT TASK SET,LOGICAL UNIT RESET,TARGET WARM RESET")
 
 
 class TgtTest:
@@ -68,7 +70,7 @@ class TgtTest:
 
 
 def main():
-    program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
+    program, probe, transport = *map(os.path.abspath, sys.argv[1:3]), sys.argv[3]
     collected = Cases(f"tgt_iser_{transport}")
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         image = pathlib.Path(directory) / "lun"
@@ -83,6 +85,8 @@ def main():
             collected.run("copies", initiator.copies, "disk")
             for block_size, depth, size in LOADS:
                 collected.run(f"verified I/O: {block_size}, depth {depth}", test.verified, block_size, depth, size)
+            collected.run("task management", manages_tasks, probe, f"verbs://{target.portal}", target.name, target.lun,
+                          f"--initiator_name={INITIATOR_NAME}", *FUNCTIONS)
             # rxe takes 50 s to destroy a queue pair of which another one still holds messages. That can be the
             # session's when tgtd is killed, and when a reset ends the connection, as it does now and then.
             patience = ("--reconnect-timeout=120s", "--command-timeout=0") if transport == "roce" else ()

@@ -13,6 +13,24 @@ MIB = 1 << 20
 SECONDS = 60
 
 
+def manages_tasks(probe, portal, target, lun, *options, disturb=None):
+    """//testing/interop:task_management_probe with a target; `disturb` runs meanwhile. What the probe said."""
+    command = [probe, f"--portal={portal}", f"--target={target}", f"--lun={lun}", *options]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        try:
+            if disturb is not None:
+                disturb()
+            output, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Failure("the probe hangs") from None
+        finally:
+            process.kill()
+    expect(f"the probe ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
+    print(output)
+    return output
+
+
 class Initiator:
     """`skiff` with the disks of one target, which have names and are `luns` there."""
 

@@ -5,7 +5,7 @@ import pathlib
 from kernel import run
 
 CONFIG = pathlib.Path("/sys/kernel/config/target")
-MODULES = ["target_core_mod", "target_core_file", "iscsi_target_mod", "ib_isert"]
+MODULES = ["target_core_mod", "target_core_file", "target_core_iblock", "iscsi_target_mod", "ib_isert"]
 PAGE_BYTES = 4096
 
 
@@ -25,12 +25,13 @@ def _make_in_another_network(portal, address):
 
 
 class Lio:
-    """One target with a disk in memory as LUN 0 and perhaps one in a file as LUN 1, at one portal.
+    """One target at one portal, with a disk in memory as LUN 0; perhaps one in a file as LUN 1; perhaps a device as 2.
 
     With `tcp_apart`, nobody reaches it over TCP, and it can listen for iSER on siw.
     """
 
-    def __init__(self, name, address, iser, ram_bytes, file_path=None, file_bytes=0, port=3260, tcp_apart=False):
+    def __init__(self, name, address, iser, ram_bytes, file_path=None, file_bytes=0, device=None, port=3260,
+                 tcp_apart=False):
         run("modprobe", "--all", *MODULES)
         self.name = name
         self.portal = f"{address}:{port}"
@@ -39,6 +40,8 @@ class Lio:
         self._add_disk(0, "rd_mcp_0", "ram", f"rd_pages={ram_bytes // PAGE_BYTES}")
         if file_path is not None:
             self._add_disk(1, "fileio_0", "file", f"fd_dev_name={file_path},fd_dev_size={file_bytes}")
+        if device is not None:
+            self._add_disk(2, "iblock_0", "device", f"udev_path={device}")
         portal = self._group / "np" / self.portal
         if tcp_apart:
             _make_in_another_network(portal, address)

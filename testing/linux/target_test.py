@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Linux's iSCSI target (LIO) with Skiff's initiator, in a guest: over iSER on RDMA devices, and over TCP.
 
-Usage: target_test.py SKIFF TRANSPORT    where TRANSPORT is roce, iwarp or tcp
+Usage: target_test.py SKIFF TASK_MANAGEMENT_PROBE TRANSPORT    where TRANSPORT is roce, iwarp or tcp
 """
 
 import itertools
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -15,19 +16,24 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
 from cases import Cases  # pylint: disable=wrong-import-position
-from initiator import Initiator  # pylint: disable=wrong-import-position
-from kernel import data_keys, expect, run, wait_for  # pylint: disable=wrong-import-position
+from initiator import Initiator, manages_tasks  # pylint: disable=wrong-import-position
+from kernel import KernelLog, SlowDevice, data_keys, expect, run, wait_for  # pylint: disable=wrong-import-position
 from lio import Lio  # pylint: disable=wrong-import-position
 
 TARGET = "iqn.2026-11.org.example.skiff:lio"
-# Scheme of skiff's URLs, address (of the guest's only device), what follows the URL, the data model in skiff's words.
+# Scheme of skiff's URLs and of the transport, address (of the guest's only device), what follows the URL, the data model
+# in skiff's words.
 TRANSPORTS = {
-    "roce": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
-    "iwarp": ("iser", "192.168.77.1", "?transport=verbs", "iSER"),
-    "tcp": ("iscsi", "127.0.0.1", "", "iSCSI"),
+    "roce": ("iser", "verbs", "192.168.77.1", "?transport=verbs", "iSER"),
+    "iwarp": ("iser", "verbs", "192.168.77.1", "?transport=verbs", "iSER"),
+    "tcp": ("iscsi", "tcp", "127.0.0.1", "", "iSCSI"),
 }
+# LIO has no more than ABORT TASK and LOGICAL UNIT RESET (target_tmr_work()), and lets nobody reset a target.
+REFUSED = "--refused=ABORT TASK SET,CLEAR TASK SET,TARGET WARM RESET"
 RAM_BYTES = 128 << 20
 FILE_BYTES = 64 << 20
+SLOW_MIB = 32
+SLOW_LUN = 2
 DISKS = {"ram": 0, "file": 1}
 # Block size, depth, and how much of the disk is used.
 LOADS = (("512", 1, "1m"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
@@ -36,16 +42,17 @@ LOADS = (("512", 1, "1m"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
 class TargetTest:
     """The cases."""
 
-    def __init__(self, target, initiator, iser):
+    def __init__(self, target, initiator, iser, manages):
         self._target = target
         self._initiator = initiator
         self._iser = iser
+        self._manages = manages
 
     def facts(self):
         self._initiator.vendor("ram", "LIO-ORG")
         self._initiator.size("ram", RAM_BYTES)
         self._initiator.size("file", FILE_BYTES)
-        self._initiator.list_disks(2)
+        self._initiator.list_disks(3)
 
     def verified(self, disk, block_size, depth, size):
         self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=2s")
@@ -59,6 +66,25 @@ class TargetTest:
             report = self._initiator.perf("ram", f"--bs={block_size}", "--iodepth=8", f"--size={size}", "--runtime=0.5s")
             for session in report["sessions"]:
                 expect(f"{agreed} is agreed on: {session['keys']}", agreed.items() <= session["keys"].items())
+
+    def task_management(self, disk):
+        self._manages(DISKS[disk])
+
+    def aborts(self, slow):
+        """ABORT TASK for a command that waits for its disk, and hears nothing more of it."""
+        log = KernelLog()
+
+        def disturb():
+            wait_for("LIO finds what to abort", lambda: log.matching("ABORT_TASK: Found referenced"))
+            slow.release()
+        slow.hold()
+        try:
+            output = self._manages(SLOW_LUN, disturb=disturb)
+        finally:
+            slow.release()
+        expect(f"LIO aborted a command: {log.lines()}", log.matching("ABORT_TASK: Sending TMR_FUNCTION_COMPLETE"))
+        completed = int(re.search(r"ABORT TASK: (\d+) of", output)[1])
+        expect(f"some of 32 commands did not complete: {output}", completed < 32)
 
     def resets_under_load(self):
         def disturb():
@@ -94,15 +120,19 @@ class TargetTest:
 
 
 def main():
-    program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
-    scheme, address, suffix, model = TRANSPORTS[transport]
+    program, probe, transport = *map(os.path.abspath, sys.argv[1:3]), sys.argv[3]
+    scheme, carrier, address, suffix, model = TRANSPORTS[transport]
     iser = model == "iSER"
     collected = Cases(f"linux_target_{transport}")
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        target = Lio(TARGET, address, iser, RAM_BYTES, f"{directory}/disk.img", FILE_BYTES,
+        slow = SlowDevice(SLOW_MIB)
+        target = Lio(TARGET, address, iser, RAM_BYTES, f"{directory}/disk.img", FILE_BYTES, slow.device,
                      tcp_apart=transport == "iwarp")
         initiator = Initiator(program, f"{scheme}://{target.portal}", TARGET, DISKS, suffix, model)
-        test = TargetTest(target, initiator, iser)
+        # Over iSER, a response may be numbered, and come, after that of the function that has aborted its task.
+        options = (REFUSED, "--may_be_restored") if iser else (REFUSED,)
+        test = TargetTest(target, initiator, iser, lambda lun, **more: manages_tasks(
+            probe, f"{carrier}://{target.portal}", TARGET, lun, *options, **more))
         collected.run("discovery", initiator.discover)
         collected.run("facts", test.facts)
         for disk in DISKS:
@@ -111,6 +141,9 @@ def main():
             collected.run(f"verified I/O: {disk}, {load[0]}, depth {load[1]}", test.verified, disk, *load)
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
+        for disk in DISKS:
+            collected.run(f"task management: {disk}", test.task_management, disk)
+        collected.run("aborts", test.aborts, slow)
         collected.run("resets under load", test.resets_under_load)
         collected.run("disabled and enabled while idle", test.disabled_while_idle)
         # Under load, siw loses work that was posted, and LIO waits for its end for ever (docs/interoperability.md).
