@@ -46,7 +46,7 @@ class TargetTest:
         self._target = target
         self._initiator = initiator
         self._iser = iser
-        self._manages = manages
+        self._manages = manages  # Runs the probe with a LUN.
 
     def facts(self):
         self._initiator.vendor("ram", "LIO-ORG")
