@@ -108,7 +108,7 @@ IserChannel::~IserChannel() {
 }
 
 absl::Status IserChannel::Reserve(uint32_t receives, uint32_t sends) {
-  const absl::Status grown = share_.Grow(receives + sends);
+  absl::Status grown = share_.Grow(receives + sends);
   if (!grown.ok()) return grown;
   large_buffers_.limit = sends;
   small_buffers_.limit = receives + sends;

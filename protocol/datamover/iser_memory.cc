@@ -69,7 +69,7 @@ absl::Status IserMemory::Share::Grow(size_t buffers) {
   }
   for (BufferPool* const pool :
        {memory_->large_.get(), memory_->small_.get()}) {
-    const absl::Status grown = pool->Reserve(others + buffers);
+    absl::Status grown = pool->Reserve(others + buffers);
     if (!grown.ok()) return grown;
   }
   memory_->shared_buffers_ = others + buffers;

@@ -40,7 +40,7 @@ absl::Status IserTargetDatamover::Prepare(transport::RdmaEndpoint* endpoint) {
         device.name(),
         " has no Send with Invalidate; turn remote invalidation off"));
   }
-  const absl::Status reserved = channel_.Reserve(kLoginReceives, kLoginSends);
+  absl::Status reserved = channel_.Reserve(kLoginReceives, kLoginSends);
   if (!reserved.ok()) return reserved;
   return channel_.Prepare(endpoint, kLoginReceives);
 }

@@ -281,11 +281,11 @@ TEST_P(FewBuffersTest, ASessionTakesThePlaceOfTheOneItReinstates) {
 
 // There is no room for a login, even.
 TEST(NoBuffersTest, TheConnectionIsRefused) {
+  std::vector<std::string> log;  // Outlives the server.
   SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
   stack.StopServer();
   stack.server_options.message_memory =
       IserMemoryOfSession(stack.server_options);
-  std::vector<std::string> log;
   stack.server_options.log = [&log](LogLevel, absl::string_view line) {
     log.emplace_back(line);
   };
@@ -349,9 +349,9 @@ TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
   SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
   transport::Backend* const backend = *stack.registry.Find("sim");
   transport::Reactor* const reactor = stack.world.AddReactor("other");
+  DeafClient client;
   std::unique_ptr<IserMemory> memory;
   std::unique_ptr<IserDatamover> mover;
-  DeafClient client;
   const std::string portal = "sim://other:3260?kind=rdma";
   transport::AcceptOptions accept;
   accept.prepare = [&](transport::RdmaEndpoint& endpoint) {

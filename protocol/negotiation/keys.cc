@@ -464,7 +464,7 @@ absl::Status Validate(const Offer& offer, Role role) {
     absl::Status status = ValidateKey(key, offer);
     if (!status.ok()) return status;
   }
-  const absl::Status receives = ValidateReceives(offer.iser, role);
+  absl::Status receives = ValidateReceives(offer.iser, role);
   if (!receives.ok()) return receives;
   Parameters parameters;
   parameters.initial_r2t = offer.initial_r2t;
