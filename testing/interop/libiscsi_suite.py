@@ -20,7 +20,7 @@ LUN_OF = {"ReadOnly": 1, "GetLBAStatus": 2, "CompareAndWrite.Simple": 3, "Compar
 
 
 def read_expected(path, names):
-    """SUITE.TEST -> ("skip", "omit" or "fail=N", reason), for those of the named tests that are not expected to pass."""
+    """SUITE.TEST -> ("skip", "omit" or "fail=N", reason), for the named tests that are not expected to pass."""
     expected = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -47,8 +47,10 @@ def list_tests():
 def parse_output(output):
     """SUITE.TEST -> (verdict, why), of the tests that were run, in their order."""
     results = {}
-    for suite, tests in re.findall(r"^Suite: (\w+)\n(.*?)(?=^Suite: |^Run Summary|\Z)", output, re.MULTILINE | re.DOTALL):
-        for test, said in re.findall(r"^ *Test: (\S+) \.\.\.(.*?)(?=^ *Test: |\Z)", tests, re.MULTILINE | re.DOTALL):
+    for suite, tests in re.findall(r"^Suite: (\w+)\n(.*?)(?=^Suite: |^Run Summary|\Z)", output,
+                                   re.MULTILINE | re.DOTALL):
+        for test, said in re.findall(r"^ *Test: (\S+) \.\.\.(.*?)(?=^ *Test: |\Z)", tests,
+                                     re.MULTILINE | re.DOTALL):
             asserts = re.findall(r"^ +\d+\. \S+:\d+ +- ", said, re.MULTILINE)
             # What it skips while it sets up and clears away is not the test's.
             body, passed, _ = said.partition("passed")
@@ -63,7 +65,7 @@ def parse_output(output):
     return results
 
 
-def run_tests(names, target, seconds, **options):
+def run_tests(names, target, seconds, whole_suite, **options):
     """SUITE.TEST -> (verdict, why) of tests of a suite in one process, and its output.
 
     The verdict is "pass", "skip", or "fail=N" of N failed assertions.
@@ -72,8 +74,8 @@ def run_tests(names, target, seconds, **options):
     suite = names[0].split(".", maxsplit=1)[0]
     lun = LUN_OF.get(names[0], LUN_OF.get(suite)) if isinstance(target, peers.Skiffd) else None
     urls = [target.url(lun)] * (2 if suite == "MultipathIO" else 1)
-    # It runs the last one first.
-    tests = ",".join(f"ALL.{name}" for name in reversed(names))
+    # It logs in again for each of a list, and runs the last one first.
+    tests = f"ALL.{suite}" if whole_suite else ",".join(f"ALL.{name}" for name in reversed(names))
     command = [peers.find_program("iscsi-test-cu"), "--dataloss", "--allow-sanitize", "--test", tests, *urls]
     status, output = peers.run_limited(command, seconds * len(names), **options)
     results = parse_output(output)
@@ -106,6 +108,7 @@ class Suite:
         self._verbose = verbose
         self._seconds = seconds  # For a test, on average.
         self._options = options  # Of the tests' processes.
+        self._all_names = list_tests()
         self._groups = queue.SimpleQueue()
         self._errors = []
 
@@ -137,7 +140,9 @@ class Suite:
 
     def _run_group(self, names, target):
         began = time.monotonic()
-        results, output = run_tests(names, target, self._seconds, **self._options)
+        suite = names[0].split(".", maxsplit=1)[0]
+        whole_suite = names == [name for name in self._all_names if name.startswith(f"{suite}.")]
+        results, output = run_tests(names, target, self._seconds, whole_suite, **self._options)
         seconds = (time.monotonic() - began) / len(names)
         if self._verbose:
             print(output)

@@ -11,6 +11,41 @@ from kernel import wait_for  # pylint: disable=wrong-import-position
 from processes import listens_rdma  # pylint: disable=wrong-import-position
 
 
+# libiscsi 1.19 takes ImmediateData=Yes, says in a command that data come with it, and does not send them
+# (iser_send_command()).
+SKIFFD_CONFIGURATION = """
+portal: "verbs://{portal}"
+negotiation {{ immediate_data: false }}
+target {{
+  name: "{name}"
+  {luns}
+}}
+"""
+
+
+class IserSkiffd(peers.Skiffd):
+    """Skiff's target at the address of the guest's device, for libiscsi; LUNs in the words of its configuration."""
+
+    scheme = "verbs"
+    host = os.environ.get("SKIFF_VM_ADDRESS", "")
+    port = 3260
+
+    def url(self, lun=None):
+        return super().url(lun).replace("iscsi://", "iser://")
+
+    def _description(self):
+        path = self.directory / "skiffd.conf"
+        luns = "\n  ".join(f"lun {{ {lun} }}" for lun in self.luns)
+        path.write_text(SKIFFD_CONFIGURATION.format(portal=self.portal, name=self.name, luns=luns), encoding="ascii")
+        return ["--config", path]
+
+
+def libiscsi_environment(shim):
+    """What libiscsi's processes have in theirs."""
+    # iscsi_iser_free_pdu() keeps what was read for later, and takes it for longer than it is (iscsi_sfree()).
+    return {"LD_PRELOAD": shim, "LIBISCSI_CACHE_ALLOCATIONS": "0"}
+
+
 class IserTgtd(peers.Tgtd):
     """tgtd with a portal for iSER, at the address of the guest's device."""
 

@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
 """Debian's libiscsi over iSER with Skiff's target, in a guest.
 
-Usage: libiscsi_iser_test.py SKIFFD TRANSPORT        where TRANSPORT is roce or iwarp
-       libiscsi_iser_test.py --verify URL BLOCK      writes and reads with the library, in a process of its own
+Usage: libiscsi_iser_test.py SKIFFD SHIM TRANSPORT       where SHIM is libiscsi_shim.so, and TRANSPORT is roce or iwarp
+       libiscsi_iser_test.py --verify URL BLOCK DEPTH    writes and reads with the library, in a process of its own
 
-Without iscsi-test-cu, which logs in twice: libiscsi 1.19 over iSER does not survive that (docs/interoperability.md).
+libiscsi_cu_test.py has its conformance suite.
 """
 
 import ctypes
 import os
 import pathlib
 import re
+import select
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / directory) for directory in ("interop", "linux", "vm")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / directory) for directory in ("interop", "linux", "vm"))]
 sys.dont_write_bytecode = True
-import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
+from iser_peers import IserSkiffd, libiscsi_environment  # pylint: disable=wrong-import-position
 from kernel import Failure, expect, run  # pylint: disable=wrong-import-position
 
 INITIATOR_NAME = b"iqn.2026-11.org.example.skiff:libiscsi"
@@ -30,36 +31,7 @@ ROUNDS = 3
 BLOCKS_A_SESSION = ROUNDS * sum(LENGTHS) // BLOCK
 SESSIONS = 4
 RAM_BYTES = 64 << 20
-SECONDS = 60
-# libiscsi 1.19 takes ImmediateData=Yes, says in a command that data come with it, and does not send them
-# (iser_send_command()).
-CONFIGURATION = """
-portal: "verbs://{portal}"
-negotiation {{ immediate_data: false }}
-target {{
-  name: "{name}"
-  lun {{ ram {{ size: "{size}" }} }}
-}}
-"""
-
-
-class IserSkiffd(peers.Skiffd):
-    """Skiff's target at the address of the guest's device."""
-
-    scheme = "verbs"
-    host = os.environ.get("SKIFF_VM_ADDRESS", "")
-    port = 3260
-
-    def __init__(self, program, directory):
-        super().__init__(program, (), directory)
-
-    def url(self, lun=None):
-        return super().url(lun).replace("iscsi://", "iser://")
-
-    def _description(self):
-        path = self.directory / "skiffd.conf"
-        path.write_text(CONFIGURATION.format(portal=self.portal, name=self.name, size=RAM_BYTES), encoding="ascii")
-        return ["--config", path]
+SECONDS = 120
 
 
 class Sense(ctypes.Structure):
@@ -82,11 +54,12 @@ class Library:
     """One login of libiscsi."""
 
     def __init__(self, url):
-        self._library = ctypes.CDLL("libiscsi.so.7")
+        # Global: what the shim stands in for is looked for there.
+        self._library = ctypes.CDLL("libiscsi.so.7", mode=ctypes.RTLD_GLOBAL)
         for name in ("iscsi_create_context", "iscsi_parse_full_url"):
             getattr(self._library, name).restype = ctypes.c_void_p
-        for name in ("iscsi_read16_sync", "iscsi_write16_sync"):
-            getattr(self._library, name).restype = ctypes.POINTER(Task)
+        self._library.iscsi_write16_task.restype = ctypes.c_void_p
+        self._library.iscsi_read16_sync.restype = ctypes.POINTER(Task)
         self._library.iscsi_get_error.restype = ctypes.c_char_p
         self._context = ctypes.c_void_p(self._library.iscsi_create_context(INITIATOR_NAME))
         expect("a URL", self._library.iscsi_parse_full_url(self._context, url.encode()))
@@ -105,29 +78,50 @@ class Library:
             raise self._failure(what)
         return task.contents
 
-    def write(self, block, data):
-        self._done(f"write of {len(data)}", self._library.iscsi_write16_sync(
-            self._context, self._lun, ctypes.c_uint64(block), data, len(data), BLOCK, 0, 0, 0, 0, 0))
-
     def read(self, block, length):
         task = self._done(f"read of {length}", self._library.iscsi_read16_sync(
             self._context, self._lun, ctypes.c_uint64(block), length, BLOCK, 0, 0, 0, 0, 0))
         return bytes(task.datain[:task.datain_size])
+
+    def write_all(self, extents, depth):
+        """Writes (block, data) of all extents, so many at once."""
+        waiting, statuses = list(extents), []
+
+        def send():
+            block, data = waiting.pop(0)
+            task = self._library.iscsi_write16_task(self._context, self._lun, ctypes.c_uint64(block), data, len(data),
+                                                    BLOCK, 0, 0, 0, 0, 0, completed, None)
+            expect(f"a write of {len(data)} is sent", task)
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        def completed(_context, status, task, _private_data):
+            statuses.append(status)
+            self._library.scsi_free_scsi_task(ctypes.c_void_p(task))
+            if waiting:
+                send()
+
+        for _ in range(min(depth, len(waiting))):
+            send()
+        poll = select.poll()
+        poll.register(self._library.iscsi_get_fd(self._context), select.POLLIN)
+        while len(statuses) < len(extents):
+            expect(f"a write of {len(extents) - len(statuses)} is done", poll.poll(SECONDS * 1000))
+            if self._library.iscsi_service(self._context, select.POLLIN) != 0:
+                raise self._failure("writes")
+        expect(f"every write has status 0: {statuses}", not any(statuses))
 
     def logout(self):
         if self._library.iscsi_logout_sync(self._context) != 0:
             raise self._failure("logout")
 
 
-def verify(url, block):
+def verify(url, block, depth):
     library = Library(url)
     written = []
-    for _ in range(ROUNDS):
-        for length in LENGTHS:
-            data = os.urandom(length)
-            library.write(block, data)
-            written.append((block, data))
-            block += length // BLOCK
+    for length in LENGTHS * ROUNDS:
+        written.append((block, os.urandom(length)))
+        block += length // BLOCK
+    library.write_all(written, depth)
     for start, data in written:
         expect(f"{len(data)} bytes at block {start} are those written", library.read(start, len(data)) == data)
     library.logout()
@@ -157,13 +151,12 @@ class LibiscsiTest:
         expect(f"iscsi-perf reads without an error: {output}",
                "finished" in output and re.search(r"iops average [1-9]", output) and "failed" not in output)
 
-    def verified(self, sessions):
-        """So many sessions at once, each with blocks of its own."""
-        # The library takes its memory for zero when it is not (iscsi_init_iser_transport()); with this it is.
-        environment = {**os.environ, "MALLOC_PERTURB_": "255"}
+    def verified(self, sessions, depth):
+        """So many sessions at once, each with blocks of its own, and so many writes at once in each."""
         processes = [
-            subprocess.Popen([sys.executable, __file__, "--verify", self._target.url(), str(number * BLOCKS_A_SESSION)],
-                             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            subprocess.Popen([sys.executable, __file__, "--verify", self._target.url(), str(number * BLOCKS_A_SESSION),
+                              str(depth)],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
             for number in range(sessions)]
         try:
@@ -190,17 +183,20 @@ def run_all(target, collected):
     collected.run("mode page", test.tool, "iscsi-swp", [url], r"SWP:0")
     for depth, blocks, flags in ((1, 1, ()), (32, 8, ("-r",)), (16, 128, ()), (4, 512, ("-r",))):
         collected.run(f"reads: {blocks} blocks, depth {depth}", test.perf, depth, blocks, *flags)
-    for sessions in (1, SESSIONS):
-        collected.run(f"verified writes and reads: {sessions} sessions", test.verified, sessions)
+    for sessions, depth in ((1, 1), (1, 16), (SESSIONS, 1), (SESSIONS, 4)):
+        collected.run(f"writes at depth {depth}, verified: {sessions} sessions", test.verified, sessions, depth)
     collected.run("the target goes on", test.goes_on)
 
 
 def main():
     if sys.argv[1] == "--verify":
-        return verify(sys.argv[2], int(sys.argv[3]))
-    program, transport = os.path.abspath(sys.argv[1]), sys.argv[2]
+        return verify(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    program, shim, transport = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
     collected = Cases(f"libiscsi_iser_{transport}")
-    with tempfile.TemporaryDirectory(dir="/tmp") as directory, IserSkiffd(program, pathlib.Path(directory)) as target:
+    luns = [f'ram {{ size: "{RAM_BYTES}" }}']
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory, IserSkiffd(program, luns, directory) as target:
+        # Not before skiffd is started, which is to have none of it.
+        os.environ.update(libiscsi_environment(shim))
         run_all(target, collected)
         status = collected.finish()
         if status != 0:
