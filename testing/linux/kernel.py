@@ -147,9 +147,13 @@ class Disk:
         return int(self.attribute("device/ioerr_cnt"), 16)
 
     def fio_command(self, *options):
-        """Writes and reads back what it wrote, past the page cache."""
+        """Writes and reads back what it wrote, past the page cache.
+
+        Left alone, fio checks what it wrote to a block even while it writes there again.
+        """
         return ["fio", "--name=verify", f"--filename={self.device}", "--ioengine=libaio", "--direct=1", "--rw=randrw",
-                "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--randrepeat=0", *options]
+                "--serialize_overlap=1", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--randrepeat=0",
+                *options]
 
     def fio(self, *options, seconds=SECONDS):
         run(*self.fio_command(*options), seconds=seconds)
