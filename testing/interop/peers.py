@@ -14,7 +14,7 @@ import subprocess
 import time
 
 TARGET_NAME = "iqn.2026-11.org.example.skiff:test"
-START_SECONDS = 20
+START_SECONDS = 60
 
 
 class PeerError(Exception):

@@ -152,7 +152,8 @@ class InitiatorTest:
     def verified_sizes(self, disk, sizes, depth):
         # One small command at a time is what takes longest.
         size = "4M" if depth == 1 else "12M"
-        getattr(self, disk).fio(f"--bsrange={sizes}", f"--iodepth={depth}", f"--size={size}", f"--io_size={size}")
+        getattr(self, disk).fio(f"--bsrange={sizes}", f"--iodepth={depth}", f"--size={size}", f"--io_size={size}",
+                                seconds=180)
 
     def largest_commands(self, kib):
         disk = self.ram
