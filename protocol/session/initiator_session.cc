@@ -134,17 +134,21 @@ bool InitiatorSession::RefuseStatSn(uint32_t stat_sn, const char* pdu) {
 }
 
 // Linux's target numbers its responses and posts them in two steps, from
-// several threads (isert_put_response()). Over iSER none can be lost, and so a
-// number that comes early is no sign of it. It is acknowledged when those
-// before it have come.
-bool InitiatorSession::AcceptEarly(uint32_t stat_sn) {
+// several threads (isert_put_response()), which count without a lock
+// (iscsit_build_rsp_pdu()): numbers come early, and two responses may have the
+// same. Over iSER none can be lost, and so that is no sign of it. Early ones
+// are acknowledged when those before them have come. A second response to one
+// command is found by its tag.
+bool InitiatorSession::AcceptOutOfTurn(uint32_t stat_sn) {
   const uint32_t ahead = stat_sn - exp_stat_sn_;  // RFC 1982 arithmetic.
-  const size_t index = stat_sn % kMaxEarlyStatSns;
-  if (!login_.parameters().iser.enabled || ahead >= kMaxEarlyStatSns ||
-      early_stat_sns_.test(index)) {
+  const uint32_t behind = exp_stat_sn_ - stat_sn;
+  if (!login_.parameters().iser.enabled ||
+      std::min(ahead, behind) >= kMaxEarlyStatSns) {
     return RefuseStatSn(stat_sn, "SCSI Response");
   }
-  early_stat_sns_.set(index);
+  if (ahead < kMaxEarlyStatSns) {
+    early_stat_sns_.set(stat_sn % kMaxEarlyStatSns);
+  }
   return true;
 }
 

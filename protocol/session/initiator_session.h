@@ -185,7 +185,7 @@ class InitiatorSession final : public DatamoverClient {
   }
   // The same for SCSI Responses, each of which concerns its task alone.
   bool AcceptStatSnOfTask(uint32_t stat_sn) {
-    if (stat_sn != exp_stat_sn_) return AcceptEarly(stat_sn);
+    if (stat_sn != exp_stat_sn_) return AcceptOutOfTurn(stat_sn);
     TakeStatSn();
     return true;
   }
@@ -203,7 +203,7 @@ class InitiatorSession final : public DatamoverClient {
       ++exp_stat_sn_;
     } while (early_stat_sns_.test(exp_stat_sn_ % kMaxEarlyStatSns));
   }
-  bool AcceptEarly(uint32_t stat_sn);
+  bool AcceptOutOfTurn(uint32_t stat_sn);
   bool RefuseStatSn(uint32_t stat_sn, const char* pdu);
   bool RefuseWindow(uint32_t exp_cmd_sn);
   void RefuseSecondResponse();

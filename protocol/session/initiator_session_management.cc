@@ -216,8 +216,8 @@ void InitiatorSession::OnTaskManagementResponse(const ControlPdu& pdu) {
 }
 
 // Linux's target posts responses in another order than it numbers them
-// (AcceptEarly()). This one says something of the tasks whose responses come
-// before it, and so waits for them.
+// (AcceptOutOfTurn()). This one says something of the tasks whose responses
+// come before it, and so waits for them.
 bool InitiatorSession::IsEarly(
     const TaskManagementResponsePdu& response) const {
   const uint32_t ahead = response.stat_sn - exp_stat_sn_;  // RFC 1982.
