@@ -120,8 +120,9 @@ class Datamover {
   // Before any use. `max_tasks` bounds slots.
   virtual void SetClient(DatamoverClient* client, uint32_t max_tasks) = 0;
   // Target: what full feature phase needs, before the final Login Response
-  // promises it. An error says what is lacking. Streams need nothing.
-  virtual absl::Status AllocateConnectionResources() {
+  // promises it with these parameters. An error says what is lacking. Streams
+  // need nothing.
+  virtual absl::Status AllocateConnectionResources(const Parameters&) {
     return absl::OkStatus();
   }
   // Login is over: `parameters` are in force from the next PDU on in both

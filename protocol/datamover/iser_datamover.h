@@ -13,11 +13,27 @@
 
 namespace skiff::protocol {
 
+// Receives that the unsolicited data of `commands` take: their PDUs are all of
+// full length but for the last (RFC 7145 section 7.3.4).
+inline uint64_t UnsolicitedReceives(uint32_t commands,
+                                    uint32_t first_burst_length,
+                                    uint32_t data_segment_length) {
+  return uint64_t{commands} *
+         ((uint64_t{first_burst_length} + data_segment_length - 1) /
+          data_segment_length);
+}
+
 struct IserDatamoverOptions {
   // Receives posted in full feature phase. A target needs one for each command
   // of its window and one for each PDU that may come besides; an initiator one
   // for each command it may have outstanding, and so on (docs/iser.md).
   uint32_t receives = 176;
+  // A target's, for unsolicited Data-Out PDUs: the commands that may come with
+  // some at once, and what all of them may take of receives, which are posted
+  // besides where InitialR2T=No was agreed on. None: a device that holds up
+  // what finds no receive needs none.
+  uint32_t unsolicited_commands = 0;
+  uint32_t unsolicited_receives = 0;
   // A target's, for messages that it sends: more are queued in ordinary memory
   // until the peer has taken some. At least 1.
   uint32_t send_buffers = 8;

@@ -55,11 +55,26 @@ void IserTargetDatamover::SetClient(DatamoverClient* client,
 
 // The receives are posted before the last Login Response leaves: the initiator
 // may send as soon as it has it.
-absl::Status IserTargetDatamover::AllocateConnectionResources() {
+absl::Status IserTargetDatamover::AllocateConnectionResources(
+    const Parameters& parameters) {
   const IserDatamoverOptions& options = channel_.options();
+  uint32_t receives = options.receives;
+  if (!parameters.initial_r2t && options.unsolicited_receives > 0) {
+    const uint64_t more = UnsolicitedReceives(
+        options.unsolicited_commands, parameters.first_burst_length,
+        parameters.target_max_recv_data_segment_length);
+    if (more > options.unsolicited_receives) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "unsolicited data with FirstBurstLength=",
+          parameters.first_burst_length, " and TargetRecvDataSegmentLength=",
+          parameters.target_max_recv_data_segment_length, " take ", more,
+          " receives, and there are ", options.unsolicited_receives));
+    }
+    receives += static_cast<uint32_t>(more);
+  }
   const absl::Status reserved =
-      channel_.Reserve(options.receives, options.send_buffers);
-  return reserved.ok() ? channel_.PostReceives(options.receives) : reserved;
+      channel_.Reserve(receives, options.send_buffers);
+  return reserved.ok() ? channel_.PostReceives(receives) : reserved;
 }
 
 void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {

@@ -56,7 +56,8 @@ class IserTargetDatamover final : public IserDatamover,
 
   // Datamover:
   void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
-  absl::Status AllocateConnectionResources() override;
+  absl::Status AllocateConnectionResources(
+      const Parameters& parameters) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;

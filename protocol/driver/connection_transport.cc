@@ -80,11 +80,12 @@ class IserTransport final : public ConnectionTransport {
   }
   void Adjust(Offer* offer) const override {
     offer->iser.enabled = true;
-    // Unsolicited Data-Out would need a receive for every PDU that the burst
-    // lengths allow (docs/iser.md).
+    // Unsolicited Data-Out takes a receive for every PDU that the burst lengths
+    // allow (docs/iser.md), or a device that holds messages up.
     const transport::Capabilities& device = memory_->domain()->capabilities();
-    if (!device.receiver_not_ready_retry ||
-        device.eager_message_bytes == SIZE_MAX) {
+    if (!offer->iser.unsolicited_data_out &&
+        (!device.receiver_not_ready_retry ||
+         device.eager_message_bytes == SIZE_MAX)) {
       offer->initial_r2t = true;
     }
   }
@@ -164,7 +165,8 @@ IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
 }
 
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
-  options->receive_queue = state_->options.receives;
+  options->receive_queue =
+      state_->options.receives + state_->options.unsolicited_receives;
   options->prepare = [state = state_](RdmaEndpoint& endpoint) {
     return state->Prepare(&endpoint);
   };

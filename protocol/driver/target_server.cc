@@ -49,6 +49,13 @@ IserDatamoverOptions MoverOptions(const TargetServerOptions& options) {
       options.limits.queue_depth + kOtherRequests +
       std::max(session.max_immediate_tasks + session.max_task_management,
                UnexpectedReceives(options.offer.iser));
+  if (options.offer.iser.unsolicited_data_out && !options.offer.initial_r2t) {
+    iser.unsolicited_commands =
+        options.limits.queue_depth + session.max_immediate_tasks;
+    iser.unsolicited_receives = static_cast<uint32_t>(UnsolicitedReceives(
+        iser.unsolicited_commands, options.offer.first_burst_length,
+        options.offer.iser.target_recv_data_segment_length));
+  }
   // The window goes on when a response leaves, so that the receives of its
   // commands must not be held back while the other responses wait.
   iser.max_queued_messages = std::max(
@@ -391,7 +398,9 @@ void TargetServerImpl::ListSessions(
 
 uint64_t IserMemoryOfSession(const TargetServerOptions& options) {
   const IserDatamoverOptions iser = MoverOptions(options);
-  return uint64_t{iser.receives + iser.send_buffers} * IserMemory::kPairBytes;
+  return (uint64_t{iser.receives} + iser.unsolicited_receives +
+          iser.send_buffers) *
+         IserMemory::kPairBytes;
 }
 
 absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(

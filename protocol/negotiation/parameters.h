@@ -107,6 +107,10 @@ struct IserOffer {
   // 0, 2 or more. Receives are posted for as many.
   uint32_t max_outstanding_unexpected_pdus = 32;
   uint32_t max_ahs_length = kMaxIserAhs;  // 2 to that.
+  // Whether Offer::initial_r2t goes for iSER; else it is InitialR2T=Yes, but
+  // where short messages are cheaper than others (docs/iser.md). A target posts
+  // a receive for every unsolicited Data-Out PDU that may come then.
+  bool unsolicited_data_out = false;
   // The initiator's to say. Yes means the same to every peer.
   bool tagged_buffer_for_solicited_data_only = true;
   bool hello_required = false;

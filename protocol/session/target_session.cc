@@ -241,7 +241,8 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
 // All that the last reply promises. On failure it becomes a refusal.
 absl::Status TargetSession::Open(TargetLogin::Reply* reply) {
   auto status = LoginStatus::kOutOfResources;
-  absl::Status opened = datamover_->AllocateConnectionResources();
+  absl::Status opened =
+      datamover_->AllocateConnectionResources(login_->parameters());
   if (opened.ok()) {
     status = LoginStatus::kTargetError;
     opened = OpenNexus();

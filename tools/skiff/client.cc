@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   const auto data = ParseDigests("--data-digest", options.data_digest);
   if (!data.ok()) return data.status();
   client->offer_.data_digest = *data;
+  client->offer_.iser.unsolicited_data_out = options.unsolicited_data_out;
 
   if (!options.trace_file.empty()) {
     auto trace = TraceFile::Create(options.trace_file);

@@ -104,6 +104,9 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   app->add_flag("--lasting-keys", o->lasting_keys,
                 "Leave the buffers open to an iSER target, where keys that end "
                 "with a command cost a registration");
+  app->add_flag("--unsolicited-data-out", o->unsolicited_data_out,
+                "Offer InitialR2T=No over iSER, too, and send writes up to "
+                "FirstBurstLength unasked");
   app->add_option("--password-file", o->password_file,
                   "Read the secret from FILE")
       ->type_name("FILE");

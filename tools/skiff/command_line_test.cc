@@ -40,6 +40,7 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
                    "--spin=always",
                    "--coalesce=50us",
                    "--lasting-keys",
+                   "--unsolicited-data-out",
                    "--timeout=3s",
                    "--header-digest=crc32c"},
                   &line),
@@ -60,6 +61,7 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_EQ(line.common.reactor.spin, absl::InfiniteDuration());
   EXPECT_EQ(line.common.coalesce, absl::Microseconds(50));
   EXPECT_TRUE(line.common.lasting_keys);
+  EXPECT_TRUE(line.common.unsolicited_data_out);
   EXPECT_EQ(line.common.login_timeout, absl::Seconds(3));
   EXPECT_EQ(line.common.header_digest, "crc32c");
   EXPECT_EQ(line.common.data_digest, "none,crc32c");

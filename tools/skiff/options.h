@@ -28,6 +28,7 @@ struct CommonOptions {
   transport::EpollReactorOptions reactor = {.adaptive_spin = true};
   absl::Duration coalesce = absl::Microseconds(300);
   bool lasting_keys = false;  // protocol::InitiatorOptions says what they are.
+  bool unsolicited_data_out = false;  // protocol::IserOffer says what it is.
   std::string password_file;
   std::string trace_file;  // Empty: no capture.
 };

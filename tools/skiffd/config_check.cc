@@ -176,6 +176,13 @@ void CheckTransport(const Transport& transport, Checker* checker,
 void CheckIser(const Iser& iser, Checker* checker,
                protocol::TargetServerOptions* out) {
   checker->Bool(iser, Iser::kLastingKeysFieldNumber, &out->lasting_keys);
+  checker->Bool(iser, Iser::kUnsolicitedDataOutFieldNumber,
+                &out->offer.iser.unsolicited_data_out);
+  if (out->offer.iser.unsolicited_data_out && out->offer.initial_r2t) {
+    checker->Problem(iser, Iser::kUnsolicitedDataOutFieldNumber,
+                     "unsolicited_data_out does nothing with initial_r2t: "
+                     "true; take out one of them");
+  }
   checker->Size(iser, Iser::kMessageMemoryFieldNumber, kMiB, 1024 * kGiB,
                 &out->message_memory);
   const uint64_t session = protocol::IserMemoryOfSession(*out);
@@ -184,7 +191,11 @@ void CheckIser(const Iser& iser, Checker* checker,
         iser, Iser::kMessageMemoryFieldNumber,
         absl::StrCat("message_memory must hold one session, which takes ",
                      (session + kKiB - 1) / kKiB, " KiB with queue_depth ",
-                     out->limits.queue_depth));
+                     out->limits.queue_depth,
+                     out->offer.iser.unsolicited_data_out
+                         ? " and unsolicited_data_out; a shorter "
+                           "first_burst_length makes it less"
+                         : ""));
   }
 }
 

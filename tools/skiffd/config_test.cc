@@ -265,6 +265,17 @@ std::vector<BadConfig> BadSettings() {
                 "iser { message_memory: \"9MiB\" }\n",
        "f:3: message_memory must hold one session, which takes 9585 KiB with "
        "queue_depth 1024"},
+      {"UnsolicitedDataOutTakesMemory",
+       target +
+           "iser { message_memory: \"16MiB\" unsolicited_data_out: true }\n",
+       "f:2: message_memory must hold one session, which takes 42529 KiB with "
+       "queue_depth 128 and unsolicited_data_out; a shorter "
+       "first_burst_length makes it less"},
+      {"UnsolicitedDataOutOfNothing",
+       target + "iser { unsolicited_data_out: true }\n"
+                "negotiation { initial_r2t: true }\n",
+       "f:2: unsolicited_data_out does nothing with initial_r2t: true; take "
+       "out one of them"},
       {"SmallBuffers", target + "limits { buffer_size: \"128KiB\" }\n",
        "f:2: buffer_size is 128 KiB; it can be 256 KiB to 1 GiB"},
       {"OddBuffers", target + "limits { buffer_size: \"1000000\" }\n",
@@ -371,8 +382,10 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "listen_retry_interval: \"3s\" buffer_pool: "
                "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" } "
-               "iser { lasting_keys: true message_memory: \"9MiB\" }\n"
-               "negotiation { header_digest: \"CRC32C\" initial_r2t: true "
+               "iser { lasting_keys: true message_memory: \"19MiB\" "
+               "unsolicited_data_out: true }\n"
+               "negotiation { header_digest: \"CRC32C\" immediate_data: false "
+               "first_burst_length: \"64KiB\" "
                "max_recv_data_segment_length: \"8k\" }\n"
                "target { name: \"iqn.2026-11.com.example:a\"\n"
                "  alias: \"A\"\n"
@@ -397,10 +410,12 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
   EXPECT_TRUE(config_.server.lasting_keys);
-  EXPECT_EQ(config_.server.message_memory, 9u << 20);
+  EXPECT_EQ(config_.server.message_memory, 19u << 20);
+  EXPECT_TRUE(config_.server.offer.iser.unsolicited_data_out);
   EXPECT_THAT(config_.server.offer.header_digest,
               ElementsAre(protocol::Digest::kCrc32c));
-  EXPECT_TRUE(config_.server.offer.initial_r2t);
+  EXPECT_FALSE(config_.server.offer.immediate_data);
+  EXPECT_EQ(config_.server.offer.first_burst_length, 65536u);
   EXPECT_EQ(config_.server.offer.max_recv_data_segment_length, 8192u);
   ASSERT_EQ(config_.targets.size(), 1u);
   EXPECT_EQ(config_.targets[0].alias, "A");

@@ -1,0 +1,159 @@
+// InitialR2T=No over iSER where both ends are told to take it
+// (IserOffer::unsolicited_data_out): the target has a receive for every
+// Data-Out that may come.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/driver/end_to_end_test_util.h"
+#include "testing/datamover_conformance/fabrics.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using Outcome = scsi::Command::Outcome;
+
+constexpr uint32_t kFirstBurst = 65536;
+constexpr uint32_t kBlocksEach = kFirstBurst / kBlock;
+constexpr uint32_t kDepth = 64;
+
+class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
+ protected:
+  void Start(uint64_t seed, bool target_takes) {
+    stack_ = std::make_unique<SimStack>(seed, 1, GetParam().rdma);
+    stack_->StopServer();
+    TargetServerOptions& server = stack_->server_options;
+    server.offer.iser.unsolicited_data_out = target_takes;
+    server.offer.first_burst_length = kFirstBurst;
+    server.limits.queue_depth = kDepth;
+    server.log = [this](LogLevel, absl::string_view line) {
+      log_.emplace_back(line);
+    };
+    stack_->StartServer();
+    options_ = stack_->Options();
+    options_.offer.iser.unsolicited_data_out = true;
+    options_.offer.first_burst_length = kFirstBurst;
+  }
+
+  ConnectionCounters OfTarget() {
+    std::vector<SessionInfo> sessions;
+    bool done = false;
+    stack_->server->ListSessions([&](std::vector<SessionInfo> found) {
+      sessions = std::move(found);
+      done = true;
+    });
+    EXPECT_TRUE(stack_->RunUntil([&] { return done; }));
+    EXPECT_EQ(sessions.size(), 1u);
+    return sessions.empty() ? ConnectionCounters()
+                            : sessions[0].connection.counters;
+  }
+
+  std::unique_ptr<SimStack> stack_;
+  InitiatorOptions options_;
+  std::vector<std::string> log_;  // Of the target.
+};
+
+// Iwarp and Plain end a connection whose receives are used up.
+INSTANTIATE_TEST_SUITE_P(Fabrics, UnsolicitedReceivesTest,
+                         ::testing::Values(InfiniBand(), Iwarp(), Plain()),
+                         FabricName());
+
+TEST_P(UnsolicitedReceivesTest, EveryDataOutOfTheWindowFindsOne) {
+  for (const bool immediate : {true, false}) {
+    SCOPED_TRACE(::testing::Message() << "ImmediateData " << immediate);
+    Start(1, /*target_takes=*/true);
+    options_.offer.immediate_data = immediate;
+    stack_->LogIn(options_);
+    EXPECT_FALSE(stack_->initiator->parameters().initial_r2t);
+    EXPECT_EQ(stack_->initiator->parameters().immediate_data, immediate);
+    // Longer ones are read, beside.
+    VerifiedLoad load(stack_->initiator.get(), &stack_->world.random(),
+                      {.depth = kDepth, .max_blocks = 2 * kBlocksEach});
+    load.Start();
+    EXPECT_TRUE(stack_->RunUntil([&] { return load.done(); }));
+    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+    const uint64_t reads = OfTarget().rdma_reads;
+    EXPECT_GT(reads, 0u);
+
+    // All of the window's at once: the target sees none before all are there.
+    static_cast<testing::SimReactor*>(stack_->server_reactors[0])
+        ->StallUntil(stack_->world.now() + absl::Seconds(1));
+    std::vector<std::unique_ptr<TestCommand>> writes;
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      writes.push_back(std::make_unique<TestCommand>(
+          scsi::cdb::Write(uint64_t{i} * kBlocksEach, kBlocksEach), 0,
+          std::string(kFirstBurst, static_cast<char>('0' + i))));
+      stack_->initiator->Submit(&writes.back()->command);
+    }
+    EXPECT_TRUE(stack_->RunUntil([&] {
+      for (const auto& write : writes) {
+        if (!write->finished) return false;
+      }
+      return true;
+    }));
+    for (const auto& write : writes) {
+      EXPECT_EQ(write->command.outcome, Outcome::kCompleted);
+      EXPECT_EQ(write->command.status, 0);
+    }
+    EXPECT_EQ(OfTarget().rdma_reads, reads);
+
+    EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
+        << absl::StrJoin(stack_->log, "\n");
+    stack_->initiator.reset();
+  }
+}
+
+TEST_P(UnsolicitedReceivesTest, EitherEndDeclinesIt) {
+  Start(2, /*target_takes=*/false);
+  stack_->LogIn(options_);
+  EXPECT_TRUE(stack_->initiator->parameters().initial_r2t);
+  Start(3, /*target_takes=*/true);
+  options_.offer.iser.unsolicited_data_out = false;
+  stack_->LogIn(options_);
+  EXPECT_TRUE(stack_->initiator->parameters().initial_r2t);
+}
+
+// Receives for which there is no place are not promised.
+TEST_P(UnsolicitedReceivesTest, RefusesPiecesOfWhichTooManyCouldCome) {
+  Start(4, /*target_takes=*/true);
+  options_.offer.iser.target_recv_data_segment_length = 512;
+  stack_->Connect(options_);
+  ASSERT_TRUE(stack_->RunUntil([&] { return stack_->ready().has_value(); }));
+  EXPECT_THAT(stack_->ready()->message(), HasSubstr("0x0302"))
+      << *stack_->ready();
+  EXPECT_THAT(log_, Contains(HasSubstr("FirstBurstLength=65536 and "
+                                       "TargetRecvDataSegmentLength=512")));
+}
+
+// A session that does without has no share of them.
+TEST_P(UnsolicitedReceivesTest, AreSetApartForTheSessionsThatNeedThem) {
+  Start(5, /*target_takes=*/true);
+  stack_->StopServer();
+  stack_->server_options.message_memory =
+      IserMemoryOfSession(stack_->server_options);
+  stack_->StartServer();
+  options_.offer.initial_r2t = true;
+  stack_->LogIn(options_);
+  const std::unique_ptr<Initiator> first = std::move(stack_->initiator);
+  options_.isid.back() ^= 1;
+  stack_->LogIn(options_);
+  EXPECT_TRUE(stack_->initiator->connected());
+
+  const std::unique_ptr<Initiator> second = std::move(stack_->initiator);
+  options_.isid.back() ^= 2;
+  options_.offer.initial_r2t = false;
+  stack_->Connect(options_);
+  ASSERT_TRUE(stack_->RunUntil([&] { return stack_->ready().has_value(); }));
+  EXPECT_THAT(stack_->ready()->message(), HasSubstr("0x0302"))
+      << *stack_->ready();
+}
+
+}  // namespace
+}  // namespace skiff::protocol
