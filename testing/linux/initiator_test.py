@@ -54,6 +54,24 @@ class Skiffd(peers.Skiffd):
                                    f"file:{slow.device},direct"), directory)
         self.scheme = scheme
         self.host = address
+        self.unsolicited_data_out = False  # Over iSER.
+        self._slow = slow
+
+    def _description(self):
+        if not self.unsolicited_data_out:
+            return super()._description()
+        config = self.directory / "skiffd.conf"
+        config.write_text(f"""\
+portal: "{self.scheme}://{self.portal}"
+iser {{ unsolicited_data_out: true }}
+target {{
+  name: "{self.name}"
+  lun {{ ram {{ size: "{RAM_BYTES}" }} }}
+  lun {{ file {{ path: "{self.directory}/disk.img" size: "{FILE_BYTES}" }} }}
+  lun {{ file {{ path: "{self._slow.device}" direct: true }} }}
+}}
+""", encoding="utf-8")
+        return ["--config", config]
 
     def end(self):
         """The way it is meant to end."""
@@ -95,7 +113,7 @@ class InitiatorTest:
     def __init__(self, target, session, iser, slow):
         self._target = target
         self._session = session
-        self._iser = iser
+        self.iser = iser
         self._slow = slow
 
     @property
@@ -199,6 +217,14 @@ class InitiatorTest:
         run("fsck.ext4", "-f", "-n", ext4)
         run("xfs_repair", "-n", xfs)
 
+    def serve(self, unsolicited_data_out):
+        """By a skiffd that is started anew."""
+        self._session.logout()
+        self._target.end()
+        self._target.unsolicited_data_out = unsolicited_data_out
+        self._target.start()
+        self._session.login()
+
     def data_keys(self, immediate, initial_r2t):
         """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""
         self._session.logout()
@@ -208,7 +234,8 @@ class InitiatorTest:
         self._session.login()
         details = self._session.details()
         sessions = self._target.sessions(last=r"ImmediateData=.*\n")
-        for key, value in data_keys(self._iser, immediate, initial_r2t).items():
+        unsolicited = self._target.unsolicited_data_out or not self.iser
+        for key, value in data_keys(immediate, initial_r2t, unsolicited).items():
             expect(f"{key} is {value} for Linux: {details}", re.search(rf"\b{key}: {value}\b", details))
             expect(f"{key} is {value} for skiffd: {sessions}", re.search(rf"\b{key}={value}\b", sessions))
         self.ram.fio("--bssplit=512/10:4k/30:8k/20:64k/20:68k/20", "--iodepth=8", "--size=8M", "--io_size=8M")
@@ -336,8 +363,13 @@ def main():
             collected.run(f"verified I/O: {disk}, {sizes}, depth {depth}", test.verified_sizes, disk, sizes, depth)
         collected.run(f"commands of {largest} KiB", test.largest_commands, largest)
         collected.run("partition table, ext4 and xfs", test.file_systems)
+        if test.iser:
+            collected.run("InitialR2T=No is declined", test.data_keys, "Yes", "No")
+            collected.run("skiffd takes unsolicited Data-Out PDUs", test.serve, True)
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
+        if test.iser:
+            collected.run("skiffd takes none", test.serve, False)
         collected.run("resets under load", test.resets_under_load)
         collected.run("target killed and restarted under load", test.restart_under_load)
         collected.run("target killed and restarted under file systems", test.restart_under_file_systems)

@@ -50,13 +50,14 @@ def expect(what, condition):
         raise Failure(f"not so: {what}")
 
 
-def data_keys(iser, immediate, initial_r2t):
-    """What a login agrees on with a peer that offers these two.
+def data_keys(immediate, initial_r2t, unsolicited):
+    """What a login agrees on with a peer that offers the first two.
 
-    Skiff's offer is ImmediateData=Yes and InitialR2T=No, but over iSER InitialR2T=Yes (docs/iser.md). ImmediateData is
-    Yes where both sides say Yes, InitialR2T where one does (RFC 7143 sections 13.10 and 13.11).
+    Skiff's offer is ImmediateData=Yes and InitialR2T=No, but over iSER InitialR2T=Yes unless it is told to take, or send,
+    unsolicited Data-Out PDUs (docs/iser.md). ImmediateData is Yes where both sides say Yes, InitialR2T where one does
+    (RFC 7143 sections 13.10 and 13.11).
     """
-    return {"InitialR2T": "Yes" if iser else initial_r2t, "ImmediateData": immediate}
+    return {"InitialR2T": initial_r2t if unsolicited else "Yes", "ImmediateData": immediate}
 
 
 @contextlib.contextmanager

@@ -57,13 +57,15 @@ class TargetTest:
     def verified(self, disk, block_size, depth, size):
         self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=2s")
 
-    def data_keys(self, immediate, initial_r2t):
+    def data_keys(self, immediate, initial_r2t, unsolicited=True):
         """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""
-        agreed = data_keys(self._iser, immediate, initial_r2t)
+        agreed = data_keys(immediate, initial_r2t, unsolicited)
+        flags = ("--unsolicited-data-out",) if self._iser and unsolicited else ()
         self._target.set("ImmediateData", immediate)
         self._target.set("InitialR2T", initial_r2t)
         for block_size, size in (("512", "1m"), ("4k", "4m"), ("64k", "4m"), ("68k", "4m")):
-            report = self._initiator.perf("ram", f"--bs={block_size}", "--iodepth=8", f"--size={size}", "--runtime=0.5s")
+            report = self._initiator.perf("ram", f"--bs={block_size}", "--iodepth=8", f"--size={size}", "--runtime=0.5s",
+                                          *flags)
             for session in report["sessions"]:
                 expect(f"{agreed} is agreed on: {session['keys']}", agreed.items() <= session["keys"].items())
 
@@ -141,6 +143,8 @@ def main():
             collected.run(f"verified I/O: {disk}, {load[0]}, depth {load[1]}", test.verified, disk, *load)
         for immediate, initial_r2t in itertools.product(("Yes", "No"), repeat=2):
             collected.run(f"ImmediateData={immediate}, InitialR2T={initial_r2t}", test.data_keys, immediate, initial_r2t)
+        if iser:
+            collected.run("InitialR2T=No is declined", test.data_keys, "Yes", "No", False)
         for disk in DISKS:
             collected.run(f"task management: {disk}", test.task_management, disk)
         collected.run("aborts", test.aborts, slow)
