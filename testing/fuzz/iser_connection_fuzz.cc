@@ -126,12 +126,5 @@ class Attack {
 }  // namespace skiff::protocol
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) return 0;
-  skiff::protocol::Attack attack(data[0]);
-  skiff::testing::ForEachRecord({data + 1, size - 1},
-                                [&attack](uint8_t what, std::string bytes) {
-                                  attack.Run(what, std::move(bytes));
-                                });
-  attack.Finish();
-  return 0;
+  return skiff::testing::RunAttack<skiff::protocol::Attack>(data, size);
 }

@@ -27,6 +27,20 @@ void ForEachRecord(absl::Span<const uint8_t> input, Run run) {
   }
 }
 
+// Runs an `Attack` of the input: its first byte says how, the others are
+// records.
+template <typename Attack>
+int RunAttack(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  Attack attack(data[0]);
+  ForEachRecord({data + 1, size - 1},
+                [&attack](uint8_t what, std::string bytes) {
+                  attack.Run(what, std::move(bytes));
+                });
+  attack.Finish();
+  return 0;
+}
+
 // The message of a PDU, whose lengths are made to fit; the rest is as it is.
 inline std::string FittingMessage(const protocol::IserControlHeader& header,
                                   std::string pdu) {

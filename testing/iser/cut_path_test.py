@@ -200,10 +200,7 @@ def main():
             collected.run("the target goes on", test.target_goes_on)
         finally:
             load.kill()
-        status = collected.finish()
-        if status != 0:
-            print(f"-- skiff\n{load.heard.text[-5000:]}\n-- skiffd\n{target.log()[-5000:]}\n-- the kernel\n{output_of('dmesg')[-3000:]}")
-    return status
+        return move_test.finish(collected, load, target)
 
 
 if __name__ == "__main__":

@@ -123,6 +123,14 @@ class MoveTest:
         expect(f"skiffd runs: {self._target.process.poll()}", self._target.process.poll() is None)
 
 
+def finish(collected, load, target):
+    """The exit status; after a failure, prints what everybody said."""
+    status = collected.finish()
+    if status != 0:
+        print(f"-- skiff\n{load.heard.text[-5000:]}\n-- skiffd\n{target.log()[-5000:]}\n-- the kernel\n{output_of('dmesg')[-3000:]}")
+    return status
+
+
 def main():
     skiff, skiffd = (os.path.abspath(program) for program in sys.argv[1:3])
     collected = Cases("move")
@@ -138,10 +146,7 @@ def main():
             collected.run("the target goes on", test.target_goes_on)
         finally:
             load.kill()
-        status = collected.finish()
-        if status != 0:
-            print(f"-- skiff\n{load.heard.text[-5000:]}\n-- skiffd\n{target.log()[-5000:]}\n-- the kernel\n{output_of('dmesg')[-3000:]}")
-    return status
+        return finish(collected, load, target)
 
 
 if __name__ == "__main__":
