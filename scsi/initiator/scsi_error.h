@@ -28,7 +28,9 @@ struct ScsiError {
 //   kCancelled          aborted
 //   kInvalidArgument    ILLEGAL REQUEST; kOutOfRange for the address,
 //   kUnimplemented      for the command, kNotFound for the logical unit
-//   kPermissionDenied   DATA PROTECT; kResourceExhausted when space ran out
+//   kPermissionDenied   DATA PROTECT
+//   kResourceExhausted  space ran out, or the command's memory cannot be
+//                       registered for RDMA (Outcome::kNotRegistered)
 //   kFailedPrecondition RESERVATION CONFLICT, ACA ACTIVE
 //   kAborted            MISCOMPARE: somebody else was faster
 //   kDataLoss           MEDIUM ERROR, HARDWARE ERROR
