@@ -29,7 +29,9 @@ struct DiskPart {
   bool write_same = false;  // Carried by WRITE SAME.
   bool transfers = false;   // All of the data must go over.
   std::array<iovec, kMaxIov> iov;
-  uint8_t unmap_list[kUnmapListLength];
+  // On one page: Soft-iWARP sends wrong bytes of short data that lie on two
+  // (docs/interoperability.md).
+  alignas(32) uint8_t unmap_list[kUnmapListLength];
 };
 
 // Fills `command` with the next part of `io`, from io.planned on, as long as
