@@ -254,6 +254,8 @@ absl::string_view AdditionalSenseName(AdditionalSense code) {
       return "DATA PHASE ERROR";
     case AdditionalSense::kOverlappedCommands:
       return "OVERLAPPED COMMANDS ATTEMPTED";
+    case AdditionalSense::kInsufficientResources:
+      return "INSUFFICIENT RESOURCES";
   }
   return "";
 }

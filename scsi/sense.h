@@ -69,6 +69,7 @@ enum class AdditionalSense : uint16_t {
   kInvalidMessageError = 0x4900,
   kDataPhaseError = 0x4b00,
   kOverlappedCommands = 0x4e00,
+  kInsufficientResources = 0x5503,
 };
 
 // Where the error is, for ILLEGAL REQUEST (SPC-4 section 4.5.2.4.2).

@@ -92,6 +92,10 @@ class DatamoverClient {
   // and 11.4.7.2).
   virtual void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
                              const char* why) = 0;
+  // Target: the device cannot use the memory of this task's data, as `why`
+  // says; nothing of the task moves any more. The command ends with CHECK
+  // CONDITION, too. What GetData and PutData promised follows.
+  virtual void TaskMemoryError(TaskSlot task, const absl::Status& why) = 0;
 
   // Connection_Terminate_Notify: the connection is dead or must be closed now.
   // Nothing follows but the DataCompletionNotify and TaskDone of what was
@@ -155,7 +159,8 @@ class Datamover {
                        absl::Span<const uint8_t> from, bool notify) = 0;
   // Target: Put_Data (may be empty) then Send_Control of the response, merged
   // where the data model allows. The memory stays untouched until TaskDone.
-  virtual void PutDataAndResponse(TaskSlot task, uint32_t offset,
+  // False after TaskMemoryError: another response is wanted.
+  virtual bool PutDataAndResponse(TaskSlot task, uint32_t offset,
                                   absl::Span<const uint8_t> from,
                                   const ScsiResponsePdu& response,
                                   absl::Span<const uint8_t> sense) = 0;

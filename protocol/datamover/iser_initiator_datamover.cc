@@ -377,11 +377,12 @@ void IserInitiatorDatamover::PutData(TaskSlot, uint32_t,
                                      absl::Span<const uint8_t>, bool) {
   assert(false && "initiators put no data");
 }
-void IserInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
+bool IserInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
                                                 absl::Span<const uint8_t>,
                                                 const ScsiResponsePdu&,
                                                 absl::Span<const uint8_t>) {
   assert(false && "initiators put no data");
+  return false;
 }
 bool IserInitiatorDatamover::GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) {
   assert(false && "initiators get no data");

@@ -333,6 +333,13 @@ void IserTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   client_->TaskDataError(slot, asc, ascq, why);
 }
 
+void IserTargetDatamover::MemoryError(TaskSlot slot, const absl::Status& why) {
+  Task& task = At(slot);
+  task.data_failed = true;
+  task.unsolicited_open = false;
+  client_->TaskMemoryError(slot, why);
+}
+
 // --- Ends.
 
 void IserTargetDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
@@ -342,8 +349,8 @@ void IserTargetDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
   } else if (work != IserWork::kMessage) {
     --task.writes;
     if (work == IserWork::kNotifyPut) OnPutDone(slot, ok);
-    if (task.writes == 0 && task.lost_puts > 0) TellLostPuts(slot);
   }
+  if (task.writes == 0 && task.lost_puts > 0) TellLostPuts(slot);
   assert(task.references > 0);
   if (--task.references > 0 || !task.deallocated) return;
   task.live = false;
@@ -386,6 +393,7 @@ void IserTargetDatamover::CancelTransfers(TaskSlot slot) {
   // What is posted cannot be called back: it is waited for.
   channel_.Drop(slot);
   if (task.getting && task.reads == 0) EndGet(slot);
+  if (task.writes == 0) TellLostPuts(slot);
 }
 
 void IserTargetDatamover::ConnectionTerminate() {

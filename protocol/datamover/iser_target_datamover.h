@@ -66,7 +66,7 @@ class IserTargetDatamover final : public IserDatamover,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
-  void PutDataAndResponse(TaskSlot slot, uint32_t offset,
+  bool PutDataAndResponse(TaskSlot slot, uint32_t offset,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;
@@ -120,11 +120,12 @@ class IserTargetDatamover final : public IserDatamover,
   bool TakeUnsolicited(TaskSlot slot, const ScsiDataOutPdu& data_out,
                        const IserMessage& message);
   void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
+  void MemoryError(TaskSlot slot, const absl::Status& why);
   void Store(Task* task, absl::Span<const uint8_t> data);
   void Land(TaskSlot slot, absl::Span<const uint8_t> data);
   void PlaceStaged(Task* task);
   bool ReadRest(TaskSlot slot);
-  void WriteData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
+  bool WriteData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                  bool notify);
   void SendResponse(TaskSlot slot, const ScsiResponsePdu& response,
                     absl::Span<const uint8_t> sense);

@@ -12,9 +12,6 @@ namespace skiff::protocol {
 
 namespace {
 
-// INTERNAL TARGET FAILURE (SPC-5).
-constexpr uint8_t kInternalTargetFailureAsc = 0x44;
-
 constexpr size_t kMaxSense = 252;
 
 }  // namespace
@@ -101,8 +98,7 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
         channel_.Read(slot, task.placed, {to, size}, get_access_,
                       {base + task.placed, {task.buffers.write_stag}});
     if (!queued.ok()) {
-      DataError(slot, kInternalTargetFailureAsc, /*ascq=*/0,
-                "the memory for its data cannot be registered");
+      MemoryError(slot, queued);
       return false;
     }
     ++task.references;
@@ -125,15 +121,16 @@ void IserTargetDatamover::PutData(TaskSlot slot, uint32_t offset,
   WriteData(slot, offset, from, notify);
 }
 
-void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
+// False if the device cannot use the memory.
+bool IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
                                     absl::Span<const uint8_t> from,
                                     bool notify) {
-  if (channel_.terminated()) return;
+  if (channel_.terminated()) return true;
   Task& task = At(slot);
   assert(task.live);
   if (channel_.broken()) {
     if (notify) ++task.lost_puts;
-    return;
+    return true;
   }
   assert(from.empty() || task.buffers.read_stag_valid);
   while (!from.empty()) {
@@ -144,24 +141,27 @@ void IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
         from.first(size),
         {task.buffers.read_base_offset + offset, {task.buffers.read_stag}});
     if (!queued.ok()) {
-      // A response would claim data that never came.
       if (notify) ++task.lost_puts;
-      return channel_.Break(queued);
+      MemoryError(slot, queued);
+      return false;
     }
     ++task.references;
     ++task.writes;
     offset += static_cast<uint32_t>(size);
     from.remove_prefix(size);
   }
+  return true;
 }
 
-void IserTargetDatamover::PutDataAndResponse(TaskSlot slot, uint32_t offset,
+bool IserTargetDatamover::PutDataAndResponse(TaskSlot slot, uint32_t offset,
                                              absl::Span<const uint8_t> from,
                                              const ScsiResponsePdu& response,
                                              absl::Span<const uint8_t> sense) {
-  if (channel_.terminated()) return;
-  WriteData(slot, offset, from, /*notify=*/false);
+  if (channel_.terminated()) return true;
+  // Else the response would claim data that never come.
+  if (!WriteData(slot, offset, from, /*notify=*/false)) return false;
   SendResponse(slot, response, sense);
+  return true;
 }
 
 inline void IserTargetDatamover::SendResponse(TaskSlot slot,

@@ -491,11 +491,12 @@ void StreamInitiatorDatamover::PutData(TaskSlot, uint32_t,
                                        absl::Span<const uint8_t>, bool) {
   assert(false && "initiators put no data");
 }
-void StreamInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
+bool StreamInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
                                                   absl::Span<const uint8_t>,
                                                   const ScsiResponsePdu&,
                                                   absl::Span<const uint8_t>) {
   assert(false && "initiators put no data");
+  return false;
 }
 bool StreamInitiatorDatamover::GetData(TaskSlot, uint32_t,
                                        absl::Span<uint8_t>) {

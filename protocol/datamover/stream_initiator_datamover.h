@@ -53,7 +53,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
-  void PutDataAndResponse(TaskSlot task, uint32_t offset,
+  bool PutDataAndResponse(TaskSlot task, uint32_t offset,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;

@@ -469,7 +469,7 @@ void StreamTargetDatamover::PutData(TaskSlot slot, uint32_t offset,
                nullptr);
 }
 
-void StreamTargetDatamover::PutDataAndResponse(
+bool StreamTargetDatamover::PutDataAndResponse(
     TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
     const ScsiResponsePdu& response, absl::Span<const uint8_t> sense) {
   // Only good status may travel in a Data-In (RFC 7143 section 11.7.3).
@@ -482,6 +482,7 @@ void StreamTargetDatamover::PutDataAndResponse(
                  merge ? &response : nullptr);
   }
   if (!merge) AppendResponse(slot, response, sense);
+  return true;
 }
 
 void StreamTargetDatamover::AppendDataIn(TaskSlot slot, uint32_t offset,

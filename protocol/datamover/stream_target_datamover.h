@@ -40,7 +40,7 @@ class StreamTargetDatamover final : public StreamDatamover,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
-  void PutDataAndResponse(TaskSlot slot, uint32_t offset,
+  bool PutDataAndResponse(TaskSlot slot, uint32_t offset,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;

@@ -80,6 +80,9 @@ class Session : public DatamoverClient {
     events.push_back(
         absl::StrCat("data error ", absl::Hex(asc), "/", absl::Hex(ascq)));
   }
+  void TaskMemoryError(TaskSlot, const absl::Status& why) override {
+    events.push_back(absl::StrCat("memory error ", why.message()));
+  }
   void ConnectionTerminateNotify(const absl::Status& why) override {
     events.push_back(absl::StrCat("terminate ", why.message()));
   }

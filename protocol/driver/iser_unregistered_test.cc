@@ -19,25 +19,25 @@ using ::testing::HasSubstr;
 using Outcome = scsi::Command::Outcome;
 using testing::SimRdmaOptions;
 
-// More than the pools of buffers take in one piece, and less than a read.
-constexpr size_t kMaxRegion = size_t{3} << 20;
+// More than the pools of buffers grow by, and less than a read.
+constexpr size_t kLockable = size_t{3} << 20;
 constexpr uint32_t kTooLong = 4u << 20;
 constexpr uint32_t kFits = 64 * 1024;
 
-SimRdmaOptions Device(bool windows, std::shared_ptr<size_t> max_region) {
+SimRdmaOptions Device(bool windows, std::shared_ptr<size_t> lockable) {
   SimRdmaOptions options = SimRdmaOptions::InfiniBand();
   options.capabilities.memory_windows = windows;
-  options.max_region_bytes = std::move(max_region);
+  options.lockable_bytes = std::move(lockable);
   return options;
 }
 
 class UnregisteredTest : public ::testing::TestWithParam<bool> {
  protected:
   UnregisteredTest() : UnregisteredTest(std::make_shared<size_t>(SIZE_MAX)) {}
-  explicit UnregisteredTest(const std::shared_ptr<size_t>& max_region)
-      : stack_(1, 1, Device(GetParam(), max_region)) {
+  explicit UnregisteredTest(const std::shared_ptr<size_t>& lockable)
+      : stack_(1, 1, Device(GetParam(), lockable)) {
     stack_.LogIn();
-    *max_region = kMaxRegion;
+    *lockable = kLockable;
     TestCommand ready(scsi::cdb::TestUnitReady(), 0);  // A unit attention.
     stack_.Run(&ready.command);
   }
@@ -81,7 +81,7 @@ TEST_P(UnregisteredTest, FailsAlone) {
     ExpectServes();
   }
   EXPECT_THAT(stack_.log,
-              Contains(HasSubstr("registers at most 3145728 bytes")).Times(1));
+              Contains(HasSubstr("cannot lock 4194304 bytes more")).Times(1));
 }
 
 // Only one of its two buffers can be.

@@ -113,9 +113,11 @@ class FakeDatamover final : public StreamDatamover {
   void AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
                      uint32_t) override {}
   void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}
-  void PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
+  bool PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
                           const ScsiResponsePdu&,
-                          absl::Span<const uint8_t>) override {}
+                          absl::Span<const uint8_t>) override {
+    return true;
+  }
   bool GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) override {
     return true;
   }

@@ -316,5 +316,7 @@ void InitiatorSession::DataCompletionNotify(TaskSlot /*task*/,
                                             bool /*ok*/) {}
 void InitiatorSession::TaskDataError(TaskSlot /*task*/, uint8_t /*asc*/,
                                      uint8_t /*ascq*/, const char* /*why*/) {}
+void InitiatorSession::TaskMemoryError(TaskSlot /*task*/,
+                                       const absl::Status& /*why*/) {}
 
 }  // namespace skiff::protocol

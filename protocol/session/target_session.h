@@ -146,6 +146,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
                     const char* why, bool fatal) override;
   void TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
                      const char* why) override;
+  void TaskMemoryError(TaskSlot slot, const absl::Status& why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
  private:
@@ -164,6 +165,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
     bool bidirectional = false;
     uint8_t asc = 0;
     uint8_t ascq = 0;
+    uint32_t putting = 0;  // PutDatas that are with the datamover.
     absl::Time get_since;  // While `getting`.
     TaskSlot slot = kNoTask;
     uint32_t initiator_task_tag = 0;
@@ -238,6 +240,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void Answer(Task* task, uint32_t offset, absl::Span<const uint8_t> data);
   void Retire(Task* task);
   static void OverrideWithDataError(Task* task);
+  void FailData(Task* task, uint8_t asc, uint8_t ascq);
   scsi::TransferResult ReceiveDataOut(scsi::Task* scsi, uint32_t offset,
                                       uint8_t* to, uint32_t length) override;
   void SendDataIn(scsi::Task* scsi, uint32_t offset, const uint8_t* from,
@@ -302,6 +305,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   TagTable tags_;
   std::vector<Deferred> deferred_;
   bool cancelling_ = false;
+  absl::Time memory_error_told_ = absl::InfinitePast();
 
   // SCSI.
   std::shared_ptr<scsi::Target> target_;

@@ -12,6 +12,9 @@
 namespace skiff::protocol {
 namespace {
 
+// Between two lines of the log: without memory, every command may fail.
+constexpr absl::Duration kMemoryErrorInterval = absl::Seconds(10);
+
 scsi::Attribute AttributeOf(TaskAttribute attribute) {
   switch (attribute) {
     case TaskAttribute::kOrdered:
@@ -124,6 +127,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   task->state = Task::State::kActive;
   task->immediate = pdu.immediate;
   task->getting = task->fail_get = task->data_error = false;
+  task->putting = 0;
   task->initiator_task_tag = pdu.initiator_task_tag;
   task->lun = pdu.lun;
   tags_.Insert(pdu.initiator_task_tag, task->slot);
@@ -191,9 +195,10 @@ scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
 void TargetSession::SendDataIn(scsi::Task* scsi, uint32_t offset,
                                const uint8_t* from, uint32_t length) {
   Task* task = static_cast<Task*>(scsi->port_context);
-  if (phase_ == Phase::kTerminating)
+  if (task->data_error || phase_ == Phase::kTerminating)
     return Defer(task->slot, DataOperation::kPut, false);
   counters_.bytes_out += length;
+  ++task->putting;
   datamover_->PutData(task->slot, offset, {from, length}, /*notify=*/true);
   host_->Wake();
 }
@@ -249,7 +254,10 @@ void TargetSession::OverrideWithDataError(Task* task) {
 
 void TargetSession::Answer(Task* task, uint32_t offset,
                            absl::Span<const uint8_t> data) {
-  if (task->data_error) OverrideWithDataError(task);
+  if (task->data_error) {
+    OverrideWithDataError(task);
+    data = {};
+  }
   Retire(task);
   if (phase_ == Phase::kTerminating)
     return datamover_->DeallocateTaskResources(task->slot);
@@ -272,8 +280,13 @@ void TargetSession::Answer(Task* task, uint32_t offset,
   response.residual_count = residual.count;
   Stamp(&response, /*consume_stat_sn=*/true);
   counters_.bytes_out += data.size();
-  datamover_->PutDataAndResponse(task->slot, offset, data, response,
-                                 {scsi.sense.data(), scsi.sense_length});
+  if (!datamover_->PutDataAndResponse(task->slot, offset, data, response,
+                                      {scsi.sense.data(), scsi.sense_length})) {
+    OverrideWithDataError(task);
+    response.status = static_cast<uint8_t>(scsi.status);
+    datamover_->PutDataAndResponse(task->slot, 0, {}, response,
+                                   {scsi.sense.data(), scsi.sense_length});
+  }
   datamover_->DeallocateTaskResources(task->slot);
   host_->Wake();
 }
@@ -298,13 +311,34 @@ void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   if (task.state != Task::State::kActive || task.data_error) return;
   host_->Log(true, absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
                                 ": ", why));
-  task.data_error = true;
-  task.asc = asc;
-  task.ascq = ascq;
-  if (!task.getting) return;
-  cancelling_ = true;
-  datamover_->CancelTransfers(slot);
-  cancelling_ = false;
+  FailData(&task, asc, ascq);
+}
+
+void TargetSession::TaskMemoryError(TaskSlot slot, const absl::Status& why) {
+  Task& task = At(slot);
+  const absl::Time now = host_->Now();
+  if (now - memory_error_told_ >= kMemoryErrorInterval) {
+    memory_error_told_ = now;
+    host_->Log(true,
+               absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
+                            " ends in CHECK CONDITION, as the memory of its "
+                            "data cannot be registered for RDMA (is `ulimit "
+                            "-l` large enough?): ",
+                            why.message()));
+  }
+  // ABORTED COMMAND, as for other data errors: trying again may succeed (SPC-4
+  // section 4.5.6).
+  constexpr auto kCode =
+      static_cast<uint16_t>(scsi::AdditionalSense::kInsufficientResources);
+  FailData(&task, kCode >> 8, kCode & 0xff);
+}
+
+void TargetSession::FailData(Task* task, uint8_t asc, uint8_t ascq) {
+  assert(!task->data_error);
+  task->data_error = true;
+  task->asc = asc;
+  task->ascq = ascq;
+  if (task->getting || task->putting > 0) CancelTransfers(&task->scsi);
 }
 
 // --- Transfers end.
@@ -315,6 +349,8 @@ void TargetSession::DataCompletionNotify(TaskSlot slot, DataOperation operation,
     assert(At(slot).getting);
     At(slot).getting = false;
     --getting_;
+  } else {
+    --At(slot).putting;
   }
   // Inside CancelTransfers the device server must not be called back.
   if (cancelling_) return Defer(slot, operation, ok);

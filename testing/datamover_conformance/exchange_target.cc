@@ -38,8 +38,11 @@ class ExchangeNexus final : public scsi::Nexus {
     task->status = scsi::ScsiStatus::kBusy;
     port_->Complete(task, 0, nullptr, 0);
   }
-  void OnDataInSent(Task*, bool) override {}
-  void Release(Task* task) override { tasks_.erase(task); }
+  void OnDataInSent(Task* task, bool) override { --tasks_[task].sending; }
+  void Release(Task* task) override {
+    assert(tasks_[task].sending == 0 && "its memory is the port's");
+    tasks_.erase(task);
+  }
 
   void Manage(
       scsi::TaskManagement, uint64_t, Task*,
@@ -55,6 +58,7 @@ class ExchangeNexus final : public scsi::Nexus {
   struct Data {
     std::string taken;
     std::string given;
+    int sending = 0;
   };
 
   // One half first, the other with the status.
@@ -68,7 +72,10 @@ class ExchangeNexus final : public scsi::Nexus {
     const auto* bytes = reinterpret_cast<const uint8_t*>(data.given.data());
     const auto size = static_cast<uint32_t>(data.given.size());
     const uint32_t half = size / 2;
-    if (half > 0) port_->SendDataIn(task, 0, bytes, half);
+    if (half > 0) {
+      ++data.sending;
+      port_->SendDataIn(task, 0, bytes, half);
+    }
     port_->Complete(task, half, bytes + half, size - half);
   }
 

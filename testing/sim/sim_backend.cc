@@ -146,7 +146,7 @@ std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
   if (domain == nullptr || domain->removed()) {
     domain = std::make_shared<SimDomain>(
         world_, host, options_.rdma.capabilities,
-        options_.rdma.zero_based_addresses, options_.rdma.max_region_bytes);
+        options_.rdma.zero_based_addresses, options_.rdma.lockable_bytes);
   }
   return domain;
 }

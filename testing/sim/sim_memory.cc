@@ -37,10 +37,12 @@ absl::StatusOr<std::unique_ptr<transport::MemoryRegion>> SimDomain::Register(
     return absl::InvalidArgumentError(
         "cannot register memory: it is empty or at the null address");
   }
-  if (max_region_bytes_ != nullptr && size > *max_region_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(name(), " registers at most ", *max_region_bytes_,
-                     " bytes in one piece, not ", size));
+  if (lockable_bytes_ != nullptr) {
+    if (size > *lockable_bytes_) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(name(), " cannot lock ", size, " bytes more"));
+    }
+    *lockable_bytes_ -= size;
   }
   const RemoteKey key = NewKey();
   const uint64_t base = zero_based_ ? 0 : reinterpret_cast<uintptr_t>(data);
@@ -179,6 +181,7 @@ SimRegion::SimRegion(std::shared_ptr<SimDomain> domain, void* data, size_t size,
 
 SimRegion::~SimRegion() {
   --domain_->regions_;
+  if (domain_->lockable_bytes_ != nullptr) *domain_->lockable_bytes_ += size_;
   domain_->RemoveGrants(
       [&](const SimDomain::Grant& grant) { return grant.owner == this; });
   for (const auto& [key, grant] : domain_->grants_) {

@@ -26,16 +26,16 @@ using SimQueuePairId = const void*;
 class SimDomain final : public transport::MemoryDomain,
                         public std::enable_shared_from_this<SimDomain> {
  public:
-  // `zero_based`: peers count from the start of a region. Longer ones than
-  // `max_region_bytes` are refused.
+  // `zero_based`: peers count from the start of a region. Regions take their
+  // bytes from `lockable_bytes`, and are refused where there are too few.
   SimDomain(SimWorld* world, std::string host,
             const transport::Capabilities& capabilities, bool zero_based,
-            std::shared_ptr<const size_t> max_region_bytes = nullptr)
+            std::shared_ptr<size_t> lockable_bytes = nullptr)
       : world_(world),
         host_(std::move(host)),
         capabilities_(capabilities),
         zero_based_(zero_based),
-        max_region_bytes_(std::move(max_region_bytes)) {}
+        lockable_bytes_(std::move(lockable_bytes)) {}
 
   const transport::Capabilities& capabilities() const override {
     return capabilities_;
@@ -97,7 +97,7 @@ class SimDomain final : public transport::MemoryDomain,
   const std::string host_;
   const transport::Capabilities capabilities_;
   const bool zero_based_;
-  const std::shared_ptr<const size_t> max_region_bytes_;
+  const std::shared_ptr<size_t> lockable_bytes_;
   uint64_t next_index_ = 1;
   size_t regions_ = 0;
   bool removed_ = false;

@@ -51,8 +51,9 @@ struct SimRdmaOptions {
   bool hold_until_flush = true;
   std::shared_ptr<SimFailure> failure;  // Null: none.
   std::string slow_reads;               // What RdmaEndpoint::slow_reads() says.
-  // Longer regions are not registered, as by RLIMIT_MEMLOCK; null: no limit.
-  std::shared_ptr<size_t> max_region_bytes;
+  // How much more memory the devices register, as by RLIMIT_MEMLOCK: a region
+  // takes its bytes, and gives them back. Null: no limit.
+  std::shared_ptr<size_t> lockable_bytes;
   // Over iWARP, a READ shows the peer where its data go (RFC 5040 section 4.4).
   // Gets what both ends have seen; null: nobody looks.
   std::shared_ptr<std::vector<transport::RemoteBuffer>> shown_sinks;
