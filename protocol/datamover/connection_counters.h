@@ -34,6 +34,10 @@ struct ConnectionCounters {
   // to be copied into one.
   uint64_t registrations = 0;
   uint64_t gathered_buffers = 0;
+  // At an initiator: commands whose data RDMA was to move, and those for which
+  // it did, as far as that is known of commands that ended well.
+  uint64_t commands_by_rdma = 0;
+  uint64_t commands_moved = 0;
 
   void Add(const ConnectionCounters& other) {
     pdus_in += other.pdus_in;
@@ -50,6 +54,8 @@ struct ConnectionCounters {
     invalidations_sent += other.invalidations_sent;
     registrations += other.registrations;
     gathered_buffers += other.gathered_buffers;
+    commands_by_rdma += other.commands_by_rdma;
+    commands_moved += other.commands_moved;
   }
 };
 

@@ -172,6 +172,7 @@ absl::Status IserInitiatorDatamover::SendCommand(
   transport::Sge place;
   AddData(task.out, 0, immediate, &message, &place);
   if (channel_.Send(*command.pdu, message)) ++task.references;
+  if (exposes_out || exposes_in) ++channel_.counters().commands_by_rdma;
   if (immediate < unsolicited) SendUnsolicited(slot, immediate, unsolicited);
   return status;
 }

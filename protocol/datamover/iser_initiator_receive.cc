@@ -103,6 +103,7 @@ void IserInitiatorDatamover::OnResponse(
   const Moved moved = MovedBy(task, response);
   channel_.counters().bytes_in += moved.in;
   channel_.counters().bytes_out += moved.out;
+  if (moved.in > 0 || moved.out > 0) ++channel_.counters().commands_moved;
   client_->ResponseNotify(slot, response, message.data);
 }
 

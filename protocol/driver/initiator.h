@@ -66,8 +66,9 @@ struct InitiatorOptions {
   // Once it connects, the session moves there: no new command is sent, and when
   // none is under way any more, for which it waits up to `rdma_move_patience`
   // before it leaves that for the next time, it is logged out and in again.
-  // Each login over RDMA that fails although it connected doubles the interval,
-  // up to 64 times. Zero: never.
+  // Each login over RDMA that fails although it connected, and each session
+  // over RDMA that is lost by a fault before any of the data came through that
+  // RDMA was to move, doubles the interval, up to 64 times. Zero: never.
   absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration rdma_move_patience = absl::Seconds(2);
   // A command without an answer for this long is aborted (ABORT TASK, then

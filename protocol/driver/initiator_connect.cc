@@ -12,6 +12,9 @@
 namespace skiff::protocol {
 namespace {
 
+constexpr absl::string_view kLoginFailed =
+    "connects, but the login over it failed";
+
 const char* Advice(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kUnavailable:
@@ -138,7 +141,7 @@ void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
   if (!endpoint.ok()) return AttemptFailed(endpoint.status());
   auto made = TransportOf(*std::move(endpoint));
   if (!made.ok()) {
-    RdmaLoginFailed(made.status());
+    RdmaFailed(kLoginFailed, made.status());
     return AttemptFailed(made.status());
   }
   transport_ = *std::move(made);
@@ -199,7 +202,6 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> InitiatorImpl::TransportOf(
 
 void InitiatorImpl::OnSessionUp() {
   up_ = true;
-  if (transport_->rdma()) failed_rdma_logins_ = 0;
   ScheduleMove();
   parameters_ = session_->parameters();
   identity_ = session_->identity();
@@ -237,9 +239,9 @@ void InitiatorImpl::OnSessionEnded() {
   const bool final =
       on_ready_ && state == InitiatorSession::State::kLoginFailed &&
       session_->loss() == InitiatorSession::Loss::kNone && IsAboutWhoWeAre(why);
-  if (!final && !up_ && transport_->rdma() &&
+  if (!final && transport_->rdma() &&
       state != InitiatorSession::State::kRedirected) {
-    RdmaLoginFailed(why);
+    JudgeRdma(why);
   }
   TearDown();
   switch (state) {
@@ -283,12 +285,25 @@ void InitiatorImpl::Redirect(const std::string& target) {
   Connect(*address);
 }
 
+// A session over RDMA has ended.
+void InitiatorImpl::JudgeRdma(const absl::Status& why) {
+  if (!up_) return RdmaFailed(kLoginFailed, why);
+  using Loss = InitiatorSession::Loss;
+  const ConnectionCounters done = transport_->Info().counters;
+  const bool by_fault =
+      session_->loss() != Loss::kNone && session_->loss() != Loss::kTarget;
+  if (by_fault && done.commands_by_rdma > 0 && done.commands_moved == 0) {
+    return RdmaFailed("takes logins, but was lost before it had moved data",
+                      why);
+  }
+  rdma_failures_ = 0;
+}
+
 // Although RDMA connected: the next attempt does without, where it may.
-void InitiatorImpl::RdmaLoginFailed(const absl::Status& why) {
-  ++failed_rdma_logins_;
+void InitiatorImpl::RdmaFailed(absl::string_view how, const absl::Status& why) {
+  ++rdma_failures_;
   if (!backend_->Only(address_, /*rdma=*/false).has_value()) return;
-  avoid_rdma_ = absl::StrCat("RDMA connects, but the login over it failed: ",
-                             why.message());
+  avoid_rdma_ = absl::StrCat("RDMA ", how, ": ", why.message());
   Warn(absl::StrCat(avoid_rdma_, "; the next attempt is without RDMA"));
 }
 

@@ -101,7 +101,8 @@ class InitiatorImpl final : public Initiator,
   void OnSessionUp();
   void OnSessionEnded();
   void Redirect(const std::string& target);
-  void RdmaLoginFailed(const absl::Status& why);
+  void JudgeRdma(const absl::Status& why);
+  void RdmaFailed(absl::string_view how, const absl::Status& why);
   void AttemptFailed(const absl::Status& why);
   void Lost(const absl::Status& why, absl::Duration wait);
   void Reconnect(absl::Duration wait);
@@ -185,9 +186,9 @@ class InitiatorImpl final : public Initiator,
 
   // To RDMA, under way.
   std::unique_ptr<Move> move_;
-  // Logins over RDMA that failed, in a row, although it connected: the next
-  // attempt is for a byte stream, and moves are rarer.
-  uint32_t failed_rdma_logins_ = 0;
+  // How often in a row RDMA connected, and then failed to log in or to move
+  // data: the next attempt is for a byte stream, and moves are rarer.
+  uint32_t rdma_failures_ = 0;
   std::string avoid_rdma_;   // Why the next attempt does; empty: it does not.
   std::string why_no_rdma_;  // The same of the last one.
   // Of a Logout() that found a move's logout under way.

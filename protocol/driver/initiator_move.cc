@@ -19,9 +19,8 @@ void InitiatorImpl::ScheduleMove() {
     return;
   }
   constexpr uint32_t kMostDoublings = 6;
-  move_timer_.ScheduleAfter(
-      options_.rdma_retry_interval *
-      (1 << std::min(failed_rdma_logins_, kMostDoublings)));
+  move_timer_.ScheduleAfter(options_.rdma_retry_interval *
+                            (1 << std::min(rdma_failures_, kMostDoublings)));
 }
 
 void InitiatorImpl::TryRdma() {

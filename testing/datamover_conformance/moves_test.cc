@@ -23,9 +23,12 @@
 namespace skiff::protocol {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using transport::Address;
 
 struct Condition {
@@ -37,12 +40,19 @@ struct Condition {
   std::shared_ptr<testing::SimDomain> removed;
 };
 
+testing::SimBackendOptions Breaking(std::shared_ptr<bool> transfers_break) {
+  testing::SimBackendOptions options;
+  options.rdma.transfers_break = std::move(transfers_break);
+  return options;
+}
+
 // One kind of the simulated network's endpoints, which may be out of order.
 class Way final : public transport::Backend {
  public:
   Way(testing::SimWorld* world, std::string scheme, std::string kind,
-      Condition* condition)
-      : sim_(testing::MakeSimBackend(world)),
+      Condition* condition, std::shared_ptr<bool> transfers_break)
+      : sim_(testing::MakeSimBackend(world,
+                                     Breaking(std::move(transfers_break)))),
         scheme_(std::move(scheme)),
         kind_(std::move(kind)),
         condition_(condition) {}
@@ -120,9 +130,10 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
 
  protected:
   void AddWay(const char* scheme, const char* kind, Condition* condition) {
-    EXPECT_TRUE(
-        ways_.Add(std::make_unique<Way>(&stack_.world, scheme, kind, condition))
-            .ok());
+    EXPECT_TRUE(ways_
+                    .Add(std::make_unique<Way>(&stack_.world, scheme, kind,
+                                               condition, transfers_break_))
+                    .ok());
   }
 
   InitiatorOptions Options() const {
@@ -221,6 +232,8 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   std::string Log() const { return absl::StrJoin(stack_.log, "\n"); }
 
   Condition rdma_;
+  // Logins get through by RDMA, and data do not.
+  const std::shared_ptr<bool> transfers_break_ = std::make_shared<bool>(false);
   Condition streams_;
   transport::Registry ways_;
   SimStack stack_;
@@ -475,6 +488,79 @@ TEST_P(MoveTest, WhereRdmaIsRequiredThereIsNoWayWithout) {
   EXPECT_EQ(streams_.attempts, 0);
   stack_.initiator.reset();
   ShutDown(stranger.get());
+}
+
+constexpr char kMovedNoData[] = "lost before it had moved data";
+
+TEST_P(MoveTest, AWayThatTakesLoginsButNoDataIsLeft) {
+  *transfers_break_ = true;
+  std::vector<std::string> warnings;
+  InitiatorOptions initiator = Options();
+  initiator.warn = [&](absl::string_view line) { warnings.emplace_back(line); };
+  stack_.LogIn(initiator);
+  EXPECT_EQ(stack_.initiator->data_model(), "iSER");
+  TestCommand attention(scsi::cdb::TestUnitReady(), 0);
+  stack_.Run(&attention.command);
+  constexpr uint32_t kLength = 64 * 1024;
+  for (char fill = 'a'; fill < 'k'; ++fill) {
+    const std::string data(kLength, fill);
+    TestCommand write(scsi::cdb::Write(0, kLength / kBlock), 0, data);
+    TestCommand read(scsi::cdb::Read(0, kLength / kBlock), kLength);
+    for (TestCommand* command : {&write, &read}) {
+      // A session that was restored has a unit attention.
+      do {
+        stack_.Run(&command->command);
+      } while (command->command.status == 2);
+      EXPECT_EQ(command->command.outcome, scsi::Command::Outcome::kCompleted);
+    }
+    EXPECT_TRUE(read.buffer == data);
+    EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+    EXPECT_THAT(stack_.initiator->connection().fallbacks,
+                ElementsAre(HasSubstr(kMovedNoData)));
+    stack_.world.RunFor(absl::Minutes(1));
+  }
+  // Moves after 40 s, 80 s, 160 s, 320 s; from each, and from the start, back.
+  EXPECT_THAT(warnings, AllOf(SizeIs(4), Each(HasSubstr(kMovedNoData))));
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 7u) << Log();
+  *transfers_break_ = false;
+  ExpectModel("iSER");
+}
+
+// What moved data once is tried once more.
+TEST_P(MoveTest, AWayThatDoesNotTakeDataAnyMoreIsLeft) {
+  stack_.LogIn(Options());
+  VerifiedLoad::Options options;
+  options.commands = 2000;
+  VerifiedLoad load(stack_.initiator.get(), &stack_.world.random(), options);
+  load.Start();
+  stack_.RunUntil([&] { return load.completed() >= 500; });
+  *transfers_break_ = true;
+  EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 2u) << Log();
+  EXPECT_THAT(stack_.log, Contains(HasSubstr(kMovedNoData)).Times(1));
+}
+
+// Nothing was to be moved, or enough was.
+TEST_P(MoveTest, OtherLossesDoNotSpeakAgainstRdma) {
+  stack_.LogIn(Options());
+  for (int i = 0; i < 4; ++i) {
+    if (i > 1) {
+      TestCommand moved(scsi::cdb::Inquiry(96), 96);
+      stack_.Run(&moved.command);
+      EXPECT_EQ(moved.command.status, 0);
+    }
+    TestCommand lost(
+        i > 1 ? scsi::cdb::Inquiry(96) : scsi::cdb::TestUnitReady(),
+        i > 1 ? 96 : 0);
+    stack_.initiator->Submit(&lost.command);
+    stack_.world.network().ResetConnections("client", "server");
+    EXPECT_TRUE(stack_.RunUntil([&] { return lost.finished; }));
+    ExpectModel("iSER");
+  }
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 4u);
+  EXPECT_EQ(streams_.attempts, 0);
 }
 
 // Commands that wait for a move have lost no session.

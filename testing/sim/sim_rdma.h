@@ -54,6 +54,8 @@ struct SimRdmaOptions {
   // How much more memory the devices register, as by RLIMIT_MEMLOCK: a region
   // takes its bytes, and gives them back. Null: no limit.
   std::shared_ptr<size_t> lockable_bytes;
+  // While it is true, WRITEs and READs break their connection. Null: never.
+  std::shared_ptr<bool> transfers_break;
   // Over iWARP, a READ shows the peer where its data go (RFC 5040 section 4.4).
   // Gets what both ends have seen; null: nobody looks.
   std::shared_ptr<std::vector<transport::RemoteBuffer>> shown_sinks;
@@ -184,6 +186,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   void Transmit(int side, const std::shared_ptr<Request>& request);
   bool Strikes(bool local) const;
   bool StrikesReceive() const;
+  bool TransfersBreak() const;
   void Arrive(int side, const std::shared_ptr<Request>& request);
   bool RunLocally(int side, const Request& request);
   bool LocallyValid(int side, const Request& request) const;

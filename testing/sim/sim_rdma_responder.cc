@@ -91,6 +91,11 @@ void SimRdmaWire::ProcessInbound(int side) {
              absl::InternalError("a failure that a test asked for"));
       return;
     }
+    if (request->kind != OperationKind::kSend && TransfersBreak()) {
+      Refuse(side, request, CompletionStatus::kTransportError,
+             absl::UnavailableError("WRITEs and READs do not get through"));
+      return;
+    }
     switch (request->kind) {
       case OperationKind::kSend:
         HandleSend(side, request);
@@ -133,6 +138,10 @@ void SimRdmaWire::WaitForReceive(int side,
       self->Refuse(side, request, CompletionStatus::kRemoteNotReady, why);
     }
   });
+}
+
+bool SimRdmaWire::TransfersBreak() const {
+  return options_.transfers_break != nullptr && *options_.transfers_break;
 }
 
 bool SimRdmaWire::StrikesReceive() const {
