@@ -218,6 +218,9 @@ void InitiatorSession::RejectNotify(RejectPdu::Reason reason,
                     "data digest error in a ", pdu,
                     " PDU: the network corrupts data; check links and NICs")));
   }
+  if (tasks_.WasConcluded(DecodeFrame(bhs).initiator_task_tag)) {
+    return RefuseLateAnswer();
+  }
   ProtocolError(absl::StrCat("a ", pdu, " PDU that is wrong: ", why));
 }
 

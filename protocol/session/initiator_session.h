@@ -75,7 +75,8 @@ class InitiatorSession final : public DatamoverClient {
   enum class Loss : uint8_t {
     kNone,
     kConnection,  // The transport, or a digest that did not match.
-    kTarget,      // The target announced it, or rejected a command.
+    kTarget,      // The target announced it, rejected a command, or answered
+                  // one that it had aborted.
     kTimeout,     // It did not answer.
     kProtocol,    // It broke the protocol.
   };
@@ -204,10 +205,19 @@ class InitiatorSession final : public DatamoverClient {
       ++exp_stat_sn_;
     } while (early_stat_sns_.test(exp_stat_sn_ % kMaxEarlyStatSns));
   }
+  // The same for functions, which say something of tasks with lower numbers.
+  bool AcceptStatSnOfFunction(uint32_t stat_sn) {
+    const uint32_t behind = exp_stat_sn_ - stat_sn;  // RFC 1982 arithmetic.
+    return login_.parameters().iser.enabled && behind > 0 &&
+                   behind < kMaxEarlyStatSns
+               ? AcceptOutOfTurn(stat_sn)
+               : AcceptStatSn(stat_sn, "Task Management Response");
+  }
   bool AcceptOutOfTurn(uint32_t stat_sn);
   bool RefuseStatSn(uint32_t stat_sn, const char* pdu);
   bool RefuseWindow(uint32_t exp_cmd_sn);
   void RefuseSecondResponse();
+  void RefuseLateAnswer();
   void RefuseResponse(const char* wrong);
   bool Decoded(const DecodeResult& result, const char* pdu);
   void Lose(Loss loss, absl::Status why);

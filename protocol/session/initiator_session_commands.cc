@@ -128,7 +128,9 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
   ack_wanted_ = true;
   InitiatorTask& task = tasks_[slot];
   if (task.state != InitiatorTask::State::kActive) {
-    return RefuseSecondResponse();
+    return tasks_.WasConcluded(response.initiator_task_tag)
+               ? RefuseLateAnswer()
+               : RefuseSecondResponse();
   }
   const char* wrong = FillResult(task.command, response, data);
   if (wrong != nullptr) return RefuseResponse(wrong);
@@ -136,6 +138,15 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
   Complete(slot, response.response == ScsiResponsePdu::kCompleted
                      ? Command::Outcome::kCompleted
                      : Command::Outcome::kTargetFailure);
+}
+
+// A target must not answer a task after the function that ended it (section
+// 11.5.1); Linux's does now and then. Nobody knows what else it still does for
+// the task, so that the session is made anew. Other commands are not to blame.
+void InitiatorSession::RefuseLateAnswer() {
+  Lose(Loss::kTarget,
+       absl::UnavailableError(
+           "the target went on with a task that it had called aborted"));
 }
 
 void InitiatorSession::RefuseSecondResponse() {
@@ -280,7 +291,7 @@ void InitiatorSession::TimeOutCommands() {
 void InitiatorSession::ConcludeTasks(const Request& request) {
   for (TaskSlot slot = tasks_.oldest(); slot != kNoTask;) {
     const TaskSlot next = tasks_[slot].next;
-    const InitiatorTask& task = tasks_[slot];
+    InitiatorTask& task = tasks_[slot];
     bool covered = SerialLess(task.cmd_sn, request.cmd_sn);
     switch (request.function) {
       case TaskManagementFunction::kAbortTask:
@@ -299,6 +310,7 @@ void InitiatorSession::ConcludeTasks(const Request& request) {
         return;
     }
     if (covered && task.state == InitiatorTask::State::kActive) {
+      task.concluded_tag = task.tag;
       ClearResult(task.command);
       Complete(slot, task.fate != Command::Outcome::kPending
                          ? task.fate

@@ -237,7 +237,8 @@ void InitiatorSession::TakeEarlyResponse() {
 }
 
 void InitiatorSession::Conclude(const TaskManagementResponsePdu& response) {
-  if (!AcceptStatSn(response.stat_sn, "Task Management Response") ||
+  // Another response may have had its number: those before it have come.
+  if (!AcceptStatSnOfFunction(response.stat_sn) ||
       !AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) {
     return;
   }

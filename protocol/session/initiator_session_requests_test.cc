@@ -182,9 +182,71 @@ TEST_F(InitiatorRequestsTest, AbortTaskConcludesTheTask) {
   EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
   EXPECT_EQ(command->outcome, Outcome::kAborted);
   EXPECT_TRUE(status_->ok());
-  // Nobody waits for this task any more.
-  Respond(sent);
-  EXPECT_EQ(session_->state(), State::kLost);
+}
+
+// Nobody waits for this task any more. Other commands may be sent again.
+TEST_F(InitiatorRequestsTest, AnAnswerToATaskThatWasAbortedEndsTheSession) {
+  for (const bool known : {true, false}) {
+    LogIn();
+    scsi::Command* command = MakeRead(1);
+    scsi::Command* other = MakeRead(1);
+    const auto sent = Issue(command);
+    Issue(other);
+    session_->Abort(command);
+    Advance();
+    AnswerTmf(Sent<TaskManagementRequestPdu>());
+    EXPECT_EQ(Completed(), std::vector<scsi::Command*>{command});
+    if (known) {
+      Respond(sent);
+    } else {  // The datamover has forgotten it.
+      ScsiDataInPdu late;
+      late.initiator_task_tag = sent.pdu.initiator_task_tag;
+      Bhs bhs;
+      Encode(late, bhs.data());
+      session_->RejectNotify(RejectPdu::kProtocolError, bhs.data(),
+                             "unknown Initiator Task Tag", /*fatal=*/true);
+    }
+    ExpectLost(Loss::kTarget, "went on with a task that it had called aborted");
+    CommandList retry;
+    session_->TakeUnfinished(&retry);
+    EXPECT_EQ(retry.size(), 1u);
+    EXPECT_TRUE(Completed().empty());
+  }
+}
+
+// Linux's target gives two responses one number now and then.
+TEST_F(InitiatorRequestsTest, OverIserAnAnswerMayHaveTheStatSnOfAResponse) {
+  options_.login.offer.iser.enabled = true;
+  for (const bool early : {false, true}) {
+    LogIn();
+    scsi::Command* command = MakeRead(1);
+    const auto first = Issue(MakeRead(1));
+    const auto second = Issue(MakeRead(1));
+    Issue(command);
+    status_.reset();
+    session_->Manage(Function::kAbortTask, 0, command, Keep(&status_));
+    Advance();
+    const auto abort = Sent<TaskManagementRequestPdu>();
+    const uint32_t before = stat_sn_;
+    if (early) {
+      stat_sn_ = before + 1;
+      AnswerTmf(abort);
+      stat_sn_ = before;
+    }
+    Respond(first);
+    Respond(second);
+    if (!early) {
+      stat_sn_ = before + 1;
+      AnswerTmf(abort);
+    }
+    Advance();
+    EXPECT_FALSE(session_->ended()) << session_->failure();
+    EXPECT_EQ(Completed().size(), 3u);
+    EXPECT_EQ(command->outcome, Outcome::kAborted);
+    ASSERT_TRUE(status_.has_value());
+    EXPECT_TRUE(status_->ok()) << *status_;
+    EXPECT_EQ(Issue(MakeRead(1)).pdu.exp_stat_sn, before + 2);
+  }
 }
 
 // As Linux's target posts them over iSER.

@@ -32,6 +32,8 @@ struct InitiatorTask {
   scsi::Command::Outcome fate = scsi::Command::Outcome::kPending;
   uint16_t generation = 0;
   uint32_t tag = 0;
+  // Of the last task in this slot that a task management function ended.
+  uint32_t concluded_tag = kReservedTag;
   uint32_t cmd_sn = 0;
   absl::Time issued;
   TaskSlot previous = kNoTask;  // In order of issue.
@@ -99,6 +101,12 @@ class InitiatorTaskTable {
       return kNoTask;
     }
     return slot;
+  }
+  // Whether it was a function that ended the task with this tag, as far as is
+  // remembered: in each slot, the last one.
+  bool WasConcluded(uint32_t tag) const {
+    const TaskSlot slot = SlotOfTag(tag);
+    return slot < tasks_.size() && tasks_[slot].concluded_tag == tag;
   }
 
  private:
