@@ -30,6 +30,9 @@ struct Capabilities {
   bool receiver_not_ready_retry = false;
   // True on iWARP: the sink of a READ must be registered for remote write.
   bool read_sink_needs_remote_write = false;
+  // READs and WRITEs are made by the process itself, out of a socket or by
+  // copying, one after another: many short ones are slower than few long ones.
+  bool serial_transfers = false;
 };
 
 }  // namespace skiff::transport

@@ -118,8 +118,11 @@ absl::Status IserChannel::Reserve(uint32_t receives, uint32_t sends) {
 absl::Status IserChannel::Prepare(transport::RdmaEndpoint* endpoint,
                                   uint32_t receives) {
   preparing_ = endpoint;
-  max_rdma_bytes_ = std::min(options_.max_rdma_bytes,
-                             endpoint->capabilities().max_transfer_bytes);
+  const transport::Capabilities& can = endpoint->capabilities();
+  max_rdma_bytes_ =
+      std::min(can.serial_transfers ? options_.max_serial_rdma_bytes
+                                    : options_.max_rdma_bytes,
+               can.max_transfer_bytes);
   return PostReceives(receives);
 }
 

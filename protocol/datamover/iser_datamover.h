@@ -38,8 +38,14 @@ struct IserDatamoverOptions {
   // until the peer has taken some. At least 1.
   uint32_t send_buffers = 8;
   // Most bytes that one RDMA Read or Write moves; longer transfers are several,
-  // which run side by side.
-  size_t max_rdma_bytes = size_t{1} << 20;
+  // which run side by side. Longer where that is of no use
+  // (Capabilities::serial_transfers).
+  size_t max_rdma_bytes = size_t{256} << 10;
+  size_t max_serial_rdma_bytes = size_t{1} << 20;
+  // A target's: so many RDMA Reads of one command are under way at once, within
+  // the read depth. The rest of a long write follows as these end, behind the
+  // Reads of other commands. At least 1.
+  uint32_t max_reads_of_task = 8;
   // congested() above this many messages that the device has not taken.
   uint32_t max_queued_messages = 512;
   // Both ends can: keys are invalidated by the peer's responses. From the

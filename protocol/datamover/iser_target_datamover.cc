@@ -361,9 +361,11 @@ void IserTargetDatamover::OnReadDone(TaskSlot slot, bool ok) {
   Task& task = At(slot);
   --task.reads;
   if (!ok) task.get_failed = true;
-  if (task.reads > 0 || !task.getting) return;
-  // Of a task that failed, or was cancelled, more may be missing.
-  if (task.placed >= task.get_end || task.data_failed) EndGet(slot);
+  if (!task.getting) return;
+  // Of a task that failed, or was cancelled, the rest is not wanted.
+  const bool over = task.get_failed || task.data_failed;
+  if (!over && task.placed < task.get_end) ReadRest(slot);
+  if (task.getting && task.reads == 0) EndGet(slot);
 }
 
 // Operations that run end in order, those that are dropped may not.

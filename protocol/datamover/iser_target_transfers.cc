@@ -79,7 +79,8 @@ bool IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
   return true;
 }
 
-// Reads what was not sent unsolicited. True if nothing is missing any more.
+// Reads what was not sent unsolicited, as far as the task's share of Reads
+// goes. True if nothing is missing any more.
 bool IserTargetDatamover::ReadRest(TaskSlot slot) {
   Task& task = At(slot);
   if (task.unsolicited_open || task.data_failed) return false;
@@ -90,7 +91,8 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
       parameters_.iser.write_base() == IserWriteBase::kWholeBuffer;
   const uint64_t base =
       task.buffers.write_base_offset - (whole ? 0 : task.received);
-  while (task.placed < task.get_end) {
+  while (task.placed < task.get_end &&
+         task.reads < channel_.options().max_reads_of_task) {
     const auto size = static_cast<uint32_t>(std::min<size_t>(
         task.get_end - task.placed, channel_.max_rdma_bytes()));
     uint8_t* const to = task.to + (task.placed - task.get_begin);

@@ -55,6 +55,7 @@ std::vector<Fact> Flags(const Capabilities& expected,
        found.receiver_not_ready_retry},
       {"read_sink_needs_remote_write", expected.read_sink_needs_remote_write,
        found.read_sink_needs_remote_write},
+      {"serial_transfers", expected.serial_transfers, found.serial_transfers},
   };
 }
 

@@ -118,6 +118,7 @@ ExpectedCapabilities LibfabricTcp() {
   caps.max_private_data_bytes = 256;
   caps.remote_key_bits = 32;
   caps.receiver_not_ready_retry = true;
+  caps.serial_transfers = true;
   return expected;
 }
 
@@ -172,6 +173,7 @@ ExpectedCapabilities LibfabricVerbsRoce() {
   caps.max_receive_queue = 1024;
   // Of the 56 bytes that RDMA_PS_TCP has, the provider takes one.
   caps.max_private_data_bytes = 55;
+  caps.serial_transfers = false;
   return expected;
 }
 

@@ -33,7 +33,8 @@ Json ToObject(const Capabilities& c) {
           {"shared_receive_queue", c.shared_receive_queue},
           {"memory_windows", c.memory_windows},
           {"receiver_not_ready_retry", c.receiver_not_ready_retry},
-          {"read_sink_needs_remote_write", c.read_sink_needs_remote_write}};
+          {"read_sink_needs_remote_write", c.read_sink_needs_remote_write},
+          {"serial_transfers", c.serial_transfers}};
 }
 
 void AddProblem(const std::string& problem, Json* json) {

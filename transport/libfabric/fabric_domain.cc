@@ -234,6 +234,7 @@ absl::Status FabricDomain::AdaptToShm() {
   capabilities_.max_message_bytes = kMaxShmMessage;
   // What is longer is copied by process_vm_readv(2), and answered.
   capabilities_.eager_message_bytes = capabilities_.max_inline_bytes;
+  capabilities_.serial_transfers = true;
   max_iovecs_ = capabilities_.max_receive_sges;
   void* memory = mmap(nullptr, kMaxShmMessage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

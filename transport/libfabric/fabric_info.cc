@@ -258,6 +258,7 @@ Capabilities FabricCapabilities(const fi_info& info) {
       8 * std::min<size_t>(key_bytes, chosen_here ? 4 : 8));
   out.receiver_not_ready_retry = !IsIwarp(info);
   out.read_sink_needs_remote_write = IsIwarp(info);
+  out.serial_transfers = IsEmulated(info);
   return out;
 }
 
