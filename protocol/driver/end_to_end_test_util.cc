@@ -1,145 +1,18 @@
 #include "protocol/driver/end_to_end_test_util.h"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "scsi/backend/ram_backend.h"
 #include "testing/sim/sim_backend.h"
 
 namespace skiff::protocol {
-namespace {
-
-constexpr uint8_t kGood = 0x00;
-constexpr uint8_t kCheckCondition = 0x02;
-constexpr uint8_t kUnitAttention = 0x06;
-
-}  // namespace
-
-std::shared_ptr<scsi::Target> MakeRamTarget(bool thin) {
-  std::shared_ptr<scsi::Target> target = scsi::Target::Create(kTargetName);
-  scsi::RamBackendOptions ram;
-  ram.size_bytes = kBlocks * kBlock;
-  ram.block_size = kBlock;
-  ram.thin = thin;
-  const absl::Status added = target->AddLogicalUnit(
-      scsi::MakeRamBackend(ram).value(), scsi::LogicalUnitOptions());
-  EXPECT_TRUE(added.ok()) << added;
-  return target;
-}
-
-VerifiedLoad::VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
-                           const Options& options)
-    : port_(port),
-      random_(random),
-      options_(options),
-      medium_(kBlocks * kBlock, '\0') {
-  for (uint32_t i = 0; i < options.depth; ++i) {
-    Slot& slot = slots_.emplace_back();
-    slot.load = this;
-    slot.index = i;
-    slot.buffer = std::make_unique<testing::GuardPages>(
-        size_t{options.max_blocks} * kBlock);
-    slot.command.context = &slot;
-    slot.command.done = [](scsi::Command* command) {
-      auto* done = static_cast<Slot*>(command->context);
-      done->load->OnDone(done);
-    };
-  }
-}
-
-void VerifiedLoad::Start() {
-  for (Slot& slot : slots_) {
-    if (started_ < options_.commands) Submit(&slot);
-  }
-}
-
-void VerifiedLoad::Submit(Slot* slot) {
-  ++started_;
-  // Each slot has its own part of the medium.
-  const uint64_t share = kBlocks / options_.depth;
-  slot->write = random_->Below(2) == 0;
-  slot->blocks =
-      1 + random_->Below(std::min<uint64_t>(options_.max_blocks, share));
-  slot->lba = slot->index * share + random_->Below(share - slot->blocks + 1);
-  testing::GuardPages& buffer = *slot->buffer;
-  buffer.Use(size_t{slot->blocks} * kBlock, '\xee');
-  if (slot->write) {
-    for (size_t i = 0; i < buffer.size(); i += 8) {
-      const uint64_t word = random_->Next();
-      std::memcpy(buffer.data() + i, &word, sizeof(word));
-    }
-  }
-  slot->iov.clear();
-  size_t at = 0;
-  for (int i = 1; i <= options_.pieces; ++i) {
-    const size_t end = i == options_.pieces
-                           ? buffer.size()
-                           : at + random_->Below(buffer.size() - at + 1);
-    slot->iov.push_back({buffer.data() + at, end - at});
-    at = end;
-  }
-  scsi::Command& command = slot->command;
-  SetCdb(slot->write ? scsi::cdb::Write(slot->lba, slot->blocks)
-                     : scsi::cdb::Read(slot->lba, slot->blocks),
-         &command);
-  const auto length = static_cast<uint32_t>(buffer.size());
-  command.data_out = slot->write ? slot->iov.data() : nullptr;
-  command.data_out_count = slot->write ? options_.pieces : 0;
-  command.data_out_length = slot->write ? length : 0;
-  command.data_in = slot->write ? nullptr : slot->iov.data();
-  command.data_in_count = slot->write ? 0 : options_.pieces;
-  command.data_in_length = slot->write ? 0 : length;
-  port_->Submit(&command);
-}
-
-void VerifiedLoad::OnDone(Slot* slot) {
-  const scsi::Command& command = slot->command;
-  if (command.outcome == scsi::Command::Outcome::kCompleted &&
-      command.status == kCheckCondition && command.sense_length > 2 &&
-      (command.sense[2] & 0x0f) == kUnitAttention) {
-    ++unit_attentions_;
-    port_->Submit(&slot->command);
-    return;
-  }
-  Check(slot);
-  ++completed_;
-  if (started_ < options_.commands) Submit(slot);
-}
-
-void VerifiedLoad::Check(Slot* slot) {
-  const scsi::Command& command = slot->command;
-  const size_t offset = slot->lba * kBlock;
-  const absl::string_view data = slot->buffer->view();
-  if (!slot->buffer->intact()) {
-    errors_.push_back(absl::StrCat("memory before the buffer of ", data.size(),
-                                   " bytes was written to"));
-  }
-  if (command.outcome != scsi::Command::Outcome::kCompleted ||
-      command.status != kGood || command.underflow || command.overflow) {
-    errors_.push_back(absl::StrCat(
-        slot->write ? "write" : "read", " of ", slot->blocks, " blocks at ",
-        slot->lba, ": outcome ", static_cast<int>(command.outcome), ", status ",
-        command.status, ", residual ", command.residual));
-    return;
-  }
-  if (slot->write) {
-    medium_.replace(offset, data.size(), data.data(), data.size());
-  } else if (absl::string_view(medium_).substr(offset, data.size()) != data) {
-    errors_.push_back(
-        absl::StrCat("wrong data in ", slot->blocks, " blocks at ", slot->lba));
-  }
-}
 
 SimStack::SimStack(uint64_t seed, int reactors,
                    const std::optional<testing::SimRdmaOptions>& fabric)
-    : world(testing::SimWorld::SeedFromEnvironment(seed)),
-      portal(fabric.has_value() ? "sim://server:3260?kind=rdma"
-                                : "sim://server:3260"),
-      client_reactor(world.AddReactor("client")),
-      target(MakeRamTarget()) {
+    : SimStackWorld{testing::SimWorld(
+          testing::SimWorld::SeedFromEnvironment(seed))},
+      Stack(fabric.has_value() ? "sim://server:3260?kind=rdma"
+                               : "sim://server:3260",
+            absl::Minutes(10)),
+      client_reactor(world.AddReactor("client")) {
   testing::SimBackendOptions sim;
   if (fabric.has_value()) sim.rdma = *fabric;
   EXPECT_TRUE(registry.Add(testing::MakeSimBackend(&world, sim)).ok());
@@ -152,88 +25,6 @@ SimStack::SimStack(uint64_t seed, int reactors,
 SimStack::~SimStack() {
   initiator.reset();
   StopServer();
-}
-
-void SimStack::StartServer() {
-  server =
-      TargetServer::Create(&registry, server_reactors, server_options).value();
-  EXPECT_TRUE(server->AddTarget(target).ok());
-  const auto bound = server->Listen(transport::Address::Parse(portal).value());
-  EXPECT_TRUE(bound.ok()) << bound.status();
-}
-
-void SimStack::StopServer(absl::Duration grace) {
-  if (server == nullptr) return;
-  bool down = false;
-  server->Shutdown(grace, [&down] { down = true; });
-  EXPECT_TRUE(world.RunUntil([&down] { return down; }, absl::Hours(1)));
-  server.reset();
-}
-
-InitiatorOptions SimStack::Options() const {
-  InitiatorOptions options;
-  options.portal = transport::Address::Parse(portal).value();
-  options.target_name = kTargetName;
-  options.initiator_name = "iqn.2001-04.com.example:host";
-  options.isid = {0x80, 1, 2, 3, 0, 1};
-  options.reconnect_seed = 1;
-  return options;
-}
-
-void SimStack::Connect(const InitiatorOptions& options) {
-  InitiatorOptions logged = options;
-  logged.log = [this](absl::string_view line) { log.emplace_back(line); };
-  ready_.reset();
-  initiator = Initiator::Create(
-                  &registry, client_reactor, logged,
-                  [this](absl::Status status) { ready_ = std::move(status); })
-                  .value();
-}
-
-void SimStack::LogIn(const InitiatorOptions& options) {
-  Connect(options);
-  ASSERT_TRUE(world.RunUntil([this] { return ready_.has_value(); }));
-  ASSERT_TRUE(ready_->ok()) << *ready_;
-}
-
-void SimStack::Run(scsi::Command* command) {
-  bool done = false;
-  command->context = &done;
-  command->done = [](scsi::Command* c) {
-    *static_cast<bool*>(c->context) = true;
-  };
-  initiator->Submit(command);
-  EXPECT_FALSE(done) << "never from inside Submit()";
-  ASSERT_TRUE(world.RunUntil([&done] { return done; }));
-}
-
-absl::Status SimStack::Await(
-    const std::function<void(absl::AnyInvocable<void(absl::Status)>)>& start) {
-  std::optional<absl::Status> status;
-  start([&status](absl::Status s) { status = std::move(s); });
-  EXPECT_FALSE(status.has_value());
-  EXPECT_TRUE(world.RunUntil([&status] { return status.has_value(); }));
-  return status.value_or(absl::UnknownError("no answer"));
-}
-
-TestCommand::TestCommand(const scsi::Cdb& cdb, uint32_t in,
-                         const std::string& out)
-    : buffer(out.empty() ? std::string(in, '\xee') : out),
-      iov{buffer.data(), buffer.size()} {
-  SetCdb(cdb, &command);
-  if (out.empty()) {
-    command.data_in = &iov;
-    command.data_in_count = 1;
-    command.data_in_length = in;
-  } else {
-    command.data_out = &iov;
-    command.data_out_count = 1;
-    command.data_out_length = static_cast<uint32_t>(out.size());
-  }
-  command.context = this;
-  command.done = [](scsi::Command* c) {
-    static_cast<TestCommand*>(c->context)->finished = true;
-  };
 }
 
 }  // namespace skiff::protocol
