@@ -1,5 +1,6 @@
 // The exchange of Hello and HelloReply that iSERHelloRequired=Yes asks for
-// (RFC 7145 section 5.1.3), in both roles.
+// (RFC 7145 section 5.1.3), in both roles. That ours understand each other is
+// in testing/datamover_conformance/hello.cc.
 
 #include <memory>
 #include <optional>
@@ -226,29 +227,6 @@ TEST_P(HelloAtInitiatorTest, AReplyThatNobodyAskedForEndsTheSession) {
   Submit();
   peer_.Send(ToIserHello(IserHelloReply()));
   ExpectLost("an unexpected iSER HelloReply");
-}
-
-// --- Both.
-
-class HelloTest : public ::testing::TestWithParam<bool> {};
-
-INSTANTIATE_TEST_SUITE_P(Fabrics, HelloTest, ::testing::Bool(), FabricName);
-
-// With all that RFC 7145 has and nobody in the field does.
-TEST_P(HelloTest, OursUnderstandEachOther) {
-  SimStack stack(1, 1,
-                 GetParam() ? testing::SimRdmaOptions::Iwarp()
-                            : testing::SimRdmaOptions::InfiniBand());
-  InitiatorOptions options = stack.Options();
-  options.offer.iser.hello_required = true;
-  options.offer.iser.tagged_buffer_for_solicited_data_only = false;
-  stack.LogIn(options);
-  EXPECT_TRUE(stack.initiator->parameters().iser.hello_required);
-  VerifiedLoad load(stack.initiator.get(), &stack.world.random(), {});
-  load.Start();
-  EXPECT_TRUE(stack.RunUntil([&load] { return load.done(); }));
-  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
-  EXPECT_EQ(stack.initiator->stats().reconnects, 0u);
 }
 
 }  // namespace

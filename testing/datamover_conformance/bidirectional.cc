@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/end_to_end_test_util.h"
+#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/exchange_target.h"
-#include "testing/datamover_conformance/fabrics.h"
+#include "testing/datamover_conformance/network.h"
 
 namespace skiff::protocol {
 namespace {
@@ -87,27 +87,27 @@ class Exchange {
   bool finished_ = false;
 };
 
-class BidirectionalTest : public ::testing::TestWithParam<Fabric> {
+class BidirectionalTest : public ::testing::TestWithParam<Network> {
  protected:
-  BidirectionalTest() : stack_(1, 1, GetParam().rdma) {
-    stack_.StopServer();
-    stack_.target = MakeExchangeTarget(kTargetName);
-    stack_.StartServer();
+  BidirectionalTest() : stack_(GetParam().MakeStack(1)) {
+    stack_->StopServer();
+    stack_->target = MakeExchangeTarget(kTargetName);
+    stack_->StartServer();
   }
   void Run(Exchange* exchange) {
-    stack_.initiator->Submit(exchange->command());
-    ASSERT_TRUE(stack_.RunUntil([&] { return exchange->finished(); }));
+    stack_->initiator->Submit(exchange->command());
+    ASSERT_TRUE(stack_->RunUntil([&] { return exchange->finished(); }));
     exchange->Check();
   }
 
-  SimStack stack_;
+  const std::unique_ptr<Stack> stack_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, BidirectionalTest, AllFabrics(),
-                         FabricName());
+INSTANTIATE_TEST_SUITE_P(Networks, BidirectionalTest,
+                         ::testing::ValuesIn(Networks()), NetworkName());
 
 TEST_P(BidirectionalTest, CdbsOfEveryLengthArriveWhole) {
-  stack_.LogIn();
+  stack_->LogIn();
   for (uint8_t length = kMinExchangeCdb; length <= 32; ++length) {
     SCOPED_TRACE(static_cast<int>(length));
     Exchange read(length, {0, 100}, {0, 100});
@@ -122,12 +122,12 @@ TEST_P(BidirectionalTest, DataMoveBothWaysByEveryRule) {
     for (const bool initial_r2t : {false, true}) {
       SCOPED_TRACE(::testing::Message() << "ImmediateData " << immediate
                                         << ", InitialR2T " << initial_r2t);
-      InitiatorOptions options = stack_.Options();
+      InitiatorOptions options = stack_->Options();
       options.offer.immediate_data = immediate;
       options.offer.initial_r2t = initial_r2t;
       options.offer.first_burst_length = 8192;
       options.offer.max_burst_length = 65536;
-      stack_.LogIn(options);
+      stack_->LogIn(options);
       for (const Exchange::Sizes sizes : {Exchange::Sizes{1, 1},
                                           {512, 100000},
                                           {100000, 512},
@@ -141,13 +141,13 @@ TEST_P(BidirectionalTest, DataMoveBothWaysByEveryRule) {
           EXPECT_EQ(exchange.command()->bidi_read_residual, 0u);
         }
       }
-      EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+      EXPECT_EQ(stack_->initiator->stats().reconnects, 0u);
     }
   }
 }
 
 TEST_P(BidirectionalTest, EachDirectionHasItsResidual) {
-  stack_.LogIn();
+  stack_->LogIn();
   Exchange less(16, {1000, 2000}, {900, 1700});
   Run(&less);
   EXPECT_TRUE(less.command()->underflow);
@@ -161,51 +161,50 @@ TEST_P(BidirectionalTest, EachDirectionHasItsResidual) {
 }
 
 TEST_P(BidirectionalTest, ManyAtOnce) {
-  stack_.LogIn();
+  stack_->LogIn();
   std::vector<std::unique_ptr<Exchange>> exchanges;
   for (uint32_t i = 0; i < 300; ++i) {
     const Exchange::Sizes sizes = {1 + 97 * i, 1 + 131 * (300 - i)};
     exchanges.push_back(std::make_unique<Exchange>(16 + i % 17, sizes, sizes));
-    stack_.initiator->Submit(exchanges.back()->command());
+    stack_->initiator->Submit(exchanges.back()->command());
   }
   for (const auto& exchange : exchanges) {
-    ASSERT_TRUE(stack_.RunUntil([&] { return exchange->finished(); }));
+    ASSERT_TRUE(stack_->RunUntil([&] { return exchange->finished(); }));
     exchange->Check();
   }
-  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  EXPECT_EQ(stack_->initiator->stats().reconnects, 0u);
 }
 
 // RFC 7145 section 6.8. Streams have no such limit.
 TEST_P(BidirectionalTest, WhatTheTargetHasNoRoomForIsNotSent) {
   constexpr uint32_t kOneSegment = 8;  // For the length of a read.
-  stack_.StopServer();
-  stack_.server_options.offer.iser.max_ahs_length = kOneSegment;
-  stack_.StartServer();
-  stack_.LogIn();
+  stack_->StopServer();
+  stack_->server_options.offer.iser.max_ahs_length = kOneSegment;
+  stack_->StartServer();
+  stack_->LogIn();
   Exchange fits(16, {100, 100}, {100, 100});
   Run(&fits);
   Exchange too_long(32, {100, 100}, {100, 100});
-  stack_.initiator->Submit(too_long.command());
+  stack_->initiator->Submit(too_long.command());
   EXPECT_FALSE(too_long.finished());  // Never from inside Submit().
-  ASSERT_TRUE(stack_.RunUntil([&] { return too_long.finished(); }));
-  EXPECT_EQ(too_long.command()->outcome, GetParam().rdma.has_value()
-                                             ? Outcome::kInvalid
-                                             : Outcome::kCompleted);
+  ASSERT_TRUE(stack_->RunUntil([&] { return too_long.finished(); }));
+  EXPECT_EQ(too_long.command()->outcome,
+            GetParam().rdma() ? Outcome::kInvalid : Outcome::kCompleted);
   Exchange after(16, {100, 100}, {100, 100});
   Run(&after);
-  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
+  EXPECT_EQ(stack_->initiator->stats().reconnects, 0u);
 }
 
 // The response takes one of the two out of use at most.
 TEST_P(BidirectionalTest, BothKeysEnd) {
-  if (!GetParam().rdma.has_value()) return;
-  stack_.LogIn();
+  if (!GetParam().rdma()) return;
+  stack_->LogIn();
   constexpr uint64_t kCommands = 10;
   for (uint64_t i = 0; i < kCommands; ++i) {
     Exchange exchange(32, {20000, 20000}, {20000, 20000});
     Run(&exchange);
   }
-  const ConnectionInfo info = stack_.initiator->connection();
+  const ConnectionInfo info = stack_->initiator->connection();
   if (info.remote_invalidation) {
     EXPECT_EQ(info.counters.remote_invalidations, kCommands);
     EXPECT_EQ(info.counters.local_invalidations, kCommands);

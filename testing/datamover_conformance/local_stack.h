@@ -1,0 +1,55 @@
+#ifndef SKIFF_TESTING_DATAMOVER_CONFORMANCE_LOCAL_STACK_H_
+#define SKIFF_TESTING_DATAMOVER_CONFORMANCE_LOCAL_STACK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "protocol/driver/stack_test_util.h"
+#include "testing/datamover_conformance/network.h"
+#include "testing/sim/sim_random.h"
+#include "transport/backend.h"
+#include "transport/epoll_reactor.h"
+#include "transport/reactor.h"
+#include "transport/reactor_threads.h"
+
+namespace skiff::protocol {
+
+// Initiator and target on this machine, in real time: the server's reactors
+// have threads of their own.
+class LocalStack final : public Stack {
+ public:
+  // `address`: what `backend` is to listen on.
+  LocalStack(const std::string& address,
+             std::unique_ptr<transport::Backend> backend,
+             const StackOptions& options);
+  ~LocalStack() override;
+
+  // With patience for machines that are busy.
+  InitiatorOptions Options() const override;
+  void RunFor(absl::Duration duration) override;
+  transport::EpollReactor* initiator_reactor() override {
+    return reactor_.get();
+  }
+  testing::SimRandom& random() override { return random_; }
+
+ private:
+  bool Turn(const std::function<bool()>& done, absl::Duration limit) override;
+  std::vector<transport::Reactor*> ServerReactors() override {
+    return threads_->reactors();
+  }
+  void RunOnServer(absl::FunctionRef<void()> fn) override {
+    threads_->RunOn(0, fn);
+  }
+
+  testing::SimRandom random_;
+  std::unique_ptr<transport::ReactorThreads> threads_;
+  std::unique_ptr<transport::EpollReactor> reactor_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_TESTING_DATAMOVER_CONFORMANCE_LOCAL_STACK_H_
