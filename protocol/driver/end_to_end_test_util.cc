@@ -1,5 +1,8 @@
 #include "protocol/driver/end_to_end_test_util.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "testing/sim/sim_backend.h"
 
@@ -22,9 +25,10 @@ SimStack::SimStack(uint64_t seed, int reactors,
   StartServer();
 }
 
-SimStack::~SimStack() {
-  initiator.reset();
-  StopServer();
+void SimStack::MoveToNewHost() {
+  const std::string old = client_reactor->host();
+  world.network().Blackhole(old, "server");
+  client_reactor = world.AddReactor(absl::StrCat("next-", old));
 }
 
 }  // namespace skiff::protocol

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -29,9 +30,10 @@ class SimStack final : public SimStackWorld, public Stack {
   explicit SimStack(
       uint64_t seed, int server_reactors = 1,
       const std::optional<testing::SimRdmaOptions>& fabric = std::nullopt);
-  ~SimStack() override;
+  ~SimStack() override { End(); }
 
   void RunFor(absl::Duration duration) override { world.RunFor(duration); }
+  std::string StreamAddress() const override { return "sim://server:0"; }
   transport::Reactor* initiator_reactor() override { return client_reactor; }
   testing::SimRandom& random() override { return world.random(); }
 
@@ -45,6 +47,7 @@ class SimStack final : public SimStackWorld, public Stack {
   std::vector<transport::Reactor*> ServerReactors() override {
     return server_reactors;
   }
+  void MoveToNewHost() override;
   void RunOnServer(absl::FunctionRef<void()> fn) override { fn(); }
 };
 

@@ -16,6 +16,12 @@ constexpr uint8_t kGood = 0x00;
 constexpr uint8_t kCheckCondition = 0x02;
 constexpr uint8_t kUnitAttention = 0x06;
 
+bool IsUnitAttention(const scsi::Command& command) {
+  return command.outcome == scsi::Command::Outcome::kCompleted &&
+         command.status == kCheckCondition && command.sense_length > 2 &&
+         (command.sense[2] & 0x0f) == kUnitAttention;
+}
+
 }  // namespace
 
 std::shared_ptr<scsi::Target> MakeRamTarget(bool thin) {
@@ -97,9 +103,7 @@ void VerifiedLoad::Submit(Slot* slot) {
 
 void VerifiedLoad::OnDone(Slot* slot) {
   const scsi::Command& command = slot->command;
-  if (command.outcome == scsi::Command::Outcome::kCompleted &&
-      command.status == kCheckCondition && command.sense_length > 2 &&
-      (command.sense[2] & 0x0f) == kUnitAttention) {
+  if (IsUnitAttention(command)) {
     ++unit_attentions_;
     port_->Submit(&slot->command);
     return;
@@ -184,6 +188,17 @@ void Stack::StopServer(absl::Duration grace) {
   RunOnServer([this] { server.reset(); });
 }
 
+void Stack::LeaveHost() {
+  left_behind_.push_back(std::move(initiator));
+  MoveToNewHost();
+}
+
+void Stack::End() {
+  initiator.reset();
+  left_behind_.clear();
+  StopServer();
+}
+
 InitiatorOptions Stack::Options() const {
   InitiatorOptions options;
   options.portal = transport::Address::Parse(portal).value();
@@ -219,6 +234,23 @@ void Stack::Run(scsi::Command* command) {
   initiator->Submit(command);
   EXPECT_FALSE(done) << "never from inside Submit()";
   ASSERT_TRUE(RunUntil([&done] { return done; }));
+}
+
+void Stack::RunToGood(TestCommand* command) {
+  scsi::Command& c = command->command;
+  do {
+    Run(&c);
+    ASSERT_EQ(c.outcome, scsi::Command::Outcome::kCompleted);
+  } while (IsUnitAttention(c));
+  EXPECT_EQ(c.status, kGood);
+}
+
+void Stack::RunLoad(const VerifiedLoad::Options& options) {
+  VerifiedLoad load(initiator.get(), &random(), options);
+  load.Start();
+  EXPECT_TRUE(RunUntil([&load] { return load.done(); }))
+      << load.completed() << " commands completed";
+  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
 }
 
 absl::Status Stack::Await(

@@ -110,6 +110,11 @@ class Stack {
 
   // Runs the command to its end.
   void Run(scsi::Command* command);
+  // Runs it again while unit attentions are told, and expects GOOD.
+  void RunToGood(TestCommand* command);
+  // Runs it to its end, and expects that nothing went wrong.
+  void RunLoad() { RunLoad(VerifiedLoad::Options()); }
+  void RunLoad(const VerifiedLoad::Options& options);
   // Waits for what `start` promises.
   absl::Status Await(
       const std::function<void(absl::AnyInvocable<void(absl::Status)>)>& start);
@@ -127,6 +132,12 @@ class Stack {
   void StopServer(absl::Duration grace = absl::ZeroDuration());
   // Has the server listen there, too. Returns the address, with its port.
   std::string Listen(const std::string& address);
+
+  // Moves to another host: `initiator` is nobody then. The one that was lives
+  // on until this stack ends, but neither hears nor says anything any more.
+  void LeaveHost();
+  // For portals of byte streams on the host of the server.
+  virtual std::string StreamAddress() const = 0;
 
   // What the initiator, or the next one, lives on.
   virtual transport::Reactor* initiator_reactor() = 0;
@@ -147,12 +158,18 @@ class Stack {
   virtual bool Turn(const std::function<bool()>& done,
                     absl::Duration limit) = 0;
   virtual std::vector<transport::Reactor*> ServerReactors() = 0;
+  // `initiator_reactor()` is another one then, and what lives on the earlier
+  // one is cut off.
+  virtual void MoveToNewHost() = 0;
   // On the thread of the server's first reactor.
   virtual void RunOnServer(absl::FunctionRef<void()> fn) = 0;
+  // For destructors: what is here goes before what it lives on.
+  void End();
 
  private:
   const absl::Duration patience_;
   std::optional<absl::Status> ready_;
+  std::vector<std::unique_ptr<Initiator>> left_behind_;
 };
 
 }  // namespace skiff::protocol

@@ -26,10 +26,7 @@ TEST_P(HelloTest, OursUnderstandEachOther) {
     const IserParameters& iser = stack->initiator->parameters().iser;
     EXPECT_TRUE(iser.hello_required);
     EXPECT_EQ(iser.tagged_buffer_for_solicited_data_only, solicited_only);
-    VerifiedLoad load(stack->initiator.get(), &stack->random(), {});
-    load.Start();
-    EXPECT_TRUE(stack->RunUntil([&load] { return load.done(); }));
-    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+    stack->RunLoad();
     EXPECT_EQ(stack->initiator->stats().reconnects, 0u);
   }
 }

@@ -4,26 +4,29 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "transport/tcp/tcp_backend.h"
 
 namespace skiff::protocol {
 
 LocalStack::LocalStack(const std::string& address,
                        std::unique_ptr<transport::Backend> backend,
                        const StackOptions& options)
-    : Stack(address, absl::Minutes(2)), random_(options.seed) {
+    : Stack(address, absl::Minutes(2)),
+      reactor_options_(options.reactors),
+      random_(options.seed) {
+  const bool tcp = backend->scheme() == "tcp";
   EXPECT_TRUE(registry.Add(std::move(backend)).ok());
+  if (!tcp) {
+    EXPECT_TRUE(registry.Add(transport::MakeTcpBackend()).ok());
+  }
   transport::ReactorThreadsOptions threads;
   threads.count = options.server_reactors;
-  threads.reactor = options.reactors;
+  threads.reactor = reactor_options_;
   threads_ = transport::ReactorThreads::Start(threads).value();
-  reactor_ = transport::EpollReactor::Create(options.reactors).value();
+  MoveToNewHost();
   StartServer();
-}
-
-LocalStack::~LocalStack() {
-  initiator.reset();
-  StopServer();
 }
 
 InitiatorOptions LocalStack::Options() const {
@@ -39,7 +42,7 @@ bool LocalStack::Turn(const std::function<bool()>& done, absl::Duration limit) {
   const absl::Time end = transport::EpollReactor::MonotonicNow() + limit;
   while (!done()) {
     if (transport::EpollReactor::MonotonicNow() > end) return false;
-    if (reactor_->Poll() == 0) {
+    if (initiator_reactor()->Poll() == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
@@ -48,6 +51,16 @@ bool LocalStack::Turn(const std::function<bool()>& done, absl::Duration limit) {
 
 void LocalStack::RunFor(absl::Duration duration) {
   Turn([] { return false; }, duration);
+}
+
+std::string LocalStack::StreamAddress() const {
+  const auto address = transport::Address::Parse(portal).value();
+  return absl::StrCat("tcp://", address.host, ":0");
+}
+
+void LocalStack::MoveToNewHost() {
+  reactors_.push_back(
+      transport::EpollReactor::Create(reactor_options_).value());
 }
 
 }  // namespace skiff::protocol

@@ -22,17 +22,18 @@ namespace skiff::protocol {
 // have threads of their own.
 class LocalStack final : public Stack {
  public:
-  // `address`: what `backend` is to listen on.
+  // `address`: what `backend` is to listen on. There is TCP, too.
   LocalStack(const std::string& address,
              std::unique_ptr<transport::Backend> backend,
              const StackOptions& options);
-  ~LocalStack() override;
+  ~LocalStack() override { End(); }
 
   // With patience for machines that are busy.
   InitiatorOptions Options() const override;
   void RunFor(absl::Duration duration) override;
+  std::string StreamAddress() const override;
   transport::EpollReactor* initiator_reactor() override {
-    return reactor_.get();
+    return reactors_.back().get();
   }
   testing::SimRandom& random() override { return random_; }
 
@@ -41,13 +42,16 @@ class LocalStack final : public Stack {
   std::vector<transport::Reactor*> ServerReactors() override {
     return threads_->reactors();
   }
+  void MoveToNewHost() override;
   void RunOnServer(absl::FunctionRef<void()> fn) override {
     threads_->RunOn(0, fn);
   }
 
+  const transport::EpollReactorOptions reactor_options_;
   testing::SimRandom random_;
   std::unique_ptr<transport::ReactorThreads> threads_;
-  std::unique_ptr<transport::EpollReactor> reactor_;
+  // All but the last one, the initiator's, are not turned any more.
+  std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;
 };
 
 }  // namespace skiff::protocol

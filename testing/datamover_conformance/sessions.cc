@@ -21,14 +21,6 @@ class SessionsTest : public ::testing::TestWithParam<Network> {};
 INSTANTIATE_TEST_SUITE_P(Networks, SessionsTest,
                          ::testing::ValuesIn(Networks()), NetworkName());
 
-void RunLoad(Stack* stack, const VerifiedLoad::Options& options) {
-  VerifiedLoad load(stack->initiator.get(), &stack->random(), options);
-  load.Start();
-  stack->RunUntil([&] { return load.done(); });
-  EXPECT_TRUE(load.done()) << load.completed() << " commands completed";
-  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
-}
-
 TEST_P(SessionsTest, LogsInAndTellsWhatItRunsOn) {
   const auto stack = GetParam().MakeStack(1);
   stack->LogIn();
@@ -104,7 +96,7 @@ TEST_P(SessionsTest, MovesDataByEveryRule) {
         EXPECT_EQ(stack->initiator->parameters().initial_r2t,
                   initial_r2t || GetParam().initial_r2t);
         EXPECT_EQ(stack->initiator->parameters().immediate_data, immediate);
-        RunLoad(stack.get(), {});
+        stack->RunLoad();
         EXPECT_EQ(stack->initiator->stats().reconnects, 0u);
       }
     }
@@ -118,7 +110,7 @@ TEST_P(SessionsTest, DeeperThanTheWindow) {
   options.depth = 400;  // The target's queue depth is 128.
   options.max_blocks = 16;
   options.commands = 3000;
-  RunLoad(stack.get(), options);
+  stack->RunLoad(options);
 }
 
 // Far longer than what goes unasked, and in many pieces.
@@ -130,8 +122,8 @@ TEST_P(SessionsTest, BigSolicitedWritesAndReads) {
   options.offer.max_recv_data_segment_length = 65536;
   stack->LogIn(options);
   // Up to 2 MiB.
-  RunLoad(stack.get(),
-          {.depth = 4, .max_blocks = 4096, .commands = 60, .pieces = 100});
+  stack->RunLoad(
+      {.depth = 4, .max_blocks = 4096, .commands = 60, .pieces = 100});
 }
 
 TEST_P(SessionsTest, PingsManagesAndLogsOut) {

@@ -57,16 +57,25 @@ struct Transfer {
 // What is on the disk there was there before, or is the write's; never what the
 // memory held afterwards.
 inline void ExpectNothingForeign(Stack* stack, const Transfer& transfer) {
-  for (;;) {
-    TestCommand read(scsi::cdb::Read(transfer.lba, transfer.blocks),
-                     transfer.blocks * kBlock);
-    stack->Run(&read.command);
-    ASSERT_EQ(read.command.outcome, scsi::Command::Outcome::kCompleted);
-    if (read.command.status != 0) continue;  // A unit attention.
-    EXPECT_EQ(read.buffer.find_first_not_of(std::string("\0w", 2)),
-              std::string::npos);
-    return;
-  }
+  TestCommand read(scsi::cdb::Read(transfer.lba, transfer.blocks),
+                   transfer.blocks * kBlock);
+  stack->RunToGood(&read);
+  EXPECT_EQ(read.buffer.find_first_not_of(std::string("\0w", 2)),
+            std::string::npos);
+}
+
+// The beginning of the disk, all of which holds the same byte.
+inline constexpr uint32_t kFilledBytes = 1 << 20;
+inline void FillDisk(Stack* stack, char with) {
+  TestCommand write(scsi::cdb::Write(0, kFilledBytes / kBlock), 0,
+                    std::string(kFilledBytes, with));
+  stack->RunToGood(&write);
+}
+inline char DiskIsFullOf(Stack* stack) {
+  TestCommand read(scsi::cdb::Read(0, kFilledBytes / kBlock), kFilledBytes);
+  stack->RunToGood(&read);
+  EXPECT_TRUE(read.buffer == std::string(kFilledBytes, read.buffer[0]));
+  return read.buffer[0];
 }
 
 }  // namespace skiff::protocol
