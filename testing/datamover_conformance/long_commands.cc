@@ -59,7 +59,7 @@ TEST_P(LongCommandsTest, RamDiskAtDepth) {
       options.offer.data_digest = {Digest::kCrc32c};
     }
     stack->LogIn(options);
-    stack->RunLoad({.depth = 64, .max_blocks = 256, .commands = 3000});
+    stack->RunLoad({.depth = 64, .max_blocks = 256, .commands = 1000});
   }
 }
 
