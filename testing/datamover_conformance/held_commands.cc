@@ -34,7 +34,7 @@ class HeldCommandsTest : public ::testing::TestWithParam<Network> {
     EXPECT_TRUE(added.ok()) << added;
     stack_->StartServer();
   }
-  ~HeldCommandsTest() override { disk_->Release(); }
+  void TearDown() override { disk_->Release(); }
 
   void LogIn() {
     InitiatorOptions options = stack_->Options();

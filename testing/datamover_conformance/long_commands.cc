@@ -63,6 +63,19 @@ TEST_P(LongCommandsTest, RamDiskAtDepth) {
   }
 }
 
+// Far longer than what goes unasked, and in many pieces.
+TEST_P(LongCommandsTest, OfMegabytesInPieces) {
+  const auto stack = GetParam().MakeStack(16);
+  InitiatorOptions options = stack->Options();
+  options.offer.initial_r2t = true;
+  options.offer.immediate_data = false;
+  options.offer.max_recv_data_segment_length = 65536;
+  stack->LogIn(options);
+  // Up to 2 MiB.
+  stack->RunLoad(
+      {.depth = 4, .max_blocks = 4096, .commands = 60, .pieces = 100});
+}
+
 // A medium in a file has no memory to move data from and to. Commands are
 // longer than one of the worker's buffers, and use its halves in turn: the file
 // works on the one while the other is on the wire.

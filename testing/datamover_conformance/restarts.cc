@@ -30,7 +30,7 @@ class RestartTest
   void BeginLoad(const InitiatorOptions& options) {
     stack_->LogIn(options);
     VerifiedLoad::Options load;
-    load.commands = 2000;
+    load.commands = 1200;
     load_.emplace(stack_->initiator.get(), &stack_->random(), load);
     load_->Start();
   }

@@ -113,19 +113,6 @@ TEST_P(SessionsTest, DeeperThanTheWindow) {
   stack->RunLoad(options);
 }
 
-// Far longer than what goes unasked, and in many pieces.
-TEST_P(SessionsTest, BigSolicitedWritesAndReads) {
-  const auto stack = GetParam().MakeStack(16);
-  InitiatorOptions options = stack->Options();
-  options.offer.initial_r2t = true;
-  options.offer.immediate_data = false;
-  options.offer.max_recv_data_segment_length = 65536;
-  stack->LogIn(options);
-  // Up to 2 MiB.
-  stack->RunLoad(
-      {.depth = 4, .max_blocks = 4096, .commands = 60, .pieces = 100});
-}
-
 TEST_P(SessionsTest, PingsManagesAndLogsOut) {
   const auto stack = GetParam().MakeStack(9);
   stack->LogIn();

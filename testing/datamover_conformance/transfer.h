@@ -41,7 +41,7 @@ struct Transfer {
 
   // For one that has ended.
   bool left_alone() const {
-    return buffer.find_first_not_of(kGone) == std::string::npos;
+    return buffer == std::string(buffer.size(), kGone);
   }
 
   static constexpr char kGone = '\x99';
