@@ -30,8 +30,9 @@ struct ConnectionCounters {
   uint64_t remote_invalidations = 0;
   uint64_t local_invalidations = 0;
   uint64_t invalidations_sent = 0;
-  // Registrations for a single command, and buffers in several pieces that had
-  // to be copied into one.
+  // Registrations that a command needed, of an initiator that keeps them for
+  // the commands after it, too; and buffers in several pieces that had to be
+  // copied into one.
   uint64_t registrations = 0;
   uint64_t gathered_buffers = 0;
   // At an initiator: commands whose data RDMA was to move, and those for which

@@ -267,7 +267,7 @@ absl::Status IserInitiatorDatamover::Register(Data* data, Access access) {
   absl::Status status =
       memory->Get(data->memory, data->length, access, own, &data->pin);
   if (!status.ok()) return status;
-  if (data->pin.exclusive()) ++channel_.counters().registrations;
+  if (data->pin.fresh()) ++channel_.counters().registrations;
   data->needs_window = windows_ && (!data->pin.exclusive() || must_bind);
   if (!data->needs_window || data->window != nullptr) return status;
   auto window = memory->domain()->AllocateWindow();

@@ -99,7 +99,7 @@ absl::Status IserMemory::AddArena(void* data, size_t size,
     return absl::AlreadyExistsError(absl::StrCat(
         "a part of these ", size, " bytes of memory is registered already"));
   }
-  auto region = domain_->Register(data, size, options_.arena_access);
+  auto region = RegisterAlone(data, size, options_.arena_access);
   if (!region.ok()) return region.status();
   arenas_[begin] = {*std::move(region), std::move(owner)};
   return absl::OkStatus();
@@ -128,19 +128,39 @@ absl::Status IserMemory::Register(const void* data, size_t size,
                                   transport::Access access, bool exclusive,
                                   Pin* pin) {
   auto* const memory = const_cast<void*>(data);
-  if (!exclusive && cache_ != nullptr) {
-    auto cached = cache_->Get(memory, size, access);
-    if (!cached.ok()) return cached.status();
-    pin->cached_ = *std::move(cached);
-    pin->region_ = pin->cached_.region();
+  if (!exclusive && cache_ != nullptr && FindKept(memory, size, access, pin)) {
     return absl::OkStatus();
   }
-  auto region = domain_->Register(memory, size, access);
+  auto region = RegisterAlone(memory, size, access);
   if (!region.ok()) return region.status();
   ++single_registrations_;
   pin->own_ = *std::move(region);
   pin->region_ = pin->own_.get();
+  pin->fresh_ = true;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<transport::MemoryRegion>>
+IserMemory::RegisterAlone(void* data, size_t size, transport::Access access) {
+  auto region = domain_->Register(data, size, access);
+  if (cache_ == nullptr || !absl::IsResourceExhausted(region.status())) {
+    return region;
+  }
+  // What is only kept gives way.
+  cache_->Invalidate(nullptr, SIZE_MAX);
+  return domain_->Register(data, size, access);
+}
+
+// False where the cache has no room, since commands use all that it may hold.
+bool IserMemory::FindKept(void* data, size_t size, transport::Access access,
+                          Pin* pin) {
+  const uint64_t misses = cache_->statistics().misses;
+  auto cached = cache_->Get(data, size, access);
+  if (!cached.ok()) return false;
+  pin->cached_ = *std::move(cached);
+  pin->region_ = pin->cached_.region();
+  pin->fresh_ = cache_->statistics().misses > misses;
+  return true;
 }
 
 void IserMemory::Forget(const void* data, size_t size) {

@@ -24,8 +24,9 @@ struct IserMemoryOptions {
   size_t message_memory = size_t{256} << 20;
   // What arenas (below) are registered for.
   transport::Access arena_access = transport::Access::kLocal;
-  // Keep registrations of memory that is in no arena for the next time. Who
-  // owns the memory must call Forget() before it is freed.
+  // Keep registrations of memory that is in no arena for the next time, as far
+  // as `cache` has room. Who owns the memory must call Forget() before it is
+  // freed.
   bool keep_registrations = false;
   // An initiator without memory windows gives its targets the keys of arenas
   // and of kept registrations. They stay valid after the command, as those of
@@ -54,9 +55,12 @@ class IserMemory {
     transport::RemoteBuffer Remote(const void* data) const;
     // The key is of no use to the peer once this is gone.
     bool exclusive() const { return own_ != nullptr; }
+    // Made for this pin, whoever else will use it.
+    bool fresh() const { return fresh_; }
     // Ends it early.
     void Release() {
       region_ = nullptr;
+      fresh_ = false;
       if (own_ != nullptr) own_.reset();
       cached_.Release();
     }
@@ -64,6 +68,7 @@ class IserMemory {
    private:
     friend class IserMemory;
     const transport::MemoryRegion* region_ = nullptr;
+    bool fresh_ = false;
     std::unique_ptr<transport::MemoryRegion> own_;
     transport::RegistrationCache::Handle cached_;
   };
@@ -122,7 +127,8 @@ class IserMemory {
     return FindArena(reinterpret_cast<uintptr_t>(data), size,
                      transport::Access::kLocal);
   }
-  // The memory is about to be freed or mapped anew.
+  // The memory is about to be freed or mapped anew: it is not found any more,
+  // and deregistered, where pins use it when these are gone.
   void Forget(const void* data, size_t size);
 
   // Buffers of kIserMessageBytes, and of kSmallBytes; empty if there is
@@ -168,6 +174,9 @@ class IserMemory {
                                              transport::Access access) const;
   absl::Status Register(const void* data, size_t size, transport::Access access,
                         bool exclusive, Pin* pin);
+  absl::StatusOr<std::unique_ptr<transport::MemoryRegion>> RegisterAlone(
+      void* data, size_t size, transport::Access access);
+  bool FindKept(void* data, size_t size, transport::Access access, Pin* pin);
 
   transport::MemoryDomain* const domain_;
   const IserMemoryOptions options_;

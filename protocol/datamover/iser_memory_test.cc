@@ -7,6 +7,7 @@
 #include "testing/sim/sim_memory.h"
 #include "testing/sim/sim_rdma.h"
 #include "testing/sim/sim_world.h"
+#include "transport/memory/memory_test_util.h"
 
 namespace skiff::protocol {
 namespace {
@@ -141,6 +142,46 @@ TEST_F(IserMemoryTest, KeepsRegistrationsWhenTold) {
   EXPECT_EQ(registered(), 1u);
   memory_->Forget(bytes_.data() + 4095, 1);
   EXPECT_EQ(registered(), 0u);
+}
+
+TEST_F(IserMemoryTest, SaysWhatIsRegisteredForAPin) {
+  IserMemoryOptions options;
+  options.keep_registrations = true;
+  Make(options);
+  const auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data() + 8192, 4096, owner).ok());
+  for (const bool first : {true, false}) {
+    EXPECT_EQ(Get(bytes_.data(), 4096, Access::kRemoteRead).fresh(), first);
+    EXPECT_TRUE(Get(bytes_.data(), 4096, Access::kRemoteRead, true).fresh());
+    EXPECT_FALSE(Get(bytes_.data() + 8192, 4096, Access::kLocal).fresh());
+  }
+}
+
+// Where no more memory may be locked, what is kept goes, unless it is in use.
+TEST(IserMemoryLimitTest, WhatIsKeptGivesWay) {
+  testing::LimitedDomain domain;
+  IserMemoryOptions options;
+  options.keep_registrations = true;
+  const auto memory = IserMemory::Create(&domain, options).value();
+  std::vector<char> bytes(3 * 4096);
+  domain.limit = domain.locked() + 2 * 4096;
+  const auto get = [&](size_t page, bool exclusive, IserMemory::Pin* pin) {
+    pin->Release();
+    return memory->Get(bytes.data() + page * 4096, 4096, Access::kRemoteRead,
+                       exclusive, pin);
+  };
+  const auto owner = std::make_shared<int>(0);
+  IserMemory::Pin used;
+  IserMemory::Pin other;
+  ASSERT_TRUE(get(0, false, &used).ok());
+  ASSERT_TRUE(get(1, false, &other).ok());
+  other.Release();
+  EXPECT_TRUE(get(2, true, &other).ok());
+  other.Release();
+  ASSERT_TRUE(get(1, false, &other).ok());
+  other.Release();
+  EXPECT_TRUE(memory->AddArena(bytes.data() + 8192, 4096, owner).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(get(1, true, &other)));
 }
 
 TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {

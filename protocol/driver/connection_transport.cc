@@ -112,6 +112,18 @@ class IserTransport final : public ConnectionTransport {
   const ConnectionInfo fixed_;  // Without counters.
 };
 
+// What an initiator does instead of using memory windows, for people.
+std::string WithoutWindows(const IserMemoryOptions& options) {
+  const char* instead = "memory is registered for each command";
+  if (options.lasting_keys) {
+    instead = options.keep_registrations
+                  ? "keys outlive their commands"
+                  : "keys of lasting memory outlive their commands, and other "
+                    "memory is registered for each";
+  }
+  return absl::StrCat(instead, ": the device has no memory windows");
+}
+
 }  // namespace
 
 std::unique_ptr<ConnectionTransport> MakeStreamTransport(
@@ -150,9 +162,23 @@ absl::StatusOr<std::shared_ptr<IserMemory>> IserMemories::For(
 }
 
 void IserMemories::DropRemoved() {
-  std::erase_if(memories_, [](const auto& memory) {
-    return memory.second == nullptr || memory.second->domain()->removed();
+  std::erase_if(removed_, [](const auto& memory) { return memory.expired(); });
+  std::erase_if(memories_, [this](const auto& memory) {
+    if (memory.second == nullptr) return true;
+    if (!memory.second->domain()->removed()) return false;
+    removed_.push_back(memory.second);
+    return true;
   });
+}
+
+void IserMemories::Forget(const void* data, size_t size) {
+  for (const auto& [domain, memory] : memories_) {
+    if (memory != nullptr) memory->Forget(data, size);
+  }
+  for (const std::weak_ptr<IserMemory>& memory : removed_) {
+    const std::shared_ptr<IserMemory> alive = memory.lock();
+    if (alive != nullptr) alive->Forget(data, size);
+  }
 }
 
 IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
@@ -276,12 +302,7 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
   std::string slow_reads = initiates ? "" : endpoint->slow_reads();
   if (!slow_reads.empty()) info.fallbacks.push_back(std::move(slow_reads));
   if (initiates && !endpoint->domain()->capabilities().memory_windows) {
-    info.fallbacks.push_back(
-        mine.memory->options().lasting_keys
-            ? "keys of lasting memory outlive their commands, and other memory "
-              "is registered for each: the device has no memory windows"
-            : "memory is registered for each command: the device has no memory "
-              "windows");
+    info.fallbacks.push_back(WithoutWindows(mine.memory->options()));
   }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.

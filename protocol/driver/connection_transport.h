@@ -64,12 +64,15 @@ class IserMemories {
       transport::MemoryDomain* domain);
   // Keeps those of removed devices for their connections only.
   void DropRemoved();
+  // IserMemory::Forget() of all of them.
+  void Forget(const void* data, size_t size);
   Role role() const { return role_; }
 
  private:
   const Role role_;
   const IserMemoryOptions options_;
   std::map<transport::MemoryDomain*, std::shared_ptr<IserMemory>> memories_;
+  std::vector<std::weak_ptr<IserMemory>> removed_;
 };
 
 // Makes the datamover of an RDMA connection while it is being made: before the

@@ -87,6 +87,8 @@ absl::Status Check(InitiatorOptions* options) {
 IserMemoryOptions MemoryOptions(const InitiatorOptions& options) {
   IserMemoryOptions memory;
   memory.lasting_keys = options.lasting_keys;
+  memory.keep_registrations = options.keep_registrations;
+  memory.cache = options.kept_registrations;
   return memory;
 }
 

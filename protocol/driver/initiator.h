@@ -19,6 +19,7 @@
 #include "protocol/negotiation/send_targets.h"
 #include "scsi/initiator/command.h"
 #include "transport/backend.h"
+#include "transport/memory/registration_cache.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
 #include "transport/trace/pcapng.h"
@@ -86,6 +87,16 @@ struct InitiatorOptions {
   // command. A target can then read and write all of that memory for as long as
   // the initiator lives, whatever commands say: only for targets that may.
   bool lasting_keys = false;
+  // Registrations of memory that was not given to UseMemory() are kept, too,
+  // for the next command that uses the same buffer, or a part of it. Whoever
+  // frees memory that a command has used then has to call ForgetMemory(). It
+  // helps where UseMemory() does: with memory windows, or with `lasting_keys`,
+  // which then are keys of that memory, too.
+  bool keep_registrations = false;
+  // Of each RDMA device: what is kept gives way to what commands use, that
+  // which was used longest ago first. Commands may use more at once; what there
+  // is no room for is registered for its command. Registered memory is locked.
+  transport::RegistrationCacheOptions kept_registrations;
   // One line for people per event: connected, lost and why, restored, gave up.
   std::function<void(absl::string_view message)> log;
   // Gets those of these lines that matter also to who does not follow events:
@@ -154,6 +165,21 @@ class Initiator : public scsi::CommandPort {
   // memory; commands work all the same.
   virtual absl::Status UseMemory(void* data, size_t size,
                                  std::shared_ptr<const void> owner) = 0;
+
+  // With `keep_registrations`, memory that commands have used is about to be
+  // freed or mapped anew. Whoever owns it says so before that, on the reactor's
+  // thread, to each initiator whose commands have used it, at whatever
+  // transport they are now. The range may be any that covers what commands
+  // used; memory that UseMemory() was told of goes with its owner.
+  //
+  // What a command still uses stays registered until that ends, and has to stay
+  // until then. A command that is submitted afterwards registers anew.
+  //
+  // Without it, the device still has the pages that were there: when something
+  // else is at the same address, commands read from and write to the old ones,
+  // and their data are wrong without an error. Without `keep_registrations`, or
+  // over a byte stream, there is nothing to do, and it does no harm.
+  virtual void ForgetMemory(const void* data, size_t size) = 0;
 
   virtual bool connected() const = 0;
   virtual const Parameters& parameters() const = 0;  // Of the current session.

@@ -60,6 +60,9 @@ class InitiatorImpl final : public Initiator,
   }
   absl::Status UseMemory(void* data, size_t size,
                          std::shared_ptr<const void> owner) override;
+  void ForgetMemory(const void* data, size_t size) override {
+    iser_memories_->Forget(data, size);
+  }
   bool connected() const override { return up_; }
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
