@@ -362,9 +362,7 @@ void IserTargetDatamover::OnReadDone(TaskSlot slot, bool ok) {
   --task.reads;
   if (!ok) task.get_failed = true;
   if (!task.getting) return;
-  // Of a task that failed, or was cancelled, the rest is not wanted.
-  const bool over = task.get_failed || task.data_failed;
-  if (!over && task.placed < task.get_end) ReadRest(slot);
+  if (!task.get_failed && task.placed < task.get_end) ReadRest(slot);
   if (task.getting && task.reads == 0) EndGet(slot);
 }
 
