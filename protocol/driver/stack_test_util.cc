@@ -246,11 +246,13 @@ void Stack::RunToGood(TestCommand* command) {
 }
 
 void Stack::RunLoad(const VerifiedLoad::Options& options) {
-  VerifiedLoad load(initiator.get(), &random(), options);
-  load.Start();
-  EXPECT_TRUE(RunUntil([&load] { return load.done(); }))
-      << load.completed() << " commands completed";
-  for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  auto load =
+      std::make_unique<VerifiedLoad>(initiator.get(), &random(), options);
+  load->Start();
+  EXPECT_TRUE(RunUntil([&load] { return load->done(); }))
+      << load->completed() << " commands completed";
+  for (const std::string& error : load->errors()) ADD_FAILURE() << error;
+  if (!load->done()) unfinished_.push_back(std::move(load));
 }
 
 absl::Status Stack::Await(

@@ -170,6 +170,8 @@ class Stack {
   const absl::Duration patience_;
   std::optional<absl::Status> ready_;
   std::vector<std::unique_ptr<Initiator>> left_behind_;
+  // Whose commands end with their initiator.
+  std::vector<std::unique_ptr<VerifiedLoad>> unfinished_;
 };
 
 }  // namespace skiff::protocol
