@@ -41,7 +41,8 @@ VerifiedLoad::VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
     : port_(port),
       random_(random),
       options_(options),
-      medium_(kBlocks * kBlock, '\0') {
+      medium_(kBlocks * kBlock, '\0'),
+      commands_(options.commands) {
   for (uint32_t i = 0; i < options.depth; ++i) {
     Slot& slot = slots_.emplace_back();
     slot.load = this;
@@ -58,7 +59,7 @@ VerifiedLoad::VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
 
 void VerifiedLoad::Start() {
   for (Slot& slot : slots_) {
-    if (started_ < options_.commands) Submit(&slot);
+    if (started_ < commands_) Submit(&slot);
   }
 }
 
@@ -110,7 +111,7 @@ void VerifiedLoad::OnDone(Slot* slot) {
   }
   Check(slot);
   ++completed_;
-  if (started_ < options_.commands) Submit(slot);
+  if (started_ < commands_) Submit(slot);
 }
 
 void VerifiedLoad::Check(Slot* slot) {

@@ -42,14 +42,16 @@ class VerifiedLoad {
   struct Options {
     uint32_t depth = 16;
     uint32_t max_blocks = 64;
-    uint64_t commands = 400;
-    int pieces = 3;  // Iovecs of one command.
+    uint64_t commands = 400;  // Unless told to finish before.
+    int pieces = 3;           // Iovecs of one command.
   };
   VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
                const Options& options);
 
   void Start();
-  bool done() const { return completed_ == options_.commands; }
+  // Those that were begun are the last ones.
+  void Finish() { commands_ = started_; }
+  bool done() const { return completed_ == commands_; }
   uint64_t completed() const { return completed_; }
   // Commands that ended with something else than GOOD.
   const std::vector<std::string>& errors() const { return errors_; }
@@ -75,6 +77,7 @@ class VerifiedLoad {
   const Options options_;
   std::string medium_;  // What the logical unit must hold.
   std::deque<Slot> slots_;
+  uint64_t commands_;
   uint64_t started_ = 0;
   uint64_t completed_ = 0;
   uint64_t unit_attentions_ = 0;
