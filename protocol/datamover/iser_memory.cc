@@ -69,7 +69,7 @@ absl::Status IserMemory::Share::Grow(size_t buffers) {
   }
   for (BufferPool* const pool :
        {memory_->large_.get(), memory_->small_.get()}) {
-    absl::Status grown = pool->Reserve(others + buffers);
+    absl::Status grown = memory_->Grow(pool, others + buffers);
     if (!grown.ok()) return grown;
   }
   memory_->shared_buffers_ = others + buffers;
@@ -82,6 +82,21 @@ void IserMemory::Share::Release() {
   buffers_ = 0;
 }
 
+// What is kept gives way, and what failed before may work now.
+absl::Status IserMemory::Grow(transport::BufferPool* pool, size_t buffers) {
+  absl::Status grown = pool->Reserve(buffers);
+  if (!absl::IsResourceExhausted(grown) || cache_ == nullptr ||
+      !cache_->EvictUnused()) {
+    return grown;
+  }
+  return pool->Reserve(buffers);
+}
+
+IserMemory::Buffer IserMemory::GetAfterGrowth(transport::BufferPool* pool) {
+  if (pool->growth_error().ok()) return {};  // All are in use.
+  return Grow(pool, pool->made() + 1).ok() ? pool->Get() : Buffer();
+}
+
 absl::Status IserMemory::AddArena(void* data, size_t size,
                                   std::shared_ptr<const void> owner) {
   DropOrphans();
@@ -89,6 +104,22 @@ absl::Status IserMemory::AddArena(void* data, size_t size,
   if (FindArena(begin, size, options_.arena_access) != nullptr) {
     return absl::OkStatus();
   }
+  // What is kept of it now would be found when the arena has gone.
+  Forget(data, size);
+  const std::weak_ptr<const void> lives = owner;
+  absl::Status added = AddNewArena(data, size, std::move(owner));
+  std::erase_if(refused_, [begin](const Refused& refused) {
+    return refused.begin == begin || refused.owner.expired();
+  });
+  if (!added.ok() && cache_ != nullptr) {
+    refused_.push_back({begin, size, lives});
+  }
+  return added;
+}
+
+absl::Status IserMemory::AddNewArena(void* data, size_t size,
+                                     std::shared_ptr<const void> owner) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
   // Operations may be under way in what overlaps it: its owner lives.
   const auto next = arenas_.lower_bound(begin);
   const bool reaches_next = next != arenas_.end() && next->first < begin + size;
@@ -108,8 +139,24 @@ absl::Status IserMemory::AddArena(void* data, size_t size,
 void IserMemory::DropOrphans() {
   last_arena_ = {};
   for (auto at = arenas_.begin(); at != arenas_.end();) {
-    at = at->second.owner.use_count() == 1 ? arenas_.erase(at) : std::next(at);
+    if (at->second.owner.use_count() > 1) {
+      ++at;
+      continue;
+    }
+    // Of what began or ended outside of it, and was no part, therefore.
+    const transport::MemoryRegion& region = *at->second.region;
+    Forget(region.data(), region.size());
+    at = arenas_.erase(at);
   }
+}
+
+bool IserMemory::MayKeep(const void* data, size_t size) const {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return std::none_of(
+      refused_.begin(), refused_.end(), [begin, size](const Refused& refused) {
+        return begin < refused.begin + refused.size &&
+               refused.begin < begin + size && !refused.owner.expired();
+      });
 }
 
 const transport::MemoryRegion* IserMemory::SearchArena(
@@ -128,8 +175,9 @@ absl::Status IserMemory::Register(const void* data, size_t size,
                                   transport::Access access, bool exclusive,
                                   Pin* pin) {
   auto* const memory = const_cast<void*>(data);
-  if (!exclusive && cache_ != nullptr && FindKept(memory, size, access, pin)) {
-    return absl::OkStatus();
+  if (!exclusive && cache_ != nullptr && MayKeep(memory, size)) {
+    const absl::StatusOr<bool> found = FindKept(memory, size, access, pin);
+    if (!found.ok() || *found) return found.status();
   }
   auto region = RegisterAlone(memory, size, access);
   if (!region.ok()) return region.status();
@@ -143,20 +191,21 @@ absl::Status IserMemory::Register(const void* data, size_t size,
 absl::StatusOr<std::unique_ptr<transport::MemoryRegion>>
 IserMemory::RegisterAlone(void* data, size_t size, transport::Access access) {
   auto region = domain_->Register(data, size, access);
-  if (cache_ == nullptr || !absl::IsResourceExhausted(region.status())) {
+  // What is only kept gives way.
+  if (!absl::IsResourceExhausted(region.status()) || cache_ == nullptr ||
+      !cache_->EvictUnused()) {
     return region;
   }
-  // What is only kept gives way.
-  cache_->Invalidate(nullptr, SIZE_MAX);
   return domain_->Register(data, size, access);
 }
 
 // False where the cache has no room, since commands use all that it may hold.
-bool IserMemory::FindKept(void* data, size_t size, transport::Access access,
-                          Pin* pin) {
+absl::StatusOr<bool> IserMemory::FindKept(void* data, size_t size,
+                                          transport::Access access, Pin* pin) {
   const uint64_t misses = cache_->statistics().misses;
   auto cached = cache_->Get(data, size, access);
-  if (!cached.ok()) return false;
+  if (absl::IsResourceExhausted(cached.status())) return false;
+  if (!cached.ok()) return cached.status();
   pin->cached_ = *std::move(cached);
   pin->region_ = pin->cached_.region();
   pin->fresh_ = cache_->statistics().misses > misses;

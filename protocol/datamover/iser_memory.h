@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -108,7 +110,8 @@ class IserMemory {
   // Registers long-lived memory as a whole, so that what lies in it is never
   // registered again: a medium, a pool. `owner` is held until the memory is
   // dropped, which happens at a later AddArena() when nobody else holds it.
-  // Adding what is there does nothing.
+  // Adding what is there does nothing. What is refused is not kept either, as
+  // long as `owner` lives: nobody has to Forget() it.
   absl::Status AddArena(void* data, size_t size,
                         std::shared_ptr<const void> owner);
   // Into an empty `pin`, a registration of this range with this access: an
@@ -133,8 +136,8 @@ class IserMemory {
 
   // Buffers of kIserMessageBytes, and of kSmallBytes; empty if there is
   // none left, which cannot be within a share.
-  Buffer GetMessageBuffer() { return large_->Get(); }
-  Buffer GetSmallBuffer() { return small_->Get(); }
+  Buffer GetMessageBuffer() { return GetBuffer(large_.get()); }
+  Buffer GetSmallBuffer() { return GetBuffer(small_.get()); }
   static constexpr size_t kSmallBytes = 512;
   // What a buffer of a share takes of message_memory.
   static constexpr size_t kPairBytes = kIserMessageBytes + kSmallBytes;
@@ -161,8 +164,24 @@ class IserMemory {
     }
   };
 
+  // Memory that was to be an arena.
+  struct Refused {
+    uintptr_t begin = 0;
+    size_t size = 0;
+    std::weak_ptr<const void> owner;
+  };
+
   IserMemory(transport::MemoryDomain* domain, const IserMemoryOptions& options);
+  absl::Status AddNewArena(void* data, size_t size,
+                           std::shared_ptr<const void> owner);
   void DropOrphans();
+  bool MayKeep(const void* data, size_t size) const;
+  Buffer GetBuffer(transport::BufferPool* pool) {
+    Buffer buffer = pool->Get();
+    return buffer ? std::move(buffer) : GetAfterGrowth(pool);
+  }
+  Buffer GetAfterGrowth(transport::BufferPool* pool);
+  absl::Status Grow(transport::BufferPool* pool, size_t buffers);
   // A target's data are in one arena mostly: the last one is looked at first.
   const transport::MemoryRegion* FindArena(uintptr_t begin, size_t size,
                                            transport::Access access) const {
@@ -176,7 +195,8 @@ class IserMemory {
                         bool exclusive, Pin* pin);
   absl::StatusOr<std::unique_ptr<transport::MemoryRegion>> RegisterAlone(
       void* data, size_t size, transport::Access access);
-  bool FindKept(void* data, size_t size, transport::Access access, Pin* pin);
+  absl::StatusOr<bool> FindKept(void* data, size_t size,
+                                transport::Access access, Pin* pin);
 
   transport::MemoryDomain* const domain_;
   const IserMemoryOptions options_;
@@ -187,6 +207,7 @@ class IserMemory {
   size_t shared_buffers_ = 0;          // Those of all shares.
   std::map<uintptr_t, Arena> arenas_;  // By their first byte; disjoint.
   mutable Known last_arena_;
+  std::vector<Refused> refused_;
   uint64_t single_registrations_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "protocol/datamover/iser_memory.h"
 
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -182,6 +184,78 @@ TEST(IserMemoryLimitTest, WhatIsKeptGivesWay) {
   other.Release();
   EXPECT_TRUE(memory->AddArena(bytes.data() + 8192, 4096, owner).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(get(1, true, &other)));
+}
+
+// Messages cannot wait for it either: their buffers come by slabs of 2 MiB.
+TEST(IserMemoryLimitTest, WhatIsKeptGivesWayToMessages) {
+  constexpr size_t kBytes = size_t{3} << 20;
+  testing::LimitedDomain domain;
+  IserMemoryOptions options;
+  options.keep_registrations = true;
+  const auto memory = IserMemory::Create(&domain, options).value();
+  std::vector<char> bytes(kBytes);
+  domain.limit = domain.locked() + kBytes;
+  const size_t made = (size_t{2} << 20) / kIserMessageBytes;
+  std::vector<IserMemory::Buffer> buffers;
+  for (size_t i = 0; i < made; ++i) {
+    buffers.push_back(memory->GetMessageBuffer());
+    ASSERT_TRUE(buffers.back()) << i;
+  }
+  IserMemory::Pin pin;
+  const auto keep = [&] {
+    return memory->Get(bytes.data(), kBytes, Access::kRemoteRead, false, &pin);
+  };
+  ASSERT_TRUE(keep().ok());
+  EXPECT_FALSE(memory->GetMessageBuffer());  // It is in use.
+  pin.Release();
+  EXPECT_TRUE(memory->GetMessageBuffer());
+  EXPECT_TRUE(absl::IsResourceExhausted(keep()));
+}
+
+// Whoever gave memory to AddArena() need not say when it goes: nothing of it
+// may be found when other memory is there.
+TEST(IserMemoryLimitTest, KeepsNothingOfWhatAddArenaWasToldOf) {
+  constexpr size_t kPage = 4096;
+  testing::LimitedDomain domain;
+  IserMemoryOptions options;
+  options.keep_registrations = true;
+  const auto memory = IserMemory::Create(&domain, options).value();
+  std::vector<char> bytes(4 * kPage);
+  IserMemory::Pin pin;
+  const auto is_kept = [&](size_t page, size_t pages) {
+    pin.Release();
+    EXPECT_TRUE(memory
+                    ->Get(bytes.data() + page * kPage, pages * kPage,
+                          Access::kRemoteRead, false, &pin)
+                    .ok());
+    return !pin.exclusive();
+  };
+  const size_t before = domain.regions();
+
+  // It is refused.
+  domain.limit = domain.locked() + 3 * kPage;
+  EXPECT_TRUE(is_kept(0, 1));  // And stays in use.
+  auto owner = std::make_shared<int>(0);
+  EXPECT_FALSE(memory->AddArena(bytes.data(), 3 * kPage, owner).ok());
+  EXPECT_FALSE(is_kept(0, 1));
+  EXPECT_FALSE(is_kept(2, 2));
+  EXPECT_TRUE(is_kept(3, 1));
+  // As long as it is there. What comes then is new.
+  owner.reset();
+  EXPECT_TRUE(is_kept(0, 1));
+  EXPECT_TRUE(pin.fresh());
+
+  // It was used before it was told of, and together with what is beside it.
+  domain.limit = std::numeric_limits<size_t>::max();
+  owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory->AddArena(bytes.data(), 3 * kPage, owner).ok());
+  EXPECT_TRUE(is_kept(2, 2));
+  owner.reset();
+  owner = std::make_shared<int>(0);
+  std::vector<char> other(kPage);
+  pin.Release();
+  ASSERT_TRUE(memory->AddArena(other.data(), kPage, owner).ok());
+  EXPECT_EQ(domain.regions() - before, 1u);  // The other arena.
 }
 
 TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {

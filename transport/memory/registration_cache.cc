@@ -134,6 +134,12 @@ bool RegistrationCache::EvictOldest() {
   return true;
 }
 
+bool RegistrationCache::EvictUnused() {
+  bool any = false;
+  while (EvictOldest()) any = true;
+  return any;
+}
+
 void RegistrationCache::Drop(Entry* entry) {
   trees_[entry->access].erase(entry->begin);
   entry->cached = false;

@@ -112,6 +112,10 @@ class RegistrationCache {
   // then the memory must stay.
   size_t Invalidate(const void* data, size_t size);
 
+  // Gives back every region that is not in use, so that other memory can be
+  // locked. Whether there was any.
+  bool EvictUnused();
+
   const Statistics& statistics() const { return statistics_; }
 
  private:
