@@ -292,11 +292,11 @@ void InitiatorImpl::JudgeRdma(const absl::Status& why) {
   const ConnectionCounters done = transport_->Info().counters;
   const bool by_fault =
       session_->loss() != Loss::kNone && session_->loss() != Loss::kTarget;
-  if (by_fault && done.commands_by_rdma > 0 && done.commands_moved == 0) {
-    return RdmaFailed("takes logins, but was lost before it had moved data",
-                      why);
+  if (done.commands_moved > 0) {
+    rdma_failures_ = 0;
+  } else if (by_fault && done.commands_by_rdma > 0) {
+    RdmaFailed("takes logins, but was lost before it had moved data", why);
   }
-  rdma_failures_ = 0;
 }
 
 // Although RDMA connected: the next attempt does without, where it may.
