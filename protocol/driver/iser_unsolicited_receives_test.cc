@@ -55,9 +55,9 @@ class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
                             : sessions[0].connection.counters;
   }
 
+  std::vector<std::string> log_;  // Of the target; outlives it.
   std::unique_ptr<SimStack> stack_;
   InitiatorOptions options_;
-  std::vector<std::string> log_;  // Of the target.
 };
 
 // Iwarp and Plain end a connection whose receives are used up.

@@ -71,8 +71,9 @@ class AbortTest : public ::testing::TestWithParam<Fabric> {
     EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
   }
 
-  SimStack stack_{1, 1, FewReads(GetParam().rdma)};
+  // They may end with the stack.
   std::vector<std::unique_ptr<Transfer>> transfers_;
+  SimStack stack_{1, 1, FewReads(GetParam().rdma)};
 };
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, AbortTest, AllFabrics(), FabricName());

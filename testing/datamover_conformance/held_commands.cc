@@ -92,8 +92,9 @@ class HeldCommandsTest : public ::testing::TestWithParam<Network> {
   }
 
   const std::shared_ptr<HoldingBackend> disk_;
-  const std::unique_ptr<Stack> stack_;
+  // They may end with the stack.
   std::vector<std::unique_ptr<Transfer>> transfers_;
+  const std::unique_ptr<Stack> stack_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Networks, HeldCommandsTest,

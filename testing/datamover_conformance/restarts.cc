@@ -55,8 +55,9 @@ class RestartTest
   }
   std::string Log() const { return absl::StrJoin(stack_->log, "\n"); }
 
-  const std::unique_ptr<Stack> stack_;
+  // Its commands may end with the stack.
   std::optional<VerifiedLoad> load_;
+  const std::unique_ptr<Stack> stack_;
 };
 
 INSTANTIATE_TEST_SUITE_P(

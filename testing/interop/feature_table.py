@@ -109,8 +109,10 @@ TABLES = (
             Cell(TGT, ("facts",)),
             Cell(LIBISCSI, ("inquiry", "block limits", "capacity", "mode page")))),
         ("verified I/O of 512 bytes to 1 MiB (libiscsi: 256 KiB)", (
-            Cell(TGT, ("verified I/O: .*",), "depth 1 to 32"),
-            Cell(LIBISCSI, (r"writes at depth \d+, verified: 1 sessions", r"writes at depth \d+, verified: 4 sessions"),
+            Cell(TGT, ("verified I/O: .*", "verified I/O: 512, depth 1", "verified I/O: .*, depth 32", "verified I/O: 1m, .*"),
+                 "depth 1 to 32"),
+            Cell(LIBISCSI, (r"writes at depth \d+, verified: 1 sessions", r"writes at depth \d+, verified: 4 sessions",
+                            r"writes at depth 16, .*"),
                  "writes at depth 1 to 16, 1 and 4 sessions"))),
         ("reads of 512 bytes to 256 KiB that are not compared, depth 1 to 32", (
             Cell(LIBISCSI, ("reads: .*",)),)),
