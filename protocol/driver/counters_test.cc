@@ -2,7 +2,6 @@
 // payload.
 
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
@@ -40,17 +39,7 @@ class CountersTest : public ::testing::Test {
       ASSERT_EQ(read.command.status, 0);
     }
   }
-  ConnectionInfo Target() {
-    std::vector<SessionInfo> sessions;
-    bool done = false;
-    stack_->server->ListSessions([&](std::vector<SessionInfo> found) {
-      sessions = std::move(found);
-      done = true;
-    });
-    EXPECT_TRUE(stack_->RunUntil([&] { return done; }));
-    EXPECT_EQ(sessions.size(), 1u);
-    return sessions.at(0).connection;
-  }
+  ConnectionInfo Target() { return stack_->Sessions().at(0).connection; }
   ConnectionInfo Initiator() const { return stack_->initiator->connection(); }
 
   std::unique_ptr<SimStack> stack_;

@@ -69,14 +69,7 @@ class PipeliningTest : public ::testing::TestWithParam<Fabric> {
     return data;
   }
   ConnectionCounters Counters() {
-    std::vector<SessionInfo> sessions;
-    bool listed = false;
-    stack_->server->ListSessions([&](std::vector<SessionInfo> found) {
-      sessions = std::move(found);
-      listed = true;
-    });
-    EXPECT_TRUE(stack_->RunUntil([&listed] { return listed; }));
-    return sessions.at(0).connection.counters;
+    return stack_->Sessions().at(0).connection.counters;
   }
   uint64_t Operations() {
     const ConnectionCounters counters = Counters();

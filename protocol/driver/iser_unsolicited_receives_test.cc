@@ -43,16 +43,7 @@ class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
   }
 
   ConnectionCounters OfTarget() {
-    std::vector<SessionInfo> sessions;
-    bool done = false;
-    stack_->server->ListSessions([&](std::vector<SessionInfo> found) {
-      sessions = std::move(found);
-      done = true;
-    });
-    EXPECT_TRUE(stack_->RunUntil([&] { return done; }));
-    EXPECT_EQ(sessions.size(), 1u);
-    return sessions.empty() ? ConnectionCounters()
-                            : sessions[0].connection.counters;
+    return stack_->Sessions().at(0).connection.counters;
   }
 
   std::vector<std::string> log_;  // Of the target; outlives it.

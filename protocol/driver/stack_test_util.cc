@@ -189,6 +189,22 @@ void Stack::StopServer(absl::Duration grace) {
   RunOnServer([this] { server.reset(); });
 }
 
+std::vector<SessionInfo> Stack::Sessions() {
+  struct Listed {
+    std::vector<SessionInfo> sessions;
+    std::atomic<bool> done{false};
+  };
+  // Shared, since a server with threads of its own may be late.
+  const auto listed = std::make_shared<Listed>();
+  server->ListSessions([listed](std::vector<SessionInfo> found) {
+    listed->sessions = std::move(found);
+    listed->done = true;
+  });
+  EXPECT_TRUE(RunUntil([&listed] { return listed->done.load(); }));
+  return listed->done ? std::move(listed->sessions)
+                      : std::vector<SessionInfo>();
+}
+
 void Stack::LeaveHost() {
   left_behind_.push_back(std::move(initiator));
   MoveToNewHost();

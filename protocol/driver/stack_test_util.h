@@ -133,6 +133,8 @@ class Stack {
   // With the target and the options below.
   void StartServer();
   void StopServer(absl::Duration grace = absl::ZeroDuration());
+  // As the server lists them: the newest is the last.
+  std::vector<SessionInfo> Sessions();
   // Has the server listen there, too. Returns the address, with its port.
   std::string Listen(const std::string& address);
 

@@ -146,15 +146,7 @@ class TargetServerTest : public ::testing::Test {
     EXPECT_EQ(ready.command.outcome, scsi::Command::Outcome::kCompleted);
     stack_.initiator.reset();
   }
-  size_t Sessions() {
-    size_t count = ~size_t{0};
-    stack_.server->ListSessions(
-        [&count](const std::vector<SessionInfo>& sessions) {
-          count = sessions.size();
-        });
-    stack_.RunUntil([&count] { return count != ~size_t{0}; });
-    return count;
-  }
+  size_t Sessions() { return stack_.Sessions().size(); }
 
   // A portal of a transport that does what the test says.
   transport::Address ListenByVerbs(absl::Duration retry) {

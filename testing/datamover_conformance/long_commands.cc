@@ -1,7 +1,6 @@
 // Many long commands, on disks in memory and in files: for networks in real
 // time. The simulated streams take far too many steps for them.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,13 +37,7 @@ std::shared_ptr<scsi::Target> MakeFileTarget(const std::string& path) {
 
 // The target's view of the only session.
 SessionInfo SessionAtTarget(Stack* stack) {
-  std::vector<SessionInfo> sessions;
-  std::atomic<bool> listed{false};
-  stack->server->ListSessions([&](std::vector<SessionInfo> found) {
-    sessions = std::move(found);
-    listed = true;
-  });
-  EXPECT_TRUE(stack->RunUntil([&listed] { return listed.load(); }));
+  const std::vector<SessionInfo> sessions = stack->Sessions();
   EXPECT_EQ(sessions.size(), 1u);
   return sessions.empty() ? SessionInfo() : sessions[0];
 }

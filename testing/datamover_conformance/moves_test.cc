@@ -218,13 +218,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
 
   // The target's view of the newest session.
   SessionInfo TargetsSession() {
-    std::vector<SessionInfo> sessions;
-    bool listed = false;
-    stack_.server->ListSessions([&](std::vector<SessionInfo> found) {
-      sessions = std::move(found);
-      listed = true;
-    });
-    EXPECT_TRUE(stack_.RunUntil([&] { return listed; }));
+    const std::vector<SessionInfo> sessions = stack_.Sessions();
     EXPECT_FALSE(sessions.empty());
     return sessions.empty() ? SessionInfo() : sessions.back();
   }
