@@ -94,6 +94,15 @@ class PipeliningTest : public ::testing::TestWithParam<Fabric> {
     EXPECT_TRUE(read->buffer == data);
   }
 
+  // A write of so many bytes begins with so many RDMA Reads, and ends well.
+  void ExpectBegins(uint32_t bytes, uint32_t reads) {
+    SCOPED_TRACE(bytes);
+    const auto write = Write(bytes);
+    EXPECT_EQ(FirstOperations(write.get()), reads);
+    Finish(write.get());
+    ExpectMedium(write->buffer);
+  }
+
   std::unique_ptr<SimStack> stack_;
 };
 
@@ -109,27 +118,16 @@ TEST_P(PipeliningTest, TheDefaultsAreWhatTheTestsCountWith) {
 // Into memory, all of it is asked for at once, but for a bound.
 TEST_P(PipeliningTest, WritesIntoMemory) {
   Make(/*memory=*/true);
-  for (const auto& [bytes, reads] : {std::pair(kSplit, 1u), std::pair(kMiB, 4u),
-                                     std::pair(4 * kMiB, kMaxReads)}) {
-    SCOPED_TRACE(bytes);
-    const auto write = Write(bytes);
-    EXPECT_EQ(FirstOperations(write.get()), reads);
-    Finish(write.get());
-    ExpectMedium(write->buffer);
-  }
+  ExpectBegins(kSplit, 1);
+  ExpectBegins(kMiB, 4);
+  ExpectBegins(4 * kMiB, kMaxReads);
 }
 
 // Through a buffer of 1 MiB. What does not fit uses both halves in turn.
 TEST_P(PipeliningTest, WritesThroughABuffer) {
   Make(/*memory=*/false);
-  for (const auto& [bytes, reads] :
-       {std::pair(kMiB, 4u), std::pair(4 * kMiB, 2u)}) {
-    SCOPED_TRACE(bytes);
-    const auto write = Write(bytes);
-    EXPECT_EQ(FirstOperations(write.get()), reads);
-    Finish(write.get());
-    ExpectMedium(write->buffer);
-  }
+  ExpectBegins(kMiB, 4);
+  ExpectBegins(4 * kMiB, 2);
 }
 
 TEST_P(PipeliningTest, Reads) {
@@ -153,19 +151,13 @@ TEST_P(PipeliningTest, KeepsWithinTheReadDepth) {
   for (const bool memory : {true, false}) {
     SCOPED_TRACE(memory);
     Make(memory, /*read_depth=*/3);
-    const auto write = Write(kMiB);
-    EXPECT_EQ(FirstOperations(write.get()), 3u);
-    Finish(write.get());
-    ExpectMedium(write->buffer);
+    ExpectBegins(kMiB, 3);
   }
 }
 
 TEST_P(PipeliningTest, SplitsLessWhereTransfersAreSerial) {
   Make(/*memory=*/true, /*read_depth=*/16, /*serial=*/true);
-  const auto write = Write(4 * kMiB);
-  EXPECT_EQ(FirstOperations(write.get()), 4u);
-  Finish(write.get());
-  ExpectMedium(write->buffer);
+  ExpectBegins(4 * kMiB, 4);
 }
 
 // A write that comes after a long one does not wait for all of that.

@@ -3,19 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "testing/datamover_conformance/fabrics.h"
-#include "testing/sim/sim_backend.h"
+#include "testing/datamover_conformance/ways.h"
 #include "testing/sim/sim_memory.h"
-#include "transport/auto/auto_backend.h"
 
 namespace skiff::protocol {
 namespace {
@@ -27,83 +25,13 @@ using transport::Address;
 
 constexpr uint32_t kTransfer = 16 * 1024;
 
-// The device that RDMA connects by, and whether it does.
-struct Device {
-  bool works = true;
-  transport::MemoryDomain* domain = nullptr;
-};
-
-// One kind of the simulated network's endpoints.
-class Way final : public transport::Backend {
- public:
-  // `device`: null for byte streams.
-  Way(transport::Backend* sim, std::string scheme, Device* device)
-      : sim_(sim), scheme_(std::move(scheme)), device_(device) {}
-
-  absl::string_view scheme() const override { return scheme_; }
-  transport::Capabilities capabilities() const override {
-    transport::Capabilities capabilities = sim_->capabilities();
-    capabilities.rdma = device_ != nullptr;
-    return capabilities;
-  }
-  std::vector<transport::DeviceReport> Devices() const override {
-    std::vector<transport::DeviceReport> devices = sim_->Devices();
-    for (auto& device : devices) device.capabilities = capabilities();
-    return devices;
-  }
-  absl::StatusOr<std::unique_ptr<transport::Listener>> Listen(
-      transport::Reactor* /*reactor*/, const Address& /*address*/,
-      const transport::ListenOptions& /*options*/,
-      transport::AcceptCallback /*on_request*/) override {
-    return absl::UnimplementedError("a way to connect");
-  }
-  absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
-      transport::Reactor* reactor, const Address& address,
-      const transport::ConnectOptions& options,
-      transport::ConnectCallback done) override {
-    if (device_ != nullptr && !device_->works) {
-      return absl::UnavailableError("the cable is pulled");
-    }
-    Address there = address;
-    there.scheme = "sim";
-    there.options = {{"kind", device_ != nullptr ? "rdma" : "stream"}};
-    transport::ConnectOptions watched = options;
-    watched.prepare = [device = device_, prepare = options.prepare](
-                          transport::RdmaEndpoint& endpoint) {
-      device->domain = endpoint.domain();
-      return prepare(endpoint);
-    };
-    return sim_->Connect(reactor, there, watched, std::move(done));
-  }
-
- private:
-  transport::Backend* const sim_;
-  const std::string scheme_;
-  Device* const device_;
-};
-
 class KeptMemoryTest : public ::testing::TestWithParam<Fabric> {
  public:
   ~KeptMemoryTest() override { stack_.initiator.reset(); }
 
  protected:
   KeptMemoryTest() : stack_(1, 1, GetParam().rdma) {
-    EXPECT_TRUE(
-        stack_.server
-            ->Listen(Address::Parse("sim://server:3260?kind=stream").value())
-            .ok());
-    transport::Backend* const sim = *stack_.registry.Find("sim");
-    EXPECT_TRUE(ways_.Add(std::make_unique<Way>(sim, "fast", &device_)).ok());
-    EXPECT_TRUE(ways_.Add(std::make_unique<Way>(sim, "slow", nullptr)).ok());
-    transport::AutoOptions options;
-    options.run_survey = [](const std::function<void()>& survey) {
-      survey();
-      return absl::OkStatus();
-    };
-    EXPECT_TRUE(stack_.registry
-                    .Add(transport::MakeAutoBackend(
-                        &ways_, [](const transport::ChoiceReport&) {}, options))
-                    .ok());
+    ways_.emplace(&stack_, *GetParam().rdma);
   }
   // What keeps registrations, with each device.
   InitiatorOptions Options() const {
@@ -153,19 +81,18 @@ class KeptMemoryTest : public ::testing::TestWithParam<Fabric> {
     stack_.Run(&ready.command);
   }
   void CutRdma() {
-    device_.works = false;
+    ways_->rdma.works = false;
     stack_.world.network().ResetConnections("client", "server");
   }
 
-  Device device_;
-  transport::Registry ways_;
+  std::optional<Ways> ways_;  // Outlive what they are used by.
   SimStack stack_;
   std::string out_ = std::string(kTransfer, 'o');
   std::string in_ = std::string(kTransfer, '\0');
 
  private:
   size_t Regions() const {
-    return static_cast<testing::SimDomain*>(device_.domain)->regions();
+    return static_cast<testing::SimDomain*>(ways_->rdma.domain)->regions();
   }
   uint64_t Registrations() const {
     return stack_.initiator->connection().counters.registrations;
@@ -333,7 +260,7 @@ TEST_P(KeptMemoryTest, StaysWhileTheSessionIsOnAByteStream) {
   EXPECT_EQ(Kept(), 2u);
   Forget(other);
   EXPECT_EQ(Kept(), 1u);
-  device_.works = true;
+  ways_->rdma.works = true;
   ASSERT_NO_FATAL_FAILURE(ExpectModel("iSER"));
   EXPECT_EQ(WriteFrom(&out_), 0u);
   EXPECT_EQ(WriteFrom(&other), 1u);

@@ -96,12 +96,7 @@ TEST_P(AbortTest, OneOfMany) {
 }
 
 TEST_P(AbortTest, AllAtOnce) {
-  for (const TaskManagementFunction function :
-       {TaskManagementFunction::kAbortTaskSet,
-        TaskManagementFunction::kClearTaskSet,
-        TaskManagementFunction::kLogicalUnitReset,
-        TaskManagementFunction::kTargetWarmReset,
-        TaskManagementFunction::kTargetColdReset}) {
+  for (const TaskManagementFunction function : kEndAllTasks) {
     SCOPED_TRACE(static_cast<int>(function));
     transfers_.clear();
     Begin();

@@ -119,12 +119,7 @@ TEST_P(HeldCommandsTest, OneOfManyAborted) {
 
 TEST_P(HeldCommandsTest, AllAbortedAtOnce) {
   LogIn();
-  for (const TaskManagementFunction function :
-       {TaskManagementFunction::kAbortTaskSet,
-        TaskManagementFunction::kClearTaskSet,
-        TaskManagementFunction::kLogicalUnitReset,
-        TaskManagementFunction::kTargetWarmReset,
-        TaskManagementFunction::kTargetColdReset}) {
+  for (const TaskManagementFunction function : kEndAllTasks) {
     SCOPED_TRACE(static_cast<int>(function));
     Begin();
     std::optional<absl::Status> answer;

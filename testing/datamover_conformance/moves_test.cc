@@ -1,7 +1,6 @@
 // A session that prefers RDMA goes on over a byte stream when the way of RDMA
 // dies, and back when it is there again.
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +15,8 @@
 #include "protocol/codec/pdu.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/driver/iser_raw_peer.h"
-#include "testing/sim/sim_backend.h"
+#include "testing/datamover_conformance/ways.h"
 #include "testing/sim/sim_memory.h"
-#include "transport/auto/auto_backend.h"
 
 namespace skiff::protocol {
 namespace {
@@ -31,111 +29,20 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using transport::Address;
 
-struct Condition {
-  bool works = true;
-  int attempts = 0;
-  std::string leads_to;  // In place of whom the address names; empty: nobody.
-  // Its device is removed while it connects, and then is here.
-  bool breaks = false;
-  std::shared_ptr<testing::SimDomain> removed;
-};
-
-testing::SimBackendOptions Breaking(std::shared_ptr<bool> transfers_break) {
-  testing::SimBackendOptions options;
-  options.rdma.transfers_break = std::move(transfers_break);
+testing::SimRdmaOptions Fabric(std::shared_ptr<bool> transfers_break) {
+  testing::SimRdmaOptions options = testing::SimRdmaOptions::InfiniBand();
+  options.transfers_break = std::move(transfers_break);
   return options;
 }
 
-// One kind of the simulated network's endpoints, which may be out of order.
-class Way final : public transport::Backend {
- public:
-  Way(testing::SimWorld* world, std::string scheme, std::string kind,
-      Condition* condition, std::shared_ptr<bool> transfers_break)
-      : sim_(testing::MakeSimBackend(world,
-                                     Breaking(std::move(transfers_break)))),
-        scheme_(std::move(scheme)),
-        kind_(std::move(kind)),
-        condition_(condition) {}
-
-  absl::string_view scheme() const override { return scheme_; }
-  transport::Capabilities capabilities() const override {
-    transport::Capabilities capabilities = sim_->capabilities();
-    capabilities.rdma = kind_ == "rdma";
-    return capabilities;
-  }
-  std::vector<transport::DeviceReport> Devices() const override {
-    std::vector<transport::DeviceReport> devices = sim_->Devices();
-    for (auto& device : devices) device.capabilities = capabilities();
-    return devices;
-  }
-  absl::StatusOr<std::unique_ptr<transport::Listener>> Listen(
-      transport::Reactor* /*reactor*/, const Address& /*address*/,
-      const transport::ListenOptions& /*options*/,
-      transport::AcceptCallback /*on_request*/) override {
-    return absl::UnimplementedError("a way to connect");
-  }
-  absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
-      transport::Reactor* reactor, const Address& address,
-      const transport::ConnectOptions& options,
-      transport::ConnectCallback done) override {
-    ++condition_->attempts;
-    if (!condition_->works) {
-      return absl::UnavailableError("the cable is pulled");
-    }
-    Address there = address;
-    if (!condition_->leads_to.empty()) there.host = condition_->leads_to;
-    there.scheme = "sim";
-    there.options = {{"kind", kind_}};
-    transport::ConnectOptions breaking = options;
-    breaking.prepare = [condition = condition_, prepare = options.prepare](
-                           transport::RdmaEndpoint& endpoint) {
-      absl::Status status = prepare(endpoint);
-      if (condition->breaks) {
-        auto* domain = static_cast<testing::SimDomain*>(endpoint.domain());
-        domain->SetRemoved();
-        condition->removed = domain->shared_from_this();
-      }
-      return status;
-    };
-    return sim_->Connect(reactor, there, breaking, std::move(done));
-  }
-
- private:
-  const std::unique_ptr<transport::Backend> sim_;
-  const std::string scheme_;
-  const std::string kind_;
-  Condition* const condition_;
-};
-
-// A target that listens for both kinds, and ways there that a test can cut.
 class MoveTest : public ::testing::TestWithParam<uint64_t> {
  public:
   MoveTest() : stack_(GetParam(), 1, testing::SimRdmaOptions::InfiniBand()) {
-    const auto streams = stack_.server->Listen(
-        Address::Parse("sim://server:3260?kind=stream").value());
-    EXPECT_TRUE(streams.ok()) << streams.status();
-    AddWay("fast", "rdma", &rdma_);
-    AddWay("slow", "stream", &streams_);
-    transport::AutoOptions options;
-    options.run_survey = [](const std::function<void()>& survey) {
-      survey();
-      return absl::OkStatus();
-    };
-    EXPECT_TRUE(stack_.registry
-                    .Add(transport::MakeAutoBackend(
-                        &ways_, [](const transport::ChoiceReport&) {}, options))
-                    .ok());
+    ways_.emplace(&stack_, Fabric(transfers_break_));
   }
   ~MoveTest() override { stack_.initiator.reset(); }
 
  protected:
-  void AddWay(const char* scheme, const char* kind, Condition* condition) {
-    EXPECT_TRUE(ways_
-                    .Add(std::make_unique<Way>(&stack_.world, scheme, kind,
-                                               condition, transfers_break_))
-                    .ok());
-  }
-
   InitiatorOptions Options() const {
     InitiatorOptions options = stack_.Options();
     options.portal = Address::Parse("auto://server:3260").value();
@@ -144,28 +51,28 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   }
 
   void CutRdma() {
-    rdma_.works = false;
+    ways_->rdma.works = false;
     stack_.world.network().ResetConnections("client", "server");
   }
 
   // Attempts by RDMA reach nobody, and their device is removed meanwhile.
   void BreakRdma() {
-    rdma_ = Condition();
-    rdma_.leads_to = "nobody";
-    rdma_.breaks = true;
+    ways_->rdma = Way();
+    ways_->rdma.leads_to = "nobody";
+    ways_->rdma.breaks = true;
     stack_.world.network().BlackholeOneWay("client", "nobody");
   }
   // Its driver waits for that.
   void ExpectTheDeviceIsLeft() {
-    ASSERT_NE(rdma_.removed, nullptr);
-    EXPECT_EQ(rdma_.removed->regions(), 0u);
+    ASSERT_NE(ways_->rdma.removed, nullptr);
+    EXPECT_EQ(ways_->rdma.removed->regions(), 0u);
   }
 
   // A session that began without RDMA is about to have it.
   void BeginMove() {
-    rdma_.works = false;
+    ways_->rdma.works = false;
     stack_.LogIn(Options());
-    rdma_.works = true;
+    ways_->rdma.works = true;
     ASSERT_TRUE(stack_.RunUntil(
         [&] { return absl::StrContains(Log(), "the session moves there"); }));
   }
@@ -180,7 +87,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
         stranger
             ->Listen(Address::Parse("sim://stranger:3260?kind=rdma").value())
             .ok());
-    rdma_.leads_to = "stranger";
+    ways_->rdma.leads_to = "stranger";
     return stranger;
   }
   void ShutDown(TargetServer* server) {
@@ -193,7 +100,7 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   void LeadRdmaTo(RawIserPeer* peer) {
     peer->AcceptAt(*stack_.registry.Find("sim"), stack_.world.AddReactor("raw"),
                    "sim://raw:3260?kind=rdma");
-    rdma_.leads_to = "raw";
+    ways_->rdma.leads_to = "raw";
   }
   void Refuse(RawIserPeer* peer, LoginStatus status) {
     ASSERT_TRUE(
@@ -225,11 +132,9 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
 
   std::string Log() const { return absl::StrJoin(stack_.log, "\n"); }
 
-  Condition rdma_;
   // Logins get through by RDMA, and data do not.
   const std::shared_ptr<bool> transfers_break_ = std::make_shared<bool>(false);
-  Condition streams_;
-  transport::Registry ways_;
+  std::optional<Ways> ways_;  // Outlive what they are used by.
   SimStack stack_;
 };
 
@@ -255,7 +160,7 @@ TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
     ExpectModel("iSCSI");
     run_some();
     const uint64_t retries = stack_.initiator->stats().retries;
-    rdma_.works = true;
+    ways_->rdma.works = true;
     ExpectModel("iSER");
     // It moved when no command was under way, and the load went on meanwhile.
     EXPECT_EQ(stack_.initiator->stats().retries, retries) << Log();
@@ -284,13 +189,13 @@ TEST_P(MoveTest, BothEndsNameTheBackendInUse) {
 }
 
 TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {
-  rdma_.works = false;
+  ways_->rdma.works = false;
   stack_.LogIn(Options());
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   stack_.world.RunFor(absl::Minutes(5));
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
-  rdma_.works = true;
+  ways_->rdma.works = true;
   const absl::Time back = stack_.world.now();
   ExpectModel("iSER");
   EXPECT_LE(stack_.world.now() - back, absl::Seconds(21));
@@ -300,23 +205,23 @@ TEST_P(MoveTest, WhatBeganWithoutRdmaGetsItLater) {
 }
 
 TEST_P(MoveTest, ZeroMeansNever) {
-  rdma_.works = false;
+  ways_->rdma.works = false;
   InitiatorOptions options = Options();
   options.rdma_retry_interval = absl::ZeroDuration();
   stack_.LogIn(options);
-  rdma_.works = true;
+  ways_->rdma.works = true;
   stack_.world.RunFor(absl::Minutes(5));
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
 }
 
 TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
-  rdma_.works = false;
+  ways_->rdma.works = false;
   InitiatorOptions options = Options();
   options.nop_interval = absl::ZeroDuration();
   options.command_timeout = absl::ZeroDuration();
   stack_.LogIn(options);
-  rdma_.works = true;
+  ways_->rdma.works = true;
   // The way back is dark: nothing that is under way ends.
   stack_.world.network().BlackholeOneWay("server", "client");
   TestCommand stuck(scsi::cdb::Inquiry(96), 96);
@@ -344,9 +249,9 @@ TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
 
 TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
   auto stranger = ListenAsAStranger();
-  rdma_.works = false;
+  ways_->rdma.works = false;
   stack_.LogIn(Options());
-  rdma_.works = true;
+  ways_->rdma.works = true;
   for (int i = 0; i < 10; ++i) {
     stack_.world.RunFor(absl::Minutes(1));
     TestCommand command(scsi::cdb::TestUnitReady(), 0);
@@ -356,7 +261,7 @@ TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   // After 20 s, 40 s, 80 s, 160 s.
   EXPECT_EQ(stack_.initiator->stats().reconnects, 4u) << Log();
-  rdma_.leads_to.clear();
+  ways_->rdma.leads_to.clear();
   ExpectModel("iSER");
   ShutDown(stranger.get());
 }
@@ -380,7 +285,7 @@ TEST_P(MoveTest, AFirstLoginThatFailsByRdmaIsTriedWithout) {
   // It was the first failure: 40 s, not 20.
   stack_.world.RunFor(absl::Seconds(39));
   over_streams();
-  rdma_.leads_to.clear();
+  ways_->rdma.leads_to.clear();
   ExpectModel("iSER");
   EXPECT_THAT(stack_.initiator->connection().fallbacks, IsEmpty());
   ShutDown(stranger.get());
@@ -405,7 +310,7 @@ TEST_P(MoveTest, WhoDoesNotSpeakIserIsReachedWithout) {
   stack_.LogIn(Options());
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_THAT(Log(), HasSubstr("private data is 2 bytes; iSER's is 4"));
-  rdma_.leads_to.clear();
+  ways_->rdma.leads_to.clear();
   ExpectModel("iSER");
 }
 
@@ -420,7 +325,7 @@ TEST_P(MoveTest, WhoDoesNotAnswerByRdmaIsReachedWithout) {
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
   EXPECT_GE(stack_.world.now() - begin, absl::Seconds(7));
   EXPECT_LE(stack_.world.now() - begin, absl::Seconds(8));
-  EXPECT_EQ(rdma_.attempts, 1);
+  EXPECT_EQ(ways_->rdma.attempts, 1);
 }
 
 TEST_P(MoveTest, ARefusalForWhoWeAreIsNotAskedForTwice) {
@@ -428,12 +333,12 @@ TEST_P(MoveTest, ARefusalForWhoWeAreIsNotAskedForTwice) {
                                    LoginStatus::kAuthorizationFailure}) {
     RawIserPeer peer(&stack_.world);
     LeadRdmaTo(&peer);
-    streams_.attempts = 0;
+    ways_->streams.attempts = 0;
     stack_.Connect(Options());
     Refuse(&peer, status);
     ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
     EXPECT_THAT(stack_.ready()->message(), HasSubstr("refuses the login"));
-    EXPECT_EQ(streams_.attempts, 0);
+    EXPECT_EQ(ways_->streams.attempts, 0);
     EXPECT_THAT(Log(), Not(HasSubstr("without RDMA")));
     stack_.initiator.reset();
   }
@@ -454,13 +359,13 @@ TEST_P(MoveTest, WhatFailsBothWaysIsToldOfBoth) {
   RawIserPeer peer(&stack_.world);
   peer.SetPrivateData({0x80, 0});
   LeadRdmaTo(&peer);
-  streams_.works = false;
+  ways_->streams.works = false;
   stack_.Connect(Options());
   ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
   EXPECT_EQ(stack_.ready()->code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(stack_.ready()->message(), HasSubstr("the cable is pulled"));
   EXPECT_THAT(stack_.ready()->message(), HasSubstr("private data is 2 bytes"));
-  EXPECT_EQ(rdma_.attempts, 1);
+  EXPECT_EQ(ways_->rdma.attempts, 1);
 }
 
 TEST_P(MoveTest, WhereRdmaIsRequiredThereIsNoWayWithout) {
@@ -470,16 +375,16 @@ TEST_P(MoveTest, WhereRdmaIsRequiredThereIsNoWayWithout) {
   stack_.Connect(options);
   ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
   EXPECT_EQ(stack_.ready()->code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(rdma_.attempts, 1);
+  EXPECT_EQ(ways_->rdma.attempts, 1);
   // Nor later, when the login fails that restores a session.
-  rdma_.leads_to.clear();
+  ways_->rdma.leads_to.clear();
   stack_.LogIn(options);
   EXPECT_EQ(stack_.initiator->data_model(), "iSER");
-  rdma_.leads_to = "stranger";
+  ways_->rdma.leads_to = "stranger";
   stack_.world.network().ResetConnections("client", "server");
-  EXPECT_TRUE(stack_.RunUntil([&] { return rdma_.attempts >= 5; }));
+  EXPECT_TRUE(stack_.RunUntil([&] { return ways_->rdma.attempts >= 5; }));
   EXPECT_FALSE(stack_.initiator->connected());
-  EXPECT_EQ(streams_.attempts, 0);
+  EXPECT_EQ(ways_->streams.attempts, 0);
   stack_.initiator.reset();
   ShutDown(stranger.get());
 }
@@ -554,12 +459,12 @@ TEST_P(MoveTest, OtherLossesDoNotSpeakAgainstRdma) {
     ExpectModel("iSER");
   }
   EXPECT_EQ(stack_.initiator->stats().reconnects, 4u);
-  EXPECT_EQ(streams_.attempts, 0);
+  EXPECT_EQ(ways_->streams.attempts, 0);
 }
 
 // Commands that wait for a move have lost no session.
 TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
-  rdma_.works = false;
+  ways_->rdma.works = false;
   InitiatorOptions initiator = Options();
   initiator.rdma_retry_interval = absl::Milliseconds(20);
   initiator.replacement_timeout = absl::ZeroDuration();
@@ -568,7 +473,7 @@ TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
   options.commands = 25000;
   VerifiedLoad load(stack_.initiator.get(), &stack_.world.random(), options);
   load.Start();
-  rdma_.works = true;
+  ways_->rdma.works = true;
   ExpectModel("iSER");
   EXPECT_FALSE(load.done());
   EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
@@ -584,8 +489,8 @@ TEST_P(MoveTest, AnAttemptThatLosesLeavesItsDevice) {
 
 TEST_P(MoveTest, AnAttemptThatLosesToAnotherByRdmaLeavesItsDevice) {
   BreakRdma();
-  Condition other;
-  AddWay("other", "rdma", &other);
+  Way other;
+  ways_->Add("other", &other);
   stack_.LogIn(Options());
   EXPECT_EQ(stack_.initiator->data_model(), "iSER");
   ExpectTheDeviceIsLeft();
@@ -593,11 +498,11 @@ TEST_P(MoveTest, AnAttemptThatLosesToAnotherByRdmaLeavesItsDevice) {
 }
 
 TEST_P(MoveTest, AnAttemptToMoveThatFailsLeavesItsDevice) {
-  rdma_.works = false;
+  ways_->rdma.works = false;
   stack_.LogIn(Options());
   BreakRdma();
-  ASSERT_TRUE(stack_.RunUntil([&] { return rdma_.removed != nullptr; }));
-  rdma_.works = false;
+  ASSERT_TRUE(stack_.RunUntil([&] { return ways_->rdma.removed != nullptr; }));
+  ways_->rdma.works = false;
   stack_.world.RunFor(absl::Minutes(1));
   EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
   ExpectTheDeviceIsLeft();
@@ -605,7 +510,7 @@ TEST_P(MoveTest, AnAttemptToMoveThatFailsLeavesItsDevice) {
 
 TEST_P(MoveTest, AConnectThatFailsLeavesItsDevice) {
   BreakRdma();
-  streams_.works = false;
+  ways_->streams.works = false;
   stack_.Connect(Options());
   ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
   EXPECT_FALSE(stack_.ready()->ok());

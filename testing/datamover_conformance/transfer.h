@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "protocol/codec/pdu.h"
 #include "protocol/driver/stack_test_util.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/command.h"
@@ -53,6 +54,14 @@ struct Transfer {
   scsi::Command command;
   bool finished = false;
 };
+
+// Functions that end every command of a logical unit, or more.
+inline constexpr TaskManagementFunction kEndAllTasks[] = {
+    TaskManagementFunction::kAbortTaskSet,
+    TaskManagementFunction::kClearTaskSet,
+    TaskManagementFunction::kLogicalUnitReset,
+    TaskManagementFunction::kTargetWarmReset,
+    TaskManagementFunction::kTargetColdReset};
 
 // What is on the disk there was there before, or is the write's; never what the
 // memory held afterwards.
