@@ -133,6 +133,15 @@ def _busy_seconds():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
+def _seconds_of(threads):
+    """Processor time of each of the threads that are there."""
+    seconds = {}
+    for thread in threads:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            seconds[thread] = peers.cpu_seconds(thread)
+    return seconds
+
+
 @dataclasses.dataclass
 class Outcome:
     """What a load reached: I/Os a second, processor seconds a second that are its own, and those of the guest."""
@@ -162,8 +171,7 @@ class Loads:
         that second.
         """
         def spent():
-            return (time.monotonic(), peers.cpu_seconds(process.pid) + sum(map(peers.cpu_seconds, threads)),
-                    _busy_seconds())
+            return time.monotonic(), _seconds_of(threads), peers.cpu_seconds(process.pid), _busy_seconds()
 
         words = " ".join(map(str, command))
         packets = _packets()
@@ -189,8 +197,10 @@ class Loads:
             raise Failure(f"{words}: ended too early, with status {process.returncode}\n{errors}{output}")
         if not self._watched:
             return output, math.nan, math.nan
-        elapsed, cpu, busy = (end - start for start, end in zip(before, after))
-        return output, cpu / elapsed, busy / elapsed
+        # Some of them are workers of the kernel's, which end when it likes.
+        of_threads = sum(spent - before[1].get(thread, 0) for thread, spent in after[1].items())
+        elapsed, cpu, busy = (after[i] - before[i] for i in (0, 2, 3))
+        return output, (cpu + of_threads) / elapsed, busy / elapsed
 
     def fill(self, subject):
         """Writes all of a LUN once, so that reads meet memory and not its absence."""
