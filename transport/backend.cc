@@ -28,6 +28,16 @@ absl::Status CheckListen(const Address& address, const ListenOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<EndpointResources> ResourcesOf(MemoryDomain& domain,
+                                              ConnectOptions* options) {
+  if (options->resources == nullptr) return EndpointResources();
+  auto chosen = options->resources(domain);
+  if (chosen.ok() && chosen->receive_queue != 0) {
+    options->receive_queue = chosen->receive_queue;
+  }
+  return chosen;
+}
+
 absl::StatusOr<std::vector<uint8_t>> PrepareEndpoint(
     RdmaEndpoint& endpoint, const ConnectOptions& options) {
   if (options.prepare != nullptr) {

@@ -32,6 +32,9 @@ using Endpoint =
 struct EndpointResources {
   CompletionQueue* completion_queue = nullptr;
   SharedReceiveQueue* shared_receive_queue = nullptr;
+  // In place of ConnectOptions::receive_queue, for those to whom the device
+  // matters; 0: as said there.
+  uint32_t receive_queue = 0;
 };
 
 struct ConnectOptions {
@@ -196,6 +199,10 @@ class Backend {
 absl::Status CheckConnect(const Address& address,
                           const ConnectOptions& options);
 absl::Status CheckListen(const Address& address, const ListenOptions& options);
+// For backends, of the device that an RDMA endpoint is about to be made with:
+// asks `resources`, and puts the length of the receive queue into the options.
+absl::StatusOr<EndpointResources> ResourcesOf(MemoryDomain& domain,
+                                              ConnectOptions* options);
 // For backends, of an endpoint that is about to be connected: lets the caller
 // prepare it. Returns the private data to be sent.
 absl::StatusOr<std::vector<uint8_t>> PrepareEndpoint(

@@ -122,8 +122,6 @@ class SimBackend final : public transport::Backend {
 
  private:
   absl::StatusOr<SimReactor*> Check(transport::Reactor* reactor) const;
-  absl::Status CheckConnect(const Address& address, bool rdma,
-                            const ConnectOptions& options) const;
   std::shared_ptr<SimDomain> DomainOf(const std::string& host);
 
   SimWorld* const world_;
@@ -172,17 +170,6 @@ absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
   return listener;
 }
 
-absl::Status SimBackend::CheckConnect(const Address& address, bool rdma,
-                                      const ConnectOptions& options) const {
-  absl::Status status = transport::CheckConnect(address, options);
-  if (!status.ok() || !rdma) return status;
-  status = CheckLimits(options_.rdma, options);
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("cannot connect to ", address.ToString(),
-                                   ": ", status.message()));
-}
-
 absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
     transport::Reactor* reactor, const Address& address,
     const ConnectOptions& options, transport::ConnectCallback done) {
@@ -190,7 +177,7 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
   if (!sim_reactor.ok()) return sim_reactor.status();
   auto rdma = WantsRdma(address);
   if (!rdma.ok()) return rdma.status();
-  absl::Status status = CheckConnect(address, *rdma, options);
+  absl::Status status = transport::CheckConnect(address, options);
   if (!status.ok()) return status;
 
   const std::string host = (*sim_reactor)->host();

@@ -14,16 +14,34 @@ using transport::Endpoint;
 
 namespace {
 
-// The queues that the options name, or new ones.
-absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
-    SimReactor* reactor, SimDomain& domain, const ConnectOptions& options,
-    SimDefect defect) {
-  transport::EndpointResources wanted;
-  if (options.resources != nullptr) {
-    auto given = options.resources(domain);
-    if (!given.ok()) return given.status();
-    wanted = *given;
+// An error if the fabric has less room than the options want.
+absl::Status CheckLimits(const transport::Capabilities& caps,
+                         const ConnectOptions& options) {
+  const struct {
+    const char* name;
+    uint64_t wanted;
+    uint64_t limit;
+  } limits[] = {
+      {"bytes of private data", options.private_data.size(),
+       caps.max_private_data_bytes},
+      {"send queue entries", options.send_queue, caps.max_send_queue},
+      {"receive queue entries", options.receive_queue, caps.max_receive_queue},
+      {"scatter/gather entries", options.max_sges,
+       std::min(caps.max_send_sges, caps.max_receive_sges)},
+  };
+  for (const auto& [name, wanted, limit] : limits) {
+    if (wanted <= limit) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        wanted, " ", name, " exceed the limit of ", limit, " of sim0"));
   }
+  return absl::OkStatus();
+}
+
+// The queues that were wished for, or new ones.
+absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
+    SimReactor* reactor, const SimDomain& domain,
+    const transport::EndpointResources& wanted, const ConnectOptions& options,
+    SimDefect defect) {
   SimRdmaWire::Resources resources;
   resources.send_queue = options.send_queue;
   resources.receive_queue = options.receive_queue;
@@ -67,9 +85,14 @@ absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
 
 absl::StatusOr<std::unique_ptr<SimRdmaEndpoint>> MakeEndpoint(
     SimReactor* reactor, const std::shared_ptr<SimRdmaWire>& wire, int side,
-    const ConnectOptions& options) {
-  auto resources = ChooseResources(reactor, *wire->side(side).domain, options,
-                                   wire->defect());
+    ConnectOptions options) {
+  SimDomain& domain = *wire->side(side).domain;
+  const auto wanted = transport::ResourcesOf(domain, &options);
+  if (!wanted.ok()) return wanted.status();
+  const absl::Status fits = CheckLimits(domain.capabilities(), options);
+  if (!fits.ok()) return fits;
+  auto resources =
+      ChooseResources(reactor, domain, *wanted, options, wire->defect());
   if (!resources.ok()) return resources.status();
   auto endpoint = std::make_unique<SimRdmaEndpoint>(
       reactor, wire, side, *resources, options.on_disconnect);
@@ -80,29 +103,6 @@ absl::StatusOr<std::unique_ptr<SimRdmaEndpoint>> MakeEndpoint(
 }
 
 }  // namespace
-
-absl::Status CheckLimits(const SimRdmaOptions& fabric,
-                         const ConnectOptions& options) {
-  const transport::Capabilities& caps = fabric.capabilities;
-  const struct {
-    const char* name;
-    uint64_t wanted;
-    uint64_t limit;
-  } limits[] = {
-      {"bytes of private data", options.private_data.size(),
-       caps.max_private_data_bytes},
-      {"send queue entries", options.send_queue, caps.max_send_queue},
-      {"receive queue entries", options.receive_queue, caps.max_receive_queue},
-      {"scatter/gather entries", options.max_sges,
-       std::min(caps.max_send_sges, caps.max_receive_sges)},
-  };
-  for (const auto& [name, wanted, limit] : limits) {
-    if (wanted <= limit) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        wanted, " ", name, " exceed the limit of ", limit, " of sim0"));
-  }
-  return absl::OkStatus();
-}
 
 SimConnectAttempt::SimConnectAttempt(SimReactor* reactor,
                                      const transport::Address& address,
@@ -238,14 +238,13 @@ absl::StatusOr<Endpoint> SimPending::TakeRdma(SimReactor* home,
                                               const AcceptOptions& options) {
   const std::shared_ptr<SimRdmaWire>& wire = handshake_->rdma;
   if (!wire->connected(1)) return wire->error(1);
-  absl::Status status = CheckLimits(wire->options(), options);
-  if (!status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat("cannot accept: ", status.message()));
-  }
   wire->SetServer(domain_, options.read_depth);
   auto endpoint = MakeEndpoint(home, wire, 1, options);
-  if (!endpoint.ok()) return endpoint.status();
+  if (!endpoint.ok()) {
+    return absl::Status(
+        endpoint.status().code(),
+        absl::StrCat("cannot accept: ", endpoint.status().message()));
+  }
   answered_ = true;
   SendVerdict(handshake_, absl::OkStatus());
   (*endpoint)->Announce();

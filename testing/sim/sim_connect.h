@@ -32,10 +32,6 @@ struct SimHandshake {
   }
 };
 
-// An error if the fabric has less room than the options want.
-absl::Status CheckLimits(const SimRdmaOptions& fabric,
-                         const transport::ConnectOptions& options);
-
 // The connecting side.
 class SimConnectAttempt final : public transport::ConnectAttempt {
  public:

@@ -285,10 +285,13 @@ TEST_P(SimRdmaConnectTest, TooMuchPrivateDataIsRefused) {
   ConnectOptions options;
   options.private_data.resize(backend_->capabilities().max_private_data_bytes +
                               1);
-  auto attempt = backend_->Connect(client_, At("server:3260"), options,
-                                   [](absl::StatusOr<Endpoint>) {});
-  EXPECT_EQ(attempt.status().code(), absl::StatusCode::kInvalidArgument);
+  Connect(options);
+  ASSERT_TRUE(WaitForOutcome());
+  EXPECT_EQ(outcomes_[0].code(), absl::StatusCode::kInvalidArgument)
+      << outcomes_[0];
+  EXPECT_TRUE(requests_.empty());
 
+  outcomes_.clear();
   Connect();
   ASSERT_TRUE(world_.RunUntil([&] { return !requests_.empty(); }));
   transport::AcceptOptions accept;

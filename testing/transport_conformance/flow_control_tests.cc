@@ -91,6 +91,21 @@ TEST_P(FlowControlTest, ReceiveQueueFillsAndEmpties) {
   }
 }
 
+// Whoever knows the device chooses: ConnectOptions::receive_queue would be more
+// than it has.
+TEST_P(FlowControlTest, ReceiveQueueIsAsLongAsTheDeviceMakesIt) {
+  EndPlan plan;
+  plan.receive_queue = UINT32_MAX / 2;
+  plan.receive_queue_of_device = 16;
+  Connect(plan, plan);
+  const MemoryHandle sink = server().Memory(64);
+  const uint32_t room = FillReceiveQueue(server(), sink);
+  EXPECT_GE(room, 16u) << "room for 16 receives was asked for";
+  EXPECT_LE(room, server().capabilities().max_receive_queue)
+      << "more than capabilities().max_receive_queue";
+  EXPECT_LT(client().capabilities().max_receive_queue, plan.receive_queue);
+}
+
 TEST_P(FlowControlTest, ProgressAfterWouldBlock) {
   EndPlan plan;
   plan.send_queue = 4;

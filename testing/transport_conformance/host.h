@@ -39,6 +39,8 @@ struct EndPlan {
   // size. The first `receives` operations of the end are theirs.
   uint32_t receives = 0;
   size_t receive_bytes = 0;
+  // What resources() says of the receive queue; 0: nothing.
+  uint32_t receive_queue_of_device = 0;
   int queue = -1;               // NewQueue(); -1: a queue of its own.
   bool share_receives = false;  // Those of that queue.
   // What prepare() returns, if it is to fail.

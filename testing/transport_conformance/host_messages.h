@@ -81,8 +81,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndPlan, private_data,
                                    private_data_when_prepared, timeout,
                                    read_depth, send_queue, receive_queue,
                                    max_sges, inline_bytes, receives,
-                                   receive_bytes, queue, share_receives,
-                                   prepare_error)
+                                   receive_bytes, receive_queue_of_device,
+                                   queue, share_receives, prepare_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenPlan, answer, accept,
                                    reject_private_data, backlog)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndState, phase, status, connected, error,

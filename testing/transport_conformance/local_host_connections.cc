@@ -57,7 +57,7 @@ void LocalHost::FillOptions(End* end, transport::ConnectOptions* options) {
   options->receive_queue = plan.receive_queue;
   options->max_sges = plan.max_sges;
   options->inline_bytes = plan.inline_bytes;
-  if (plan.queue >= 0) {
+  if (plan.queue >= 0 || plan.receive_queue_of_device != 0) {
     options->resources = [this, end](transport::MemoryDomain& domain) {
       CheckNotNested("resources");
       return MakeResources(end, domain);
@@ -90,6 +90,9 @@ void LocalHost::FillOptions(End* end, transport::ConnectOptions* options) {
 
 absl::StatusOr<transport::EndpointResources> LocalHost::MakeResources(
     End* end, transport::MemoryDomain& domain) {
+  transport::EndpointResources resources;
+  resources.receive_queue = end->plan.receive_queue_of_device;
+  if (end->plan.queue < 0) return resources;
   Queue& queue = *queues_[end->plan.queue];
   if (queue.completions == nullptr) {
     auto made = domain.CreateCompletionQueue(end->reactor, queue.entries);
@@ -103,7 +106,6 @@ absl::StatusOr<transport::EndpointResources> LocalHost::MakeResources(
     queue.shared = *std::move(made);
     queue.had_shared = true;
   }
-  transport::EndpointResources resources;
   resources.completion_queue = queue.completions.get();
   if (end->plan.share_receives) {
     resources.shared_receive_queue = queue.shared.get();

@@ -10,13 +10,7 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<FabricCompletionQueue>> ChooseQueue(
     const std::shared_ptr<FabricDomain>& domain, Reactor* reactor,
-    const ConnectOptions& options) {
-  EndpointResources resources;
-  if (options.resources) {
-    auto chosen = options.resources(*domain);
-    if (!chosen.ok()) return chosen.status();
-    resources = *chosen;
-  }
+    const EndpointResources& resources, const ConnectOptions& options) {
   if (resources.shared_receive_queue != nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(domain->name(), " has no shared receive queues"));
@@ -52,11 +46,14 @@ absl::Status CheckPrivateData(const FabricDomain& domain,
 
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> MakeEndpoint(
     const std::shared_ptr<FabricDomain>& domain, Reactor* reactor,
-    const ConnectOptions& options) {
+    ConnectOptions options) {
   absl::Status status = CheckPrivateData(*domain, options);
-  status.Update(FabricQueuePair::CheckLimits(*domain, options));
   if (!status.ok()) return status;
-  auto queue = ChooseQueue(domain, reactor, options);
+  const auto resources = ResourcesOf(*domain, &options);
+  if (!resources.ok()) return resources.status();
+  status = FabricQueuePair::CheckLimits(*domain, options);
+  if (!status.ok()) return status;
+  auto queue = ChooseQueue(domain, reactor, *resources, options);
   if (!queue.ok()) return queue.status();
   auto queue_pair = FabricQueuePair::Create(queue->get(), options);
   if (!queue_pair.ok()) return queue_pair.status();

@@ -19,7 +19,7 @@ absl::Status CheckPrivateData(const FabricDomain& domain,
 // An endpoint without its connection, of the resources that the caller chose.
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> MakeEndpoint(
     const std::shared_ptr<FabricDomain>& domain, Reactor* reactor,
-    const ConnectOptions& options);
+    ConnectOptions options);
 
 struct ConnectableEndpoint {
   std::unique_ptr<FabricEndpoint> endpoint;

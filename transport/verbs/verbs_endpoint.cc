@@ -78,16 +78,12 @@ VerbsEndpoint::~VerbsEndpoint() {
 }
 
 absl::StatusOr<VerbsQueuePair::Queues> VerbsEndpoint::ChooseQueues() {
-  EndpointResources chosen;
-  if (options_.resources) {
-    auto asked = options_.resources(*domain_);
-    if (!asked.ok()) return asked.status();
-    chosen = *asked;
-  }
+  const auto chosen = ResourcesOf(*domain_, &options_);
+  if (!chosen.ok()) return chosen.status();
   VerbsQueuePair::Queues queues;
-  if (chosen.shared_receive_queue != nullptr) {
+  if (chosen->shared_receive_queue != nullptr) {
     auto* shared =
-        dynamic_cast<VerbsSharedReceiveQueue*>(chosen.shared_receive_queue);
+        dynamic_cast<VerbsSharedReceiveQueue*>(chosen->shared_receive_queue);
     if (shared == nullptr || shared->domain() != domain_.get() ||
         shared->reactor() != reactor_) {
       return absl::InvalidArgumentError(
@@ -99,8 +95,8 @@ absl::StatusOr<VerbsQueuePair::Queues> VerbsEndpoint::ChooseQueues() {
   absl::Status status = VerbsQueuePair::Check(*domain_, options_,
                                               queues.shared_receive != nullptr);
   if (!status.ok()) return status;
-  if (chosen.completion_queue != nullptr) {
-    auto* queue = dynamic_cast<VerbsCompletionQueue*>(chosen.completion_queue);
+  if (chosen->completion_queue != nullptr) {
+    auto* queue = dynamic_cast<VerbsCompletionQueue*>(chosen->completion_queue);
     if (queue == nullptr || queue->domain() != domain_.get() ||
         queue->reactor() != reactor_) {
       return absl::InvalidArgumentError(
