@@ -57,18 +57,27 @@ class StreamTransport final : public ConnectionTransport {
   std::unique_ptr<ByteStream> stream_;  // Until the pump has it.
 };
 
+// Whether each unsolicited Data-Out PDU must find a receive. It need not where
+// a long message waits for one without harm.
+bool NeedsReceives(const transport::Capabilities& device) {
+  return !device.receiver_not_ready_retry ||
+         device.eager_message_bytes == SIZE_MAX;
+}
+
 class IserTransport final : public ConnectionTransport {
  public:
   IserTransport(std::shared_ptr<IserMemories> memories,
                 std::shared_ptr<IserMemory> memory,
                 std::unique_ptr<IserDatamover> datamover,
-                std::shared_ptr<RdmaLink> link, ConnectionInfo fixed)
+                std::shared_ptr<RdmaLink> link, bool takes_unsolicited,
+                ConnectionInfo fixed)
       : local_(datamover->endpoint()->local_address()),
         peer_(datamover->endpoint()->peer_address()),
         memories_(std::move(memories)),
         memory_(std::move(memory)),
         datamover_(std::move(datamover)),
         link_(std::move(link)),
+        takes_unsolicited_(takes_unsolicited),
         fixed_(std::move(fixed)) {}
   ~IserTransport() override { memories_->DropRemoved(); }
 
@@ -82,10 +91,8 @@ class IserTransport final : public ConnectionTransport {
     offer->iser.enabled = true;
     // Unsolicited Data-Out takes a receive for every PDU that the burst lengths
     // allow (docs/iser.md), or a device that holds messages up.
-    const transport::Capabilities& device = memory_->domain()->capabilities();
-    if (!offer->iser.unsolicited_data_out &&
-        (!device.receiver_not_ready_retry ||
-         device.eager_message_bytes == SIZE_MAX)) {
+    if (NeedsReceives(memory_->domain()->capabilities()) &&
+        !(offer->iser.unsolicited_data_out && takes_unsolicited_)) {
       offer->initial_r2t = true;
     }
   }
@@ -109,7 +116,8 @@ class IserTransport final : public ConnectionTransport {
   const std::shared_ptr<IserMemory> memory_;
   const std::unique_ptr<IserDatamover> datamover_;
   const std::shared_ptr<RdmaLink> link_;
-  const ConnectionInfo fixed_;  // Without counters.
+  const bool takes_unsolicited_;  // Has the receives that it takes.
+  const ConnectionInfo fixed_;    // Without counters.
 };
 
 // What an initiator does instead of using memory windows, for people.
@@ -191,8 +199,10 @@ IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
 }
 
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
-  options->receive_queue =
-      state_->options.receives + state_->options.unsolicited_receives;
+  options->resources = [state = state_](transport::MemoryDomain& domain)
+      -> absl::StatusOr<transport::EndpointResources> {
+    return state->ResourcesOn(domain);
+  };
   options->prepare = [state = state_](RdmaEndpoint& endpoint) {
     return state->Prepare(&endpoint);
   };
@@ -202,6 +212,22 @@ void IserSetup::FillIn(transport::ConnectOptions* options) const {
   options->on_disconnect = [state = state_](RdmaEndpoint& endpoint) {
     state->OnDisconnect(&endpoint);
   };
+}
+
+bool IserSetup::State::HoldsUnsolicited(
+    const transport::Capabilities& device) const {
+  return uint64_t{options.receives} + options.unsolicited_receives <=
+         device.max_receive_queue;
+}
+
+transport::EndpointResources IserSetup::State::ResourcesOn(
+    const transport::MemoryDomain& domain) const {
+  transport::EndpointResources resources;
+  resources.receive_queue = options.receives;
+  if (HoldsUnsolicited(domain.capabilities())) {
+    resources.receive_queue += options.unsolicited_receives;
+  }
+  return resources;
 }
 
 absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
@@ -217,6 +243,16 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
       options.remote_invalidation &&
       (initiates ? device.memory_windows : device.send_with_invalidate);
   fresh.remote_invalidation = mine.remote_invalidation;
+  if (!HoldsUnsolicited(device)) {
+    if (NeedsReceives(device)) {
+      fresh.no_unsolicited_receives = absl::StrCat(
+          "InitialR2T=No is declined: it takes a receive queue of ",
+          uint64_t{options.receives} + options.unsolicited_receives,
+          " entries, and the device has ", device.max_receive_queue,
+          "; fewer commands or a shorter FirstBurstLength take fewer");
+    }
+    mine.unsolicited_receives = 0;
+  }
   fresh.datamover = initiates
                         ? MakeInitiatorIserDatamover(fresh.memory.get(), mine)
                         : MakeTargetIserDatamover(fresh.memory.get(), mine);
@@ -304,11 +340,15 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
   if (initiates && !endpoint->domain()->capabilities().memory_windows) {
     info.fallbacks.push_back(WithoutWindows(mine.memory->options()));
   }
+  const bool takes_unsolicited = mine.no_unsolicited_receives.empty();
+  if (!takes_unsolicited) {
+    info.fallbacks.push_back(std::move(mine.no_unsolicited_receives));
+  }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
   return std::unique_ptr<ConnectionTransport>(std::make_unique<IserTransport>(
       state_->memories, std::move(mine.memory), std::move(mine.datamover),
-      mine.link, std::move(info)));
+      mine.link, takes_unsolicited, std::move(info)));
 }
 
 }  // namespace skiff::protocol

@@ -105,6 +105,8 @@ class IserSetup {
     std::unique_ptr<IserDatamover> datamover;
     std::shared_ptr<RdmaLink> link = std::make_shared<RdmaLink>();
     bool remote_invalidation = false;  // As far as we are concerned.
+    // Why the receives for unsolicited Data-Out PDUs are missing, if they are.
+    std::string no_unsolicited_receives;
   };
   struct State {
     std::shared_ptr<IserMemories> memories;
@@ -113,6 +115,11 @@ class IserSetup {
     // Of several attempts at once; one is taken, in the end.
     std::map<const transport::RdmaEndpoint*, Prepared> prepared;
 
+    // Whether the device's receive queues are long enough for the receives that
+    // unsolicited Data-Out PDUs take.
+    bool HoldsUnsolicited(const transport::Capabilities& device) const;
+    transport::EndpointResources ResourcesOn(
+        const transport::MemoryDomain& domain) const;
     absl::Status Prepare(transport::RdmaEndpoint* endpoint);
     std::vector<uint8_t> PrivateDataOf(const transport::RdmaEndpoint& endpoint);
     // Why keys are not invalidated remotely; empty if they are.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "testing/datamover_conformance/fabrics.h"
+#include "testing/sim/sim_rdma.h"
+#include "transport/capabilities.h"
 
 namespace skiff::protocol {
 namespace {
@@ -23,11 +26,13 @@ using Outcome = scsi::Command::Outcome;
 constexpr uint32_t kFirstBurst = 65536;
 constexpr uint32_t kBlocksEach = kFirstBurst / kBlock;
 constexpr uint32_t kDepth = 64;
+// For the receives of commands, and of a few unsolicited Data-Out PDUs.
+constexpr uint32_t kShortQueue = 256;
 
 class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
  protected:
   void Start(uint64_t seed, bool target_takes) {
-    stack_ = std::make_unique<SimStack>(seed, 1, GetParam().rdma);
+    stack_ = std::make_unique<SimStack>(seed, 1, fabric_);
     stack_->StopServer();
     TargetServerOptions& server = stack_->server_options;
     server.offer.iser.unsolicited_data_out = target_takes;
@@ -46,6 +51,17 @@ class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
     return stack_->Sessions().at(0).connection.counters;
   }
 
+  void RunLoad() {
+    // Writes that are longer than FirstBurstLength are read, beside.
+    VerifiedLoad load(stack_->initiator.get(), &stack_->world.random(),
+                      {.depth = kDepth, .max_blocks = 2 * kBlocksEach});
+    load.Start();
+    EXPECT_TRUE(stack_->RunUntil([&] { return load.done(); }));
+    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+  }
+
+  std::optional<testing::SimRdmaOptions> fabric_ = GetParam().rdma;
+  transport::Capabilities& device_ = fabric_->capabilities;
   std::vector<std::string> log_;  // Of the target; outlives it.
   std::unique_ptr<SimStack> stack_;
   InitiatorOptions options_;
@@ -64,12 +80,7 @@ TEST_P(UnsolicitedReceivesTest, EveryDataOutOfTheWindowFindsOne) {
     stack_->LogIn(options_);
     EXPECT_FALSE(stack_->initiator->parameters().initial_r2t);
     EXPECT_EQ(stack_->initiator->parameters().immediate_data, immediate);
-    // Longer ones are read, beside.
-    VerifiedLoad load(stack_->initiator.get(), &stack_->world.random(),
-                      {.depth = kDepth, .max_blocks = 2 * kBlocksEach});
-    load.Start();
-    EXPECT_TRUE(stack_->RunUntil([&] { return load.done(); }));
-    for (const std::string& error : load.errors()) ADD_FAILURE() << error;
+    RunLoad();
     const uint64_t reads = OfTarget().rdma_reads;
     EXPECT_GT(reads, 0u);
 
@@ -109,6 +120,34 @@ TEST_P(UnsolicitedReceivesTest, EitherEndDeclinesIt) {
   options_.offer.iser.unsolicited_data_out = false;
   stack_->LogIn(options_);
   EXPECT_TRUE(stack_->initiator->parameters().initial_r2t);
+}
+
+TEST_P(UnsolicitedReceivesTest, AreDoneWithoutWhereTheQueueIsTooShort) {
+  device_.max_receive_queue = kShortQueue;
+  Start(6, /*target_takes=*/true);
+  stack_->LogIn(options_);
+  EXPECT_TRUE(stack_->initiator->parameters().initial_r2t);
+  EXPECT_THAT(stack_->Sessions().at(0).connection.fallbacks,
+              Contains(AllOf(HasSubstr("InitialR2T=No is declined"),
+                             HasSubstr("and the device has 256;"))));
+  RunLoad();
+  EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
+      << absl::StrJoin(stack_->log, "\n");
+}
+
+// A device that holds up long messages takes unsolicited data nevertheless.
+TEST_P(UnsolicitedReceivesTest, AreNotMissedWhereMessagesWait) {
+  device_.receiver_not_ready_retry = true;
+  device_.eager_message_bytes = 4096;
+  device_.max_receive_queue = kShortQueue;
+  Start(7, /*target_takes=*/true);
+  stack_->LogIn(options_);
+  EXPECT_FALSE(stack_->initiator->parameters().initial_r2t);
+  EXPECT_THAT(stack_->Sessions().at(0).connection.fallbacks,
+              Not(Contains(HasSubstr("InitialR2T"))));
+  RunLoad();
+  EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
+      << absl::StrJoin(stack_->log, "\n");
 }
 
 // Receives for which there is no place are not promised.
