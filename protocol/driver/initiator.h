@@ -33,6 +33,7 @@ struct InitiatorOptions {
   std::string initiator_alias;
   Isid isid = {};  // All zero: a random one (RFC 7143 section 11.12.5, type 2).
   Offer offer;
+  // Hooks, private data and the receive queue of RDMA are not taken from here.
   transport::ConnectOptions connect;
   uint32_t max_commands =
       128;  // Outstanding at once; more wait in Submit's queue.

@@ -67,6 +67,7 @@ struct TargetServerOptions {
   TargetServerLimits limits;
   scsi::WorkerOptions worker;
   transport::ListenOptions listen;
+  // Hooks, private data and the receive queue of RDMA are not taken from here.
   transport::AcceptOptions accept;
   // On iWARP, memory that an RDMA Read fills is open to the peer's RDMA Writes.
   // Where that may be all of the memory that was registered as a whole (RAM
