@@ -14,6 +14,15 @@ using transport::Endpoint;
 
 namespace {
 
+// `why` with where it happened in front.
+absl::Status Annotate(const absl::Status& why, absl::string_view where) {
+  absl::Status out(why.code(), absl::StrCat(where, ": ", why.message()));
+  why.ForEachPayload([&](absl::string_view name, const absl::Cord& payload) {
+    out.SetPayload(name, payload);
+  });
+  return out;
+}
+
 // An error if the fabric has less room than the options want.
 absl::Status CheckLimits(const transport::Capabilities& caps,
                          const ConnectOptions& options) {
@@ -167,14 +176,7 @@ void SimConnectAttempt::OnTimer() {
   if (!outcome_->ok()) {
     GiveUp();
     endpoint_.reset();
-    absl::Status status(outcome_->code(),
-                        absl::StrCat("connect ", address_.ToString(), ": ",
-                                     outcome_->message()));
-    outcome_->ForEachPayload(
-        [&status](absl::string_view name, const absl::Cord& payload) {
-          status.SetPayload(name, payload);
-        });
-    done(std::move(status));
+    done(Annotate(*outcome_, absl::StrCat("connect ", address_.ToString())));
     return;
   }
   handshake_->attempt = nullptr;
@@ -240,11 +242,7 @@ absl::StatusOr<Endpoint> SimPending::TakeRdma(SimReactor* home,
   if (!wire->connected(1)) return wire->error(1);
   wire->SetServer(domain_, options.read_depth);
   auto endpoint = MakeEndpoint(home, wire, 1, options);
-  if (!endpoint.ok()) {
-    return absl::Status(
-        endpoint.status().code(),
-        absl::StrCat("cannot accept: ", endpoint.status().message()));
-  }
+  if (!endpoint.ok()) return Annotate(endpoint.status(), "cannot accept");
   answered_ = true;
   SendVerdict(handshake_, absl::OkStatus());
   (*endpoint)->Announce();

@@ -369,6 +369,24 @@ TEST_P(RdmaConnectionTest, QueuesBeyondTheLimitAreRefused) {
       << "the error has to name the limit: " << status;
 }
 
+// As long as resources() says, whose answer comes when the device is known.
+TEST_P(RdmaConnectionTest, ReceiveQueueBeyondTheLimitIsRefused) {
+  EndPlan too_long;
+  too_long.receive_queue_of_device = 1 << 30;
+  const absl::Status connecting =
+      ExpectFailure(StartConnect(Listen({}), too_long)).status;
+  EXPECT_NE(connecting.code(), absl::StatusCode::kDeadlineExceeded)
+      << "the error has to name the limit: " << connecting;
+
+  ListenPlan plan;
+  plan.accept = too_long;
+  const int listener = Listen(plan);
+  ExpectFailure(StartConnect(listener));
+  const ListenerState state = server_host().StateOfListener(listener);
+  ASSERT_EQ(state.ends.size(), 1u);
+  EXPECT_EQ(server_host().State(state.ends[0]).phase, EndPhase::kFailed);
+}
+
 TEST_P(RdmaConnectionTest, OnDisconnectRunsOnceAtBothEnds) {
   Connect();
   client().Disconnect();
