@@ -198,6 +198,8 @@ class Loads:
         if not self._watched:
             return output, math.nan, math.nan
         # Some of them are workers of the kernel's, which end when it likes.
+        for thread in before[1].keys() - after[1].keys():
+            print(f"    {words}: thread {thread} ended while measured; its time is not counted", file=sys.stderr)
         of_threads = sum(spent - before[1].get(thread, 0) for thread, spent in after[1].items())
         elapsed, cpu, busy = (after[i] - before[i] for i in (0, 2, 3))
         return output, (cpu + of_threads) / elapsed, busy / elapsed
