@@ -199,6 +199,7 @@ IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
 }
 
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
+  options->receive_queue = state_->options.receives;
   options->resources = [state = state_](transport::MemoryDomain& domain)
       -> absl::StatusOr<transport::EndpointResources> {
     return state->ResourcesOn(domain);
@@ -246,10 +247,10 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
   if (!HoldsUnsolicited(device)) {
     if (NeedsReceives(device)) {
       fresh.no_unsolicited_receives = absl::StrCat(
-          "InitialR2T=No is declined: it takes a receive queue of ",
+          "no unsolicited Data-Out: it takes a receive queue of ",
           uint64_t{options.receives} + options.unsolicited_receives,
           " entries, and the device has ", device.max_receive_queue,
-          "; fewer commands or a shorter FirstBurstLength take fewer");
+          "; a smaller queue depth or FirstBurstLength takes fewer");
     }
     mine.unsolicited_receives = 0;
   }

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "protocol/codec/iser_header.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "testing/datamover_conformance/fabrics.h"
 #include "testing/sim/sim_rdma.h"
@@ -60,6 +62,31 @@ class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
     for (const std::string& error : load.errors()) ADD_FAILURE() << error;
   }
 
+  // All of the window at once: the target sees none before all are there.
+  void WriteAtOnce(uint32_t blocks) {
+    const uint64_t reads = OfTarget().rdma_reads;
+    static_cast<testing::SimReactor*>(stack_->server_reactors[0])
+        ->StallUntil(stack_->world.now() + absl::Seconds(1));
+    std::vector<std::unique_ptr<TestCommand>> writes;
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      writes.push_back(std::make_unique<TestCommand>(
+          scsi::cdb::Write(uint64_t{i} * blocks, blocks), 0,
+          std::string(size_t{blocks} * kBlock, static_cast<char>('0' + i))));
+      stack_->initiator->Submit(&writes.back()->command);
+    }
+    EXPECT_TRUE(stack_->RunUntil([&] {
+      for (const auto& write : writes) {
+        if (!write->finished) return false;
+      }
+      return true;
+    }));
+    for (const auto& write : writes) {
+      EXPECT_EQ(write->command.outcome, Outcome::kCompleted);
+      EXPECT_EQ(write->command.status, 0);
+    }
+    EXPECT_EQ(OfTarget().rdma_reads, reads) << "not all of it was unsolicited";
+  }
+
   std::optional<testing::SimRdmaOptions> fabric_ = GetParam().rdma;
   transport::Capabilities& device_ = fabric_->capabilities;
   std::vector<std::string> log_;  // Of the target; outlives it.
@@ -81,31 +108,8 @@ TEST_P(UnsolicitedReceivesTest, EveryDataOutOfTheWindowFindsOne) {
     EXPECT_FALSE(stack_->initiator->parameters().initial_r2t);
     EXPECT_EQ(stack_->initiator->parameters().immediate_data, immediate);
     RunLoad();
-    const uint64_t reads = OfTarget().rdma_reads;
-    EXPECT_GT(reads, 0u);
-
-    // All of the window's at once: the target sees none before all are there.
-    static_cast<testing::SimReactor*>(stack_->server_reactors[0])
-        ->StallUntil(stack_->world.now() + absl::Seconds(1));
-    std::vector<std::unique_ptr<TestCommand>> writes;
-    for (uint32_t i = 0; i < kDepth; ++i) {
-      writes.push_back(std::make_unique<TestCommand>(
-          scsi::cdb::Write(uint64_t{i} * kBlocksEach, kBlocksEach), 0,
-          std::string(kFirstBurst, static_cast<char>('0' + i))));
-      stack_->initiator->Submit(&writes.back()->command);
-    }
-    EXPECT_TRUE(stack_->RunUntil([&] {
-      for (const auto& write : writes) {
-        if (!write->finished) return false;
-      }
-      return true;
-    }));
-    for (const auto& write : writes) {
-      EXPECT_EQ(write->command.outcome, Outcome::kCompleted);
-      EXPECT_EQ(write->command.status, 0);
-    }
-    EXPECT_EQ(OfTarget().rdma_reads, reads);
-
+    EXPECT_GT(OfTarget().rdma_reads, 0u);
+    WriteAtOnce(kBlocksEach);
     EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
         << absl::StrJoin(stack_->log, "\n");
     stack_->initiator.reset();
@@ -128,7 +132,7 @@ TEST_P(UnsolicitedReceivesTest, AreDoneWithoutWhereTheQueueIsTooShort) {
   stack_->LogIn(options_);
   EXPECT_TRUE(stack_->initiator->parameters().initial_r2t);
   EXPECT_THAT(stack_->Sessions().at(0).connection.fallbacks,
-              Contains(AllOf(HasSubstr("InitialR2T=No is declined"),
+              Contains(AllOf(HasSubstr("no unsolicited Data-Out"),
                              HasSubstr("and the device has 256;"))));
   RunLoad();
   EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
@@ -139,13 +143,16 @@ TEST_P(UnsolicitedReceivesTest, AreDoneWithoutWhereTheQueueIsTooShort) {
 TEST_P(UnsolicitedReceivesTest, AreNotMissedWhereMessagesWait) {
   device_.receiver_not_ready_retry = true;
   device_.eager_message_bytes = 4096;
+  fabric_->receiver_not_ready_timeout = absl::InfiniteDuration();
   device_.max_receive_queue = kShortQueue;
   Start(7, /*target_takes=*/true);
   stack_->LogIn(options_);
   EXPECT_FALSE(stack_->initiator->parameters().initial_r2t);
   EXPECT_THAT(stack_->Sessions().at(0).connection.fallbacks,
-              Not(Contains(HasSubstr("InitialR2T"))));
+              Not(Contains(HasSubstr("unsolicited"))));
   RunLoad();
+  // In three messages each, which are more than there are receives.
+  WriteAtOnce(3 * (4096 - kIserControlSize) / kBlock);
   EXPECT_EQ(stack_->initiator->stats().reconnects, 0u)
       << absl::StrJoin(stack_->log, "\n");
 }
