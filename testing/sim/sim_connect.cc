@@ -5,23 +5,16 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "transport/annotate.h"
 
 namespace skiff::testing {
 
 using transport::AcceptOptions;
+using transport::Annotate;
 using transport::ConnectOptions;
 using transport::Endpoint;
 
 namespace {
-
-// `why` with where it happened in front.
-absl::Status Annotate(const absl::Status& why, absl::string_view where) {
-  absl::Status out(why.code(), absl::StrCat(where, ": ", why.message()));
-  why.ForEachPayload([&](absl::string_view name, const absl::Cord& payload) {
-    out.SetPayload(name, payload);
-  });
-  return out;
-}
 
 // An error if the fabric has less room than the options want.
 absl::Status CheckLimits(const transport::Capabilities& caps,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "transport/annotate.h"
 #include "transport/libfabric/endpoint_setup.h"
 
 namespace skiff::transport {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace skiff::transport {
@@ -78,14 +77,6 @@ absl::StatusOr<ConnectableEndpoint> MakeConnectable(
   auto private_data = PrepareEndpoint(*out.endpoint, options);
   if (!private_data.ok()) return private_data.status();
   out.private_data = *std::move(private_data);
-  return out;
-}
-
-absl::Status Annotate(const absl::Status& why, absl::string_view where) {
-  absl::Status out(why.code(), absl::StrCat(where, ": ", why.message()));
-  why.ForEachPayload([&](absl::string_view name, const absl::Cord& payload) {
-    out.SetPayload(name, payload);
-  });
   return out;
 }
 

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "transport/backend.h"
 #include "transport/libfabric/fabric_domain.h"
 #include "transport/libfabric/fabric_endpoint.h"
@@ -32,9 +31,6 @@ struct ConnectableEndpoint {
 absl::StatusOr<ConnectableEndpoint> MakeConnectable(
     const std::shared_ptr<FabricDomain>& domain, const fi_info& info,
     Reactor* reactor, const ConnectOptions& options, bool* opened);
-
-// `why` with `where` before its message; payloads stay.
-absl::Status Annotate(const absl::Status& why, absl::string_view where);
 
 }  // namespace skiff::transport
 

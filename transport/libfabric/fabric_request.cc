@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/annotate.h"
 #include "transport/libfabric/endpoint_setup.h"
 
 namespace skiff::transport {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/annotate.h"
 
 namespace skiff::transport {
 

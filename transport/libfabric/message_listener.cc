@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/annotate.h"
 #include "transport/libfabric/endpoint_setup.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
