@@ -24,6 +24,8 @@ from iser_peers import IserSkiffd, libiscsi_environment  # pylint: disable=wrong
 
 EXPECTED = HERE / "libiscsi_iser_expected.txt"
 TEST_SECONDS = 60
+# One for each of the guest's processors.
+JOBS = 2
 # Those of libiscsi_suite.LUNS.
 LUNS = ('ram { size: "1GiB" }', 'ram { size: "1GiB" } read_only: true', 'ram { size: "1GiB" } block_size: 4096',
         f'ram {{ size: "{255 * 512}" }}')
@@ -52,9 +54,14 @@ def main():
                 chosen.append(name)
     groups = itertools.groupby(chosen, lambda name: (name.split(".")[0], libiscsi_suite.LUN_OF.get(name)))
     environment = {**os.environ, **libiscsi_environment(options.shim)}
-    suite = libiscsi_suite.Suite(lambda directory, _: IserSkiffd(options.skiffd, LUNS, directory), expected, collected,
-                                 bool(options.only), TEST_SECONDS, env=environment)
-    suite.run([list(group) for _, group in groups], jobs=1)
+
+    def make_target(directory, number):
+        target = IserSkiffd(options.skiffd, LUNS, directory)
+        target.port += number
+        return target
+
+    suite = libiscsi_suite.Suite(make_target, expected, collected, bool(options.only), TEST_SECONDS, env=environment)
+    suite.run([list(group) for _, group in groups], JOBS)
     return collected.finish()
 
 
