@@ -138,13 +138,13 @@ bool InitiatorSession::RefuseStatSn(uint32_t stat_sn, const char* pdu) {
 // (iscsit_build_rsp_pdu()): numbers come early, and two responses may have the
 // same. Over iSER none can be lost, and so that is no sign of it. Early ones
 // are acknowledged when those before them have come. A second response to one
-// command is found by its tag.
-bool InitiatorSession::AcceptOutOfTurn(uint32_t stat_sn) {
+// command, or to one ping, is found by its tag.
+bool InitiatorSession::AcceptOutOfTurn(uint32_t stat_sn, const char* pdu) {
   const uint32_t ahead = stat_sn - exp_stat_sn_;  // RFC 1982 arithmetic.
   const uint32_t behind = exp_stat_sn_ - stat_sn;
   if (!login_.parameters().iser.enabled ||
       std::min(ahead, behind) >= kMaxEarlyStatSns) {
-    return RefuseStatSn(stat_sn, "SCSI Response");
+    return RefuseStatSn(stat_sn, pdu);
   }
   if (ahead < kMaxEarlyStatSns) {
     early_stat_sns_.set(stat_sn % kMaxEarlyStatSns);

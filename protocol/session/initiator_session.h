@@ -185,9 +185,10 @@ class InitiatorSession final : public DatamoverClient {
     TakeStatSn();
     return true;
   }
-  // The same for SCSI Responses, each of which concerns its task alone.
-  bool AcceptStatSnOfTask(uint32_t stat_sn) {
-    if (stat_sn != exp_stat_sn_) return AcceptOutOfTurn(stat_sn);
+  // The same for SCSI Responses and the answers to pings, each of which
+  // concerns its task alone.
+  bool AcceptStatSnOfTask(uint32_t stat_sn, const char* pdu) {
+    if (stat_sn != exp_stat_sn_) return AcceptOutOfTurn(stat_sn, pdu);
     TakeStatSn();
     return true;
   }
@@ -210,10 +211,10 @@ class InitiatorSession final : public DatamoverClient {
     const uint32_t behind = exp_stat_sn_ - stat_sn;  // RFC 1982 arithmetic.
     return login_.parameters().iser.enabled && behind > 0 &&
                    behind < kMaxEarlyStatSns
-               ? AcceptOutOfTurn(stat_sn)
+               ? AcceptOutOfTurn(stat_sn, "Task Management Response")
                : AcceptStatSn(stat_sn, "Task Management Response");
   }
-  bool AcceptOutOfTurn(uint32_t stat_sn);
+  bool AcceptOutOfTurn(uint32_t stat_sn, const char* pdu);
   bool RefuseStatSn(uint32_t stat_sn, const char* pdu);
   bool RefuseWindow(uint32_t exp_cmd_sn);
   void RefuseSecondResponse();

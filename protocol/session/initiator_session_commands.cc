@@ -121,7 +121,7 @@ void InitiatorSession::ResponseNotify(TaskSlot slot,
                                       const ScsiResponsePdu& response,
                                       absl::Span<const uint8_t> data) {
   if (ended()) return;
-  if (!AcceptStatSnOfTask(response.stat_sn) ||
+  if (!AcceptStatSnOfTask(response.stat_sn, "SCSI Response") ||
       !AcceptWindow(response.exp_cmd_sn, response.max_cmd_sn)) {
     return;
   }

@@ -30,7 +30,7 @@ void InitiatorSession::OnNopIn(const ControlPdu& pdu) {
     unexpected_.Add(exp_stat_sn_);
     return;
   }
-  if (!AcceptStatSn(ping.stat_sn, "NOP-In") ||
+  if (!AcceptStatSnOfTask(ping.stat_sn, "NOP-In") ||
       !AcceptWindow(ping.exp_cmd_sn, ping.max_cmd_sn)) {
     return;
   }

@@ -61,6 +61,37 @@ TEST_F(InitiatorRequestsTest, PongsOfNobodyEndTheSession) {
   ExpectLost(Loss::kProtocol, "unknown Initiator Task Tag");
 }
 
+// As Linux's target posts them over iSER.
+TEST_F(InitiatorRequestsTest, OverIserAPongMayComeBeforeItsTurn) {
+  for (const bool iser : {true, false}) {
+    options_.login.offer.iser.enabled = iser;
+    LogIn();
+    const auto read = Issue(MakeRead(1));
+    status_.reset();
+    session_->Ping(Keep(&status_));
+    Advance();
+    NopInPdu pong;
+    pong.initiator_task_tag = Sent<NopOutPdu>().initiator_task_tag;
+    const uint32_t before = stat_sn_;
+    stat_sn_ = before + 1;
+    Deliver(pong);
+    if (!iser) {
+      ExpectLost(Loss::kProtocol, "a NOP-In with StatSN");
+      continue;
+    }
+    stat_sn_ = before;
+    Respond(read);
+    EXPECT_FALSE(session_->ended()) << session_->failure();
+    EXPECT_EQ(Completed().size(), 1u);
+    EXPECT_TRUE(status_.has_value() && status_->ok());
+    EXPECT_EQ(Issue(MakeRead(1)).pdu.exp_stat_sn, before + 2);
+    // But no ping has two answers.
+    stat_sn_ = before + 2;
+    Deliver(pong);
+    ExpectLost(Loss::kProtocol, "unknown Initiator Task Tag");
+  }
+}
+
 TEST_F(InitiatorRequestsTest, RequestsAreBounded) {
   options_.max_requests = 2;
   LogIn();
