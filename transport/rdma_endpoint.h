@@ -142,7 +142,10 @@ class RdmaEndpoint {
   virtual PostResult PostBind(OperationId id, MemoryWindow* window,
                               const MemoryRegion* region, size_t offset,
                               size_t length, Access access);
-  // Takes `key`, one that a bind on this endpoint gave, out of use.
+  // Takes `key`, one that a bind on this endpoint gave, out of use. Not for a
+  // key that the peer's SEND may take out of use meanwhile: what devices make
+  // of the second invalidation differs, and Soft-RoCE's ends in a kernel oops.
+  // Destroying the window does for such a key.
   virtual PostResult PostInvalidate(OperationId id, RemoteKey key);
   // Hands posts to the device. Backends that batch may hold posts back until
   // then.

@@ -114,7 +114,8 @@ absl::Status IserInitiatorDatamover::SendCommand(
   assert(!task.live);
   task.initiator_task_tag = command.pdu->initiator_task_tag;
   task.live = true;
-  task.posted = task.deallocated = task.keys_may_last = false;
+  task.posted = task.answered = false;
+  task.deallocated = task.keys_may_last = false;
   task.references = 0;
   task.out.Reset(command.data_out, command.data_out_count,
                  command.data_out_length);
@@ -301,9 +302,11 @@ transport::RemoteBuffer IserInitiatorDatamover::RemoteOf(
   return data.pin.Remote(data.memory);
 }
 
-// The target may not use the key any more.
+// The target may not use the key any more. Before its response, it may be about
+// to take the key out of use itself: then the window goes, in Finish().
 void IserInitiatorDatamover::Withdraw(TaskSlot slot, Data* data) {
   if (!data->bound || channel_.terminated()) return;
+  if (channel_.options().remote_invalidation && !tasks_[slot].answered) return;
   data->bound = false;
   ++tasks_[slot].references;
   channel_.Invalidate(slot, data->window.get());
@@ -336,7 +339,7 @@ void IserInitiatorDatamover::Finish(TaskSlot slot) {
   Task& task = tasks_[slot];
   for (Data* data : {&task.in, &task.out}) {
     // Memory cannot be deregistered while a window is bound to it, as one is
-    // whose invalidation was flushed.
+    // that was not invalidated, or whose invalidation was flushed.
     if (data->bound || task.keys_may_last) data->window.reset();
     data->bound = false;
     data->pin.Release();

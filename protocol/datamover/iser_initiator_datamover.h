@@ -96,6 +96,7 @@ class IserInitiatorDatamover final : public IserDatamover,
     uint32_t initiator_task_tag = kReservedTag;
     bool live = false;
     bool posted = false;         // The command is on its way.
+    bool answered = false;       // The target does no more for it.
     bool deallocated = false;    // TaskDone is due once `references` is zero.
     bool keys_may_last = false;  // One was not invalidated when it had to be.
     uint32_t references = 0;     // Operations that have not ended.

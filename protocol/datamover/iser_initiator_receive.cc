@@ -100,6 +100,7 @@ void IserInitiatorDatamover::OnResponse(
     theirs->bound = false;
     ++channel_.counters().remote_invalidations;
   }
+  task.answered = true;
   const Moved moved = MovedBy(task, response);
   channel_.counters().bytes_in += moved.in;
   channel_.counters().bytes_out += moved.out;

@@ -89,6 +89,11 @@ class HeldCommandsTest : public ::testing::TestWithParam<Network> {
       EXPECT_TRUE(transfer->left_alone());
     }
     EXPECT_EQ(stack_->initiator->stats().reconnects, 0u);
+    const ConnectionInfo info = stack_->initiator->connection();
+    if (info.remote_invalidation) {
+      EXPECT_EQ(info.counters.local_invalidations, 0u)
+          << "of keys that the target may have been about to invalidate";
+    }
   }
 
   const std::shared_ptr<HoldingBackend> disk_;
