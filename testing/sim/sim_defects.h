@@ -26,6 +26,7 @@ enum class SimDefect : uint8_t {
   kWrongByteCount,         // A RECEIVE reports one byte too many.
   kUncheckedRemoteAccess,  // Keys, bounds and permissions are not checked.
   kIgnoredInvalidate,      // The key stays valid and is not reported.
+  kLastingWindow,          // A window that is destroyed stays open.
   kNoFlush,                // A disconnect completes nothing.
   kDanglingEndpoint,       // Completions name an endpoint that is gone.
   kUnboundedReadDepth,     // More READs than were agreed on.

@@ -163,6 +163,11 @@ bool SimDomain::Bind(SimQueuePairId queue_pair, const SimWindow& window,
   return true;
 }
 
+void SimDomain::Outlast(RemoteKey key) {
+  Grant& grant = grants_.at(key.value);
+  grant.owner = grant.region;
+}
+
 void SimDomain::RemoveQueuePair(SimQueuePairId queue_pair) {
   RemoveGrants([&](const Grant& grant) {
     return grant.queue_pair != nullptr && grant.queue_pair == queue_pair;

@@ -67,6 +67,8 @@ class SimDomain final : public transport::MemoryDomain,
   bool Bind(SimQueuePairId queue_pair, const SimWindow& window,
             transport::RemoteKey key, const SimRegion& region, size_t offset,
             size_t length, transport::Access access);
+  // The key ends with the memory, and no more with its window.
+  void Outlast(transport::RemoteKey key);
   // The queue pair is gone, and with it what was bound on it.
   void RemoveQueuePair(SimQueuePairId queue_pair);
 

@@ -150,10 +150,15 @@ bool SimRdmaWire::RunLocally(int side, const Request& request) {
   if (request.kind == OperationKind::kInvalidate) {
     return domain.InvalidateWindow(IdOf(side), request.remote.key);
   }
-  return request.region != nullptr &&
-         domain.Bind(IdOf(side), *request.window, request.remote.key,
-                     *request.region, request.offset, request.bind_length,
-                     request.access);
+  const bool bound =
+      request.region != nullptr &&
+      domain.Bind(IdOf(side), *request.window, request.remote.key,
+                  *request.region, request.offset, request.bind_length,
+                  request.access);
+  if (bound && defect_ == SimDefect::kLastingWindow) {
+    domain.Outlast(request.remote.key);
+  }
+  return bound;
 }
 
 // Whether this is the operation that is to fail.

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
           Broken("wrong_byte_count", SimDefect::kWrongByteCount),
           Broken("unchecked_remote_access", SimDefect::kUncheckedRemoteAccess),
           Broken("ignored_invalidate", SimDefect::kIgnoredInvalidate),
+          Broken("lasting_window", SimDefect::kLastingWindow),
           Broken("no_flush", SimDefect::kNoFlush),
           Broken("dangling_endpoint", SimDefect::kDanglingEndpoint),
           Broken("unbounded_read_depth", SimDefect::kUnboundedReadDepth),

@@ -38,6 +38,7 @@ CAUGHT_BY = {
         "OneSidedTest.ReadNeedsPermission",
     ],
     "ignored_invalidate": ["InvalidateTest.SendInvalidatesAWindow", "InvalidateTest.SendInvalidatesARegion"],
+    "lasting_window": ["InvalidateTest.DestroyingAWindowClosesIt"],
     "no_flush": ["CompletionTest.FlushedAtDisconnect", "TeardownTest.DisconnectWithEverythingInFlight"],
     "dangling_endpoint": ["CompletionTest.EndpointDestroyedEarlyStillCompletes"],
     "unbounded_read_depth": ["OneSidedTest.ReadDepthIsRespected"],

@@ -163,6 +163,7 @@ class ConformanceHost {
                            uint64_t seed, size_t skip) = 0;
   virtual absl::StatusOr<int> NewWindow(int end) = 0;
   virtual transport::RemoteKey KeyOfWindow(int window) = 0;
+  virtual void DestroyWindow(int window) = 0;
 
   // Operations.
   virtual Posted Post(int end, const Operation& operation) = 0;

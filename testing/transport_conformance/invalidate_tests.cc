@@ -37,6 +37,9 @@ class InvalidateTest : public ConformancePair {
                   what);
   }
 
+  // A SEND of the connecting side cannot invalidate `key`, which nobody has.
+  void ExpectNotInvalidated(RemoteKey key);
+
   int window_ = -1;
   MemoryHandle memory_;
   MemoryHandle source_;
@@ -73,6 +76,24 @@ bool InvalidateTest::OpenWindow(Access access) {
       "bind of a window");
   EXPECT_EQ(bound.kind, OperationKind::kBind);
   return true;
+}
+
+void InvalidateTest::ExpectNotInvalidated(RemoteKey key) {
+  if (!expected().capabilities.send_with_invalidate) {
+    EXPECT_EQ(client().SendWithInvalidate({}, {1}).result, PostResult::kClosed);
+    NotSupported("SEND with invalidate");
+    return;
+  }
+  source_ = client().Memory(100);
+  const MemoryHandle sink = server().Memory(100);
+  const Posted receive = server().Receive({sink.All()});
+  const Arrived sent =
+      Await(client(), client().SendWithInvalidate({source_.All()}, key),
+            "SEND that invalidates an unknown key");
+  const Arrived received = Await(server(), receive, "RECEIVE");
+  EXPECT_FALSE(received.status == CompletionStatus::kOk && received.invalidated)
+      << "a key that nobody has was reported as invalidated";
+  if (sent.status != CompletionStatus::kOk) AwaitEnd(client());
 }
 
 TEST_P(InvalidateTest, AWindowOpensAPartOfARegion) {
@@ -176,21 +197,7 @@ TEST_P(InvalidateTest, SendInvalidatesARegion) {
 
 TEST_P(InvalidateTest, ThePeerCannotInvalidateWhatIsNotThere) {
   Connect();
-  if (!expected().capabilities.send_with_invalidate) {
-    EXPECT_EQ(client().SendWithInvalidate({}, {1}).result, PostResult::kClosed);
-    NotSupported("SEND with invalidate");
-    return;
-  }
-  source_ = client().Memory(100);
-  const MemoryHandle sink = server().Memory(100);
-  const Posted receive = server().Receive({sink.All()});
-  const Arrived sent =
-      Await(client(), client().SendWithInvalidate({source_.All()}, {0x5a5a5a}),
-            "SEND that invalidates an unknown key");
-  const Arrived received = Await(server(), receive, "RECEIVE");
-  EXPECT_FALSE(received.status == CompletionStatus::kOk && received.invalidated)
-      << "a key that nobody has was reported as invalidated";
-  if (sent.status != CompletionStatus::kOk) AwaitEnd(client());
+  ExpectNotInvalidated({0x5a5a5a});
 }
 
 TEST_P(InvalidateTest, OurOwnInvalidateClosesAWindow) {
@@ -201,6 +208,21 @@ TEST_P(InvalidateTest, OurOwnInvalidateClosesAWindow) {
   EXPECT_EQ(closed.kind, OperationKind::kInvalidate);
   ExpectWriteRefused(opened, 1, "WRITE through a window that was closed");
   ExpectUntouched(memory_);
+}
+
+TEST_P(InvalidateTest, DestroyingAWindowClosesIt) {
+  if (!OpenWindow()) return;
+  const RemoteBuffer opened = Opened(0);
+  server_host().DestroyWindow(window_);
+  ExpectWriteRefused(opened, 1, "WRITE through a window that was destroyed");
+  ExpectUntouched(memory_);
+}
+
+TEST_P(InvalidateTest, ThePeerCannotInvalidateAWindowThatWasDestroyed) {
+  if (!OpenWindow()) return;
+  const RemoteKey key = server_host().KeyOfWindow(window_);
+  server_host().DestroyWindow(window_);
+  ExpectNotInvalidated(key);
 }
 
 TEST_P(InvalidateTest, AWindowCanBeBoundAgain) {

@@ -117,6 +117,8 @@ transport::RemoteKey LocalHost::KeyOfWindow(int window) {
   return windows_[window]->remote_key();
 }
 
+void LocalHost::DestroyWindow(int window) { windows_[window].reset(); }
+
 std::vector<transport::Sge> LocalHost::Sges(const std::vector<Piece>& pieces) {
   std::vector<transport::Sge> sges;
   for (const Piece& piece : pieces) {

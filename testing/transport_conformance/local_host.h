@@ -42,6 +42,7 @@ class LocalHost final : public ConformanceHost {
                    size_t skip) override;
   absl::StatusOr<int> NewWindow(int end) override;
   transport::RemoteKey KeyOfWindow(int window) override;
+  void DestroyWindow(int window) override;
 
   Posted Post(int number, const Operation& operation) override;
   Posted PostShared(int number, const Operation& receive) override;

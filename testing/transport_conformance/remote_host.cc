@@ -98,6 +98,7 @@ absl::StatusOr<int> RemoteHost::NewWindow(int end) {
 transport::RemoteKey RemoteHost::KeyOfWindow(int window) {
   return Call<transport::RemoteKey>("KeyOfWindow", window);
 }
+void RemoteHost::DestroyWindow(int window) { Run("DestroyWindow", window); }
 Posted RemoteHost::Post(int end, const Operation& operation) {
   return Call<Posted>("Post", end, operation);
 }
@@ -168,6 +169,7 @@ const std::map<std::string, Method>& Methods() {
       {"Mismatch", Wrap(&Host::Mismatch)},
       {"NewWindow", Wrap(&Host::NewWindow)},
       {"KeyOfWindow", Wrap(&Host::KeyOfWindow)},
+      {"DestroyWindow", Wrap(&Host::DestroyWindow)},
       {"Post", Wrap(&Host::Post)},
       {"PostShared", Wrap(&Host::PostShared)},
       {"Flush", Wrap(&Host::Flush)},

@@ -43,6 +43,7 @@ class RemoteHost final : public ConformanceHost {
                    size_t skip) override;
   absl::StatusOr<int> NewWindow(int end) override;
   transport::RemoteKey KeyOfWindow(int window) override;
+  void DestroyWindow(int window) override;
   Posted Post(int end, const Operation& operation) override;
   Posted PostShared(int queue, const Operation& receive) override;
   void Flush(int end) override;
