@@ -18,7 +18,28 @@
 namespace skiff::protocol {
 namespace {
 
-class HostileTargetTest : public RawTargetTest {};
+class HostileTargetTest : public RawTargetTest {
+ protected:
+  TaskManagementResponsePdu Complete(uint32_t tag) {
+    TaskManagementResponsePdu response;
+    response.initiator_task_tag = tag;
+    response.stat_sn = stat_sn_++;
+    response.exp_cmd_sn = pdu_.cmd_sn + 1;
+    response.max_cmd_sn = pdu_.cmd_sn + 10;
+    return response;
+  }
+  // Aborts the command and is told that it was.
+  void AbortIt() {
+    stack_.initiator->Abort(&command_);
+    const std::optional<std::string> message = peer_.Next();
+    ASSERT_TRUE(message.has_value());
+    TaskManagementRequestPdu request;
+    ASSERT_TRUE(Decode(RawIserPeer::BhsOf(*message), &request).ok());
+    peer_.Send(ToIser(Complete(request.initiator_task_tag)));
+    ASSERT_TRUE(stack_.RunUntil([this] { return finished_; }));
+    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kAborted);
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, HostileTargetTest, ::testing::Bool(),
                          [](const auto& info) {
@@ -161,15 +182,45 @@ TEST_P(HostileTargetTest, AnswersAFunctionThatWasNotSent) {
   replacement_timeout_ = absl::Minutes(1);
   LogIn();
   Submit();
-  TaskManagementResponsePdu response;
   // Of the first function: its slot is behind those of the commands.
-  response.initiator_task_tag = MakeTag(InitiatorOptions().max_commands, 1);
-  response.stat_sn = stat_sn_++;
-  response.exp_cmd_sn = pdu_.cmd_sn + 1;
-  response.max_cmd_sn = pdu_.cmd_sn + 10;
-  peer_.Send(ToIser(response));
+  peer_.Send(ToIser(Complete(MakeTag(InitiatorOptions().max_commands, 1))));
   ExpectLostAndRestored(
       "a Task Management Response with an unknown Initiator Task Tag");
+}
+
+TEST_P(HostileTargetTest, AnswersATaskThatItCalledAborted) {
+  LogIn();
+  Submit();
+  AbortIt();
+  finished_ = false;
+  peer_.Send(ToIser(Good()));
+  EXPECT_TRUE(
+      stack_.RunUntil([this] { return !stack_.initiator->connected(); }));
+  EXPECT_THAT(absl::StrJoin(stack_.log, "\n"),
+              ::testing::HasSubstr("a task that it had called aborted"));
+  EXPECT_FALSE(finished_) << "the command ended twice";
+}
+
+// What the key named is not there any more, and the device says so.
+TEST_P(HostileTargetTest, InvalidatesTheKeyOfATaskThatItCalledAborted) {
+  LogIn();
+  Submit();
+  AbortIt();
+  finished_ = false;
+  peer_.Send(ToIser(Good()), header_.read_stag);
+  EXPECT_TRUE(peer_.Closed());
+  EXPECT_TRUE(
+      stack_.RunUntil([this] { return !stack_.initiator->connected(); }));
+  EXPECT_FALSE(finished_) << "the command ended twice";
+}
+
+TEST_P(HostileTargetTest, WritesForATaskThatItCalledAborted) {
+  LogIn();
+  Submit();
+  AbortIt();
+  peer_.Write(std::string(kBytes, 'x'), Remote());
+  EXPECT_TRUE(peer_.Closed());
+  EXPECT_EQ(memory_.view(), std::string(kBytes, kUntouched));
 }
 
 // The session has ended in order, and nothing of it counts any more.

@@ -92,6 +92,21 @@ TEST_F(InitiatorRequestsTest, OverIserAPongMayComeBeforeItsTurn) {
   }
 }
 
+TEST_F(InitiatorRequestsTest, OverIserAPongIsNotTakenFromFarAway) {
+  for (const int32_t distance : {1024, -1024, 1 << 30}) {
+    SCOPED_TRACE(distance);
+    options_.login.offer.iser.enabled = true;
+    LogIn();
+    session_->Ping(Keep(&status_));
+    Advance();
+    NopInPdu pong;
+    pong.initiator_task_tag = Sent<NopOutPdu>().initiator_task_tag;
+    stat_sn_ += static_cast<uint32_t>(distance);
+    Deliver(pong);
+    ExpectLost(Loss::kProtocol, "a NOP-In with StatSN");
+  }
+}
+
 TEST_F(InitiatorRequestsTest, RequestsAreBounded) {
   options_.max_requests = 2;
   LogIn();
