@@ -66,6 +66,8 @@ constexpr uint32_t kLongWrite = 256 << 10;
 constexpr uint32_t kShortWrite = 32 << 10;
 constexpr int kCommands = 32;
 constexpr absl::Duration kPatience = absl::Seconds(20);
+// A lost session says nothing of what a refused function does.
+constexpr int kAttempts = 5;
 
 [[noreturn]] void Fail(const std::string& message) {
   std::fprintf(stderr, "task_management_probe: %s\n", message.c_str());
@@ -216,7 +218,8 @@ class Probe {
                          [](const Slot& slot) { return slot.ended > 0; });
     });
     // Whatever else the target sends about them follows no later than the
-    // answer to this.
+    // answers to these; the first may come out of turn over iSER.
+    Ping(what);
     Ping(what);
     for (const Slot& slot : slots) {
       Check(slot.ended == 1, what + ": a command ended twice");
@@ -301,22 +304,51 @@ class Probe {
   void ManageTaskSet(TaskManagementFunction function, const std::string& what) {
     if (Lists(FLAGS_left_out, what)) return;
     const bool refused = Lists(FLAGS_refused, what);
-    AwaitReady();
-    const uint64_t reconnects = initiator_->stats().reconnects;
-    std::vector<Slot> slots(kCommands);
-    SubmitWrites(&slots, kShortWrite, 0x50);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      AwaitReady();
+      std::vector<Slot> slots(kCommands);
+      const bool told = refused ? IsRefused(function, what, &slots)
+                                : IsDone(function, what, &slots);
+      AwaitReady();
+      CheckWritten(slots, kShortWrite, what);
+      if (told) return;
+    }
+    Fail(what + ": the session was lost each time");
+  }
+
+  // The function's end, after those of the commands.
+  absl::Status Manage(TaskManagementFunction function, const std::string& what,
+                      std::vector<Slot>* slots) {
+    SubmitWrites(slots, kShortWrite, 0x50);
     initiator_->Manage(function, lun_, nullptr, Keep());
     Turn(what, [this] { return status_.has_value(); });
-    Check(status_->ok() != refused, what + ": " + status_->ToString());
-    AwaitEnds(what, slots);
+    absl::Status status = *status_;
+    AwaitEnds(what, *slots);
+    return status;
+  }
+
+  bool IsDone(TaskManagementFunction function, const std::string& what,
+              std::vector<Slot>* slots) {
+    const absl::Status status = Manage(function, what, slots);
+    Check(status.ok(), what + ": " + status.ToString());
+    return true;
+  }
+
+  // False: the session was lost meanwhile.
+  bool IsRefused(TaskManagementFunction function, const std::string& what,
+                 std::vector<Slot>* slots) {
+    const uint64_t reconnects = initiator_->stats().reconnects;
+    const absl::Status status = Manage(function, what, slots);
+    Check(!status.ok(), what + ": carried out");
     // A session that is restored begins with unit attentions.
-    if (refused && initiator_->stats().reconnects == reconnects) {
-      for (const Slot& slot : slots) {
-        Check(slot.good(), what + " was refused, and hit a command");
-      }
+    if (initiator_->stats().reconnects != reconnects) return false;
+    Check(absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status) ||
+              absl::IsPermissionDenied(status),
+          what + ": " + status.ToString());
+    for (const Slot& slot : *slots) {
+      Check(slot.good(), what + " was refused, and hit a command");
     }
-    AwaitReady();
-    CheckWritten(slots, kShortWrite, what);
+    return true;
   }
 
   transport::Registry registry_;
