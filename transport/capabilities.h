@@ -33,6 +33,10 @@ struct Capabilities {
   // READs and WRITEs are made by the process itself, out of a socket or by
   // copying, one after another: many short ones are slower than few long ones.
   bool serial_transfers = false;
+  // Deregistering stops the peer's READs and WRITEs of that memory that are
+  // under way. False: one whose first bytes have come goes on until the
+  // endpoint is destroyed.
+  bool deregistration_ends_access = false;
 };
 
 }  // namespace skiff::transport

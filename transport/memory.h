@@ -38,7 +38,9 @@ inline constexpr bool Has(Access set, Access bit) {
 
 // A registered range of memory. RAII: destroying it deregisters. The memory
 // itself belongs to the caller and must outlive the region; the region must
-// outlive every operation posted on it.
+// outlive every operation posted on it. Operations of the peer end with the
+// region, or with their endpoint where Capabilities::deregistration_ends_access
+// is false: after both, nobody touches the memory.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;

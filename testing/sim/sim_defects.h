@@ -27,6 +27,7 @@ enum class SimDefect : uint8_t {
   kUncheckedRemoteAccess,  // Keys, bounds and permissions are not checked.
   kIgnoredInvalidate,      // The key stays valid and is not reported.
   kLastingWindow,          // A window that is destroyed stays open.
+  kLateWrite,              // Half of a long WRITE is placed after all checks.
   kNoFlush,                // A disconnect completes nothing.
   kDanglingEndpoint,       // Completions name an endpoint that is gone.
   kUnboundedReadDepth,     // More READs than were agreed on.

@@ -32,6 +32,7 @@ SimRdmaOptions SimRdmaOptions::InfiniBand() {
   caps.shared_receive_queue = true;
   caps.memory_windows = true;
   caps.receiver_not_ready_retry = true;
+  caps.deregistration_ends_access = true;
   return options;
 }
 

@@ -204,6 +204,7 @@ class SimRdmaWire final : public std::enable_shared_from_this<SimRdmaWire>,
   void ProcessInbound(int side);
   void HandleSend(int side, const std::shared_ptr<Request>& request);
   void HandleWrite(int side, const std::shared_ptr<Request>& request);
+  void Place(const std::string& data, char* target);
   void HandleRead(int side, const std::shared_ptr<Request>& request);
   void ShowSinks(const Request& request) const;
   void WaitForReceive(int side, const std::shared_ptr<Request>& request);

@@ -16,6 +16,11 @@ using transport::Sge;
 
 namespace {
 
+// SimDefect::kLateWrite. A WRITE that tests leave under way is shorter: its
+// memory may be gone by then.
+constexpr size_t kLongWrite = size_t{64} << 10;
+constexpr absl::Duration kLateBy = absl::Microseconds(50);
+
 // Copies between a request's bytes and scattered memory.
 std::string Gather(const SimRdmaWire::Request& request) {
   if (request.is_inline) return request.inline_data;
@@ -216,7 +221,7 @@ void SimRdmaWire::HandleWrite(int side,
         IdOf(side), request->remote, data.size(), Access::kRemoteWrite,
         defect_ != SimDefect::kUncheckedBounds);
     if (target != nullptr) {
-      std::memcpy(target, data.data(), data.size());
+      Place(data, target);
     } else if (defect_ != SimDefect::kUncheckedRemoteAccess) {
       Refuse(side, request, CompletionStatus::kRemoteAccess,
              absl::PermissionDeniedError(
@@ -227,6 +232,17 @@ void SimRdmaWire::HandleWrite(int side,
   }
   Acknowledge(side, request, CompletionStatus::kOk);
   CountBytes(data.size());
+}
+
+void SimRdmaWire::Place(const std::string& data, char* target) {
+  size_t now = data.size();
+  if (defect_ == SimDefect::kLateWrite && now > kLongWrite) {
+    now /= 2;
+    world_->After(kLateBy, [late = data.substr(now), target = target + now] {
+      std::memcpy(target, late.data(), late.size());
+    });
+  }
+  std::memcpy(target, data.data(), now);
 }
 
 void SimRdmaWire::HandleRead(int side,

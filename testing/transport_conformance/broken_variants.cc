@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
           Broken("unchecked_remote_access", SimDefect::kUncheckedRemoteAccess),
           Broken("ignored_invalidate", SimDefect::kIgnoredInvalidate),
           Broken("lasting_window", SimDefect::kLastingWindow),
+          Broken("late_write", SimDefect::kLateWrite),
           Broken("no_flush", SimDefect::kNoFlush),
           Broken("dangling_endpoint", SimDefect::kDanglingEndpoint),
           Broken("unbounded_read_depth", SimDefect::kUnboundedReadDepth),

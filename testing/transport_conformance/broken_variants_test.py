@@ -39,6 +39,10 @@ CAUGHT_BY = {
     ],
     "ignored_invalidate": ["InvalidateTest.SendInvalidatesAWindow", "InvalidateTest.SendInvalidatesARegion"],
     "lasting_window": ["InvalidateTest.DestroyingAWindowClosesIt"],
+    "late_write": [
+        "RegistrationTest.DeregisteredWhileThePeerWrites",
+        "RegistrationTest.DeregisteredBehindItsEndpoint",
+    ],
     "no_flush": ["CompletionTest.FlushedAtDisconnect", "TeardownTest.DisconnectWithEverythingInFlight"],
     "dangling_endpoint": ["CompletionTest.EndpointDestroyedEarlyStillCompletes"],
     "unbounded_read_depth": ["OneSidedTest.ReadDepthIsRespected"],

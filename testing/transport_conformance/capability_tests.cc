@@ -56,6 +56,8 @@ std::vector<Fact> Flags(const Capabilities& expected,
       {"read_sink_needs_remote_write", expected.read_sink_needs_remote_write,
        found.read_sink_needs_remote_write},
       {"serial_transfers", expected.serial_transfers, found.serial_transfers},
+      {"deregistration_ends_access", expected.deregistration_ends_access,
+       found.deregistration_ends_access},
   };
 }
 

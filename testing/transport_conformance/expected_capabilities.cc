@@ -28,6 +28,7 @@ ExpectedCapabilities SimInfiniBand() {
   caps.shared_receive_queue = true;
   caps.memory_windows = true;
   caps.receiver_not_ready_retry = true;
+  caps.deregistration_ends_access = true;
   expected.invalidates_regions = true;
   return expected;
 }
@@ -63,6 +64,7 @@ ExpectedCapabilities VerbsRxe() {
   caps.shared_receive_queue = true;
   caps.memory_windows = true;
   caps.receiver_not_ready_retry = true;
+  caps.deregistration_ends_access = true;
   expected.private_data_padded = true;
   expected.registration_locks_memory = true;
   expected.registration_checks_memory = true;
@@ -89,6 +91,7 @@ ExpectedCapabilities VerbsSiw() {
   caps.remote_key_bits = 32;
   caps.shared_receive_queue = true;
   caps.read_sink_needs_remote_write = true;
+  caps.deregistration_ends_access = true;
   expected.registration_locks_memory = true;
   expected.registration_checks_memory = true;
   // Siw serves a READ of any region whose key is right.
@@ -125,8 +128,6 @@ ExpectedCapabilities LibfabricTcp() {
 ExpectedCapabilities LibfabricSockets() {
   ExpectedCapabilities expected = LibfabricTcp();
   expected.refusals_are_named = true;
-  // Its own thread places data without a lock against deregistration.
-  expected.deregistration_ends_access = false;
   transport::Capabilities& caps = expected.capabilities;
   caps.max_send_sges = 8;
   caps.max_receive_sges = 8;
@@ -143,6 +144,7 @@ ExpectedCapabilities LibfabricShm() {
   expected.refusals_are_named = false;
   transport::Capabilities& caps = expected.capabilities;
   caps.max_message_bytes = size_t{1} << 20;
+  caps.deregistration_ends_access = true;
   caps.max_private_data_bytes = 512;
   caps.max_receive_queue = 1024;
   return expected;
@@ -174,6 +176,7 @@ ExpectedCapabilities LibfabricVerbsRoce() {
   // Of the 56 bytes that RDMA_PS_TCP has, the provider takes one.
   caps.max_private_data_bytes = 55;
   caps.serial_transfers = false;
+  caps.deregistration_ends_access = true;
   return expected;
 }
 

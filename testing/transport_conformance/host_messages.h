@@ -71,7 +71,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
     max_send_sges, max_receive_sges, max_read_sges, max_read_depth,
     max_send_queue, max_receive_queue, max_private_data_bytes, remote_key_bits,
     send_with_invalidate, shared_receive_queue, memory_windows,
-    receiver_not_ready_retry, read_sink_needs_remote_write, serial_transfers)
+    receiver_not_ready_retry, read_sink_needs_remote_write, serial_transfers,
+    deregistration_ends_access)
 
 }  // namespace skiff::transport
 

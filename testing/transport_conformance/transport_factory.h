@@ -36,8 +36,6 @@ struct ExpectedCapabilities {
   bool shared_completion_queues = true;
   // Registering pins the memory: RLIMIT_MEMLOCK applies.
   bool registration_locks_memory = false;
-  // The peer's WRITEs do not touch memory any more once it is deregistered.
-  bool deregistration_ends_access = true;
   // Registering memory that is not mapped fails.
   bool registration_checks_memory = false;
   // A READ or WRITE that the peer refuses completes as kRemoteAccess. False:

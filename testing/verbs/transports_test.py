@@ -25,12 +25,12 @@ DEVICES = {
     "rxe0": {
         "interface": "eth0", "type": "rxe", "kind": "RoCE",
         "max_private_data_bytes": 56, "send_with_invalidate": True, "memory_windows": True,
-        "receiver_not_ready_retry": True, "read_sink_needs_remote_write": False,
+        "receiver_not_ready_retry": True, "read_sink_needs_remote_write": False, "deregistration_ends_access": True,
     },
     "siw0": {
         "interface": "eth1", "type": "siw", "kind": "iWARP", "max_read_sges": 1,
         "max_private_data_bytes": 251, "send_with_invalidate": False, "memory_windows": False,
-        "receiver_not_ready_retry": False, "read_sink_needs_remote_write": True,
+        "receiver_not_ready_retry": False, "read_sink_needs_remote_write": True, "deregistration_ends_access": True,
     },
 }
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"

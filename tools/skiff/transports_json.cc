@@ -34,7 +34,8 @@ Json ToObject(const Capabilities& c) {
           {"memory_windows", c.memory_windows},
           {"receiver_not_ready_retry", c.receiver_not_ready_retry},
           {"read_sink_needs_remote_write", c.read_sink_needs_remote_write},
-          {"serial_transfers", c.serial_transfers}};
+          {"serial_transfers", c.serial_transfers},
+          {"deregistration_ends_access", c.deregistration_ends_access}};
 }
 
 void AddProblem(const std::string& problem, Json* json) {

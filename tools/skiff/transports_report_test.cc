@@ -30,6 +30,7 @@ transport::DeviceReport RoceDevice() {
   c.remote_key_bits = 32;
   c.send_with_invalidate = true;
   c.memory_windows = true;
+  c.deregistration_ends_access = true;
   return device;
 }
 

@@ -42,6 +42,7 @@ std::string Extras(const Capabilities& c) {
   if (c.receiver_not_ready_retry) extras.emplace_back("waits for receives");
   if (c.read_sink_needs_remote_write) extras.emplace_back("writable read sink");
   if (c.serial_transfers) extras.emplace_back("serial transfers");
+  if (!c.deregistration_ends_access) extras.emplace_back("lasting transfers");
   return absl::StrJoin(extras, ", ");
 }
 

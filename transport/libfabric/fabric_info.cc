@@ -259,6 +259,8 @@ Capabilities FabricCapabilities(const fi_info& info) {
   out.receiver_not_ready_retry = !IsIwarp(info);
   out.read_sink_needs_remote_write = IsIwarp(info);
   out.serial_transfers = IsEmulated(info);
+  // These look at a key when an operation begins, and place data as they come.
+  out.deregistration_ends_access = !IsEmulated(info);
   return out;
 }
 

@@ -115,6 +115,7 @@ Capabilities ToCapabilities(const DeviceFacts& facts) {
   caps.shared_receive_queue = device.max_srq > 0;
   caps.receiver_not_ready_retry = !facts.iwarp;
   caps.read_sink_needs_remote_write = facts.iwarp;
+  caps.deregistration_ends_access = true;
   return caps;
 }
 
