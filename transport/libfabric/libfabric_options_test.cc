@@ -150,8 +150,8 @@ TEST_P(DatagramOptionsTest, ClosingWaitsForAPeerSoLong) {
   ConnectPair({}, {}, other.get());
   ASSERT_NE(server_, nullptr);
   // The connection beside it goes with the queue pair.
-  const size_t before = OpenDescriptors();
   client_.reset();
+  const size_t before = OpenDescriptors();
   const absl::Duration took = Took([&] { return OpenDescriptors() < before; });
   EXPECT_GE(took, absl::Milliseconds(290));
   EXPECT_LT(took, absl::Seconds(4));

@@ -278,6 +278,10 @@ void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
 
 void FabricQueuePair::Close() {
   closing_ = false;
+  CloseEndpoint();
+}
+
+void FabricQueuePair::CloseEndpoint() {
   endpoint_.reset();
   queue_->Drain();
   FlushRing(&requests_);
@@ -326,9 +330,16 @@ void FabricQueuePair::Detach() {
   on_disconnect_ = nullptr;
   Break(absl::CancelledError("the endpoint was destroyed"),
         /*tell_peer=*/true);
-  // A peer that has not heard of it may go on to send for a while, and the
-  // memory of our RECEIVEs may be freed now.
-  if (closing_ && endpoint_ != nullptr) TakeReceivesBack();
+  // A peer that has not heard of it may go on to send and to write for a while,
+  // and the memory for that may be freed now.
+  if (closing_ && endpoint_ != nullptr) {
+    if (domain_->capabilities().deregistration_ends_access) {
+      TakeReceivesBack();
+    } else {
+      Settle();
+      CloseEndpoint();
+    }
+  }
   queue_->Detached(this);
 }
 

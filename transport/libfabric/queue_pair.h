@@ -384,6 +384,7 @@ class FabricQueuePair {
   }
   // Of a queue pair whose user is gone, while it closes.
   void TakeReceivesBack();
+  void CloseEndpoint();
   // Nothing goes out any more.
   void Stop();
   // What usual_ is made of has changed.
