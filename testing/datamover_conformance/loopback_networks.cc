@@ -2,6 +2,7 @@
 
 #include "testing/datamover_conformance/local_stack.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/roomy_loopback.h"
 #include "transport/libfabric/libfabric_backend.h"
 #include "transport/tcp/tcp_backend.h"
 
@@ -25,6 +26,7 @@ Network Libfabric(const std::string& name, const std::string& provider) {
 }  // namespace
 
 std::vector<Network> Networks() {
+  [[maybe_unused]] static const bool kRoomy = testing::EnterRoomyLoopback();
   return {{.name = "Tcp",
            .data_model = "iSCSI",
            .transport = "tcp",
