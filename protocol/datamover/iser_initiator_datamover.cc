@@ -334,7 +334,8 @@ void IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
   if (task.references == 0) Finish(slot);
 }
 
-// Nobody uses the memory any more, once the registrations are gone.
+// Nobody uses the memory any more, once the registrations are gone, but for
+// what docs/iser.md says of Capabilities::deregistration_ends_access.
 void IserInitiatorDatamover::Finish(TaskSlot slot) {
   Task& task = tasks_[slot];
   for (Data* data : {&task.in, &task.out}) {

@@ -144,7 +144,6 @@ ExpectedCapabilities LibfabricShm() {
   expected.refusals_are_named = false;
   transport::Capabilities& caps = expected.capabilities;
   caps.max_message_bytes = size_t{1} << 20;
-  caps.deregistration_ends_access = true;
   caps.max_private_data_bytes = 512;
   caps.max_receive_queue = 1024;
   return expected;

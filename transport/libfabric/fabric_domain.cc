@@ -290,6 +290,9 @@ absl::StatusOr<std::unique_ptr<MemoryRegion>> FabricDomain::Register(
         name_, ": cannot register ", size, " bytes at address ",
         absl::Hex(reinterpret_cast<uintptr_t>(data)), ": there is no memory"));
   }
+  if (Has(access, Access::kRemoteRead) || Has(access, Access::kRemoteWrite)) {
+    opened_ = true;
+  }
   const uint64_t flags =
       FabricAccess(access, capabilities_.read_sink_needs_remote_write);
   // Only for errors: some callers register for every command.

@@ -64,6 +64,11 @@ class FabricDomain final : public MemoryDomain,
   bool forgets_refusals() const { return forgets_refusals_; }
   // Both ends have to be on one machine.
   bool local_only() const { return local_only_; }
+  // Only closing an endpoint stops what a peer does to memory that was open to
+  // it, and closing it is up to this end alone.
+  bool writes_may_last() const {
+    return opened_ && !local_only_ && !capabilities_.deregistration_ends_access;
+  }
   // What peers may read without the provider's help; null but in shared memory.
   ShmRegionList* readable() const { return readable_.get(); }
   // A SEND may overtake the data of an earlier WRITE (no FI_ORDER_SAW).
@@ -114,6 +119,7 @@ class FabricDomain final : public MemoryDomain,
   std::unique_ptr<ShmRegionList> readable_;
   std::atomic<uint32_t> unlisted_{0};
   mutable std::atomic<bool> removed_{false};
+  std::atomic<bool> opened_{false};  // Memory was, to peers.
   std::mutex mutex_;
   std::mt19937_64 random_;  // Guarded by mutex_.
 };

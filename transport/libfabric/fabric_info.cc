@@ -234,6 +234,20 @@ bool IsEmulated(const fi_info& info) {
   }
 }
 
+// By a device, which looks at the key of every packet. The others look at it
+// when an operation begins, and place data as they come.
+bool DevicePlacesData(const fi_info& info) {
+  switch (info.ep_attr->protocol) {
+    case FI_PROTO_RDMA_CM_IB_RC:
+    case FI_PROTO_IWARP:
+      return true;
+    case FI_PROTO_RXM:
+      return absl::StartsWith(info.fabric_attr->prov_name, "verbs;");
+    default:
+      return false;
+  }
+}
+
 Capabilities FabricCapabilities(const fi_info& info) {
   Capabilities out;
   const fi_tx_attr& tx = *info.tx_attr;
@@ -259,8 +273,7 @@ Capabilities FabricCapabilities(const fi_info& info) {
   out.receiver_not_ready_retry = !IsIwarp(info);
   out.read_sink_needs_remote_write = IsIwarp(info);
   out.serial_transfers = IsEmulated(info);
-  // These look at a key when an operation begins, and place data as they come.
-  out.deregistration_ends_access = !IsEmulated(info);
+  out.deregistration_ends_access = DevicePlacesData(info);
   return out;
 }
 

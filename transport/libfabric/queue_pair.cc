@@ -333,11 +333,11 @@ void FabricQueuePair::Detach() {
   // A peer that has not heard of it may go on to send and to write for a while,
   // and the memory for that may be freed now.
   if (closing_ && endpoint_ != nullptr) {
-    if (domain_->capabilities().deregistration_ends_access) {
-      TakeReceivesBack();
-    } else {
+    if (domain_->writes_may_last()) {
       Settle();
       CloseEndpoint();
+    } else {
+      TakeReceivesBack();
     }
   }
   queue_->Detached(this);

@@ -42,7 +42,8 @@ class FabricQueuePair {
     virtual ~Link() = default;
     // The queue pair is about to close its endpoint; `tell_peer` unless the
     // peer ended the connection. False: not yet, FabricQueuePair::Close()
-    // comes later. Nothing is posted any more in either case.
+    // comes later, the endpoint perhaps gone before. Nothing is posted any more
+    // in either case.
     virtual bool OnClosing(bool tell_peer) = 0;
     // A probe was sent, or came in with so many bytes; from inside
     // FabricCompletionQueue::Drain().
@@ -384,6 +385,7 @@ class FabricQueuePair {
   }
   // Of a queue pair whose user is gone, while it closes.
   void TakeReceivesBack();
+  // The endpoint alone, unless it is closed: the link may not be done.
   void CloseEndpoint();
   // Nothing goes out any more.
   void Stop();
