@@ -12,12 +12,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
 
 namespace skiff::testing {
 namespace {
 
-// Smallest, first and largest (tcp(7)).
 constexpr char kSetting[] = "/proc/sys/net/ipv4/tcp_rmem";
+// Smallest, first and largest (tcp(7)).
 constexpr char kReceiveBuffers[] = "4096 4194304 33554432";
 constexpr int kEnough = 4194304;
 
@@ -29,52 +32,56 @@ bool IsRoomy() {
   return setting >> smallest >> first && first >= kEnough;
 }
 
-// What could not be done, or null.
-const char* SetUp() {
+absl::Status Failed(const char* what) {
+  return absl::ErrnoToStatus(errno, what);
+}
+
+// Of a network that is new.
+absl::Status SetUp() {
   const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (any < 0) return "socket";
+  if (any < 0) return Failed("socket");
   ifreq request = {};
   std::strncpy(request.ifr_name, "lo", sizeof(request.ifr_name) - 1);
   request.ifr_flags = IFF_UP;
-  const int result = ioctl(any, SIOCSIFFLAGS, &request);
+  absl::Status up = ioctl(any, SIOCSIFFLAGS, &request) == 0
+                        ? absl::OkStatus()
+                        : Failed("ip link set lo up");
   close(any);
-  if (result != 0) return "ip link set lo up";
+  if (!up.ok()) return up;
   std::ofstream buffers(kSetting);
   buffers << kReceiveBuffers;
   buffers.flush();
-  return buffers.good() ? nullptr : "sysctl net.ipv4.tcp_rmem";
+  return buffers.good() ? absl::OkStatus() : Failed("sysctl net.ipv4.tcp_rmem");
 }
 
-// The same; the network is the old one then.
-const char* Enter() {
+// After an error, the network is the old one.
+absl::Status Enter() {
   const int before = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (before < 0) return "/proc/self/ns/net";
-  const char* failed = "unshare(CLONE_NEWNET)";
-  if (unshare(CLONE_NEWNET) == 0) {
-    failed = SetUp();
-    const int why = errno;
-    if (failed != nullptr && setns(before, CLONE_NEWNET) != 0) {
+  if (before < 0) return Failed("/proc/self/ns/net");
+  absl::Status entered;
+  if (unshare(CLONE_NEWNET) != 0) {
+    entered = Failed("unshare(CLONE_NEWNET)");
+  } else {
+    entered = SetUp();
+    if (!entered.ok() && setns(before, CLONE_NEWNET) != 0) {
       std::perror("skiff: no way back to the network of before: setns");
       std::abort();
     }
-    errno = why;
   }
-  const int why = errno;
   close(before);
-  errno = why;
-  return failed;
+  return entered;
 }
 
 }  // namespace
 
 bool EnterRoomyLoopback() {
   if (IsRoomy()) return true;
-  const char* const failed = Enter();
-  if (failed == nullptr) return true;
+  const absl::Status entered = Enter();
+  if (entered.ok()) return true;
   std::fprintf(stderr,
                "skiff: no network with larger receive buffers for these tests: "
-               "%s: %s; connections of libfabric's sockets provider may stop\n",
-               failed, std::strerror(errno));
+               "%s; connections of libfabric's sockets provider may stop\n",
+               std::string(entered.message()).c_str());
   return false;
 }
 

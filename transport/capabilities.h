@@ -34,7 +34,7 @@ struct Capabilities {
   // copying, one after another: many short ones are slower than few long ones.
   bool serial_transfers = false;
   // Deregistering stops the peer's READs and WRITEs of that memory that are
-  // under way. False: one whose first bytes have come goes on until the
+  // under way. False: one whose first bytes have come may go on until the
   // endpoint is destroyed.
   bool deregistration_ends_access = false;
 };

@@ -43,6 +43,20 @@ absl::Status Refused(const Address& address, bool listen, int code) {
                                          ": fi_getinfo finds nothing"));
 }
 
+// By a device, which looks at the key of every packet. The others look at it
+// when an operation begins, and place data as they come.
+bool DevicePlacesData(const fi_info& info) {
+  switch (info.ep_attr->protocol) {
+    case FI_PROTO_RDMA_CM_IB_RC:
+    case FI_PROTO_IWARP:
+      return true;
+    case FI_PROTO_RXM:
+      return absl::StartsWith(info.fabric_attr->prov_name, "verbs;");
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<FabricAddressOptions> ParseFabricOptions(
@@ -229,20 +243,6 @@ bool IsEmulated(const fi_info& info) {
              absl::StartsWith(info.fabric_attr->prov_name, "sockets;") ||
              absl::StartsWith(info.fabric_attr->prov_name, "net;") ||
              absl::StartsWith(info.fabric_attr->prov_name, "udp;");
-    default:
-      return false;
-  }
-}
-
-// By a device, which looks at the key of every packet. The others look at it
-// when an operation begins, and place data as they come.
-bool DevicePlacesData(const fi_info& info) {
-  switch (info.ep_attr->protocol) {
-    case FI_PROTO_RDMA_CM_IB_RC:
-    case FI_PROTO_IWARP:
-      return true;
-    case FI_PROTO_RXM:
-      return absl::StartsWith(info.fabric_attr->prov_name, "verbs;");
     default:
       return false;
   }
