@@ -115,31 +115,42 @@ bool FabricEventQueue::ReadOne() {
   std::memcpy(&entry, buffer, sizeof(entry));
   InfoPtr info(event == FI_CONNREQ ? entry.info : nullptr);
   const size_t size = static_cast<size_t>(length);
-  const absl::Span<const uint8_t> data(
-      buffer + sizeof(entry), size > sizeof(entry) ? size - sizeof(entry) : 0);
+  const size_t data_size = size > sizeof(entry) ? size - sizeof(entry) : 0;
   if (Handler* handler = Find(entry.fid)) {
-    handler->OnEvent(event, std::move(info), data);
+    handler->OnEvent(event, std::move(info),
+                     AsSent(buffer + sizeof(entry), data_size));
   }
   return true;
 }
 
 void FabricEventQueue::ReadError() {
   fi_eq_err_entry error = {};
-  uint8_t data[kMaxPrivateData] = {};
+  uint8_t room[1 + kMaxPrivateData] = {};
+  uint8_t* const data = room + 1;
   error.err_data = data;
-  error.err_data_size = sizeof(data);
+  error.err_data_size = kMaxPrivateData;
   if (fi_eq_readerr(queue_.get(), &error, 0) < 0) return;
   char text[128] = {};
   const char* provider_text = fi_eq_strerror(
       queue_.get(), error.prov_errno, error.err_data, text, sizeof(text) - 1);
-  const auto* bytes = static_cast<const uint8_t*>(error.err_data);
   // A peer of the verbs provider chooses the size that is reported here.
-  const size_t size =
-      bytes == nullptr ? 0 : std::min(error.err_data_size, sizeof(data));
+  const size_t size = error.err_data == data
+                          ? std::min(error.err_data_size, kMaxPrivateData)
+                          : 0;
   if (Handler* handler = Find(error.fid)) {
     handler->OnError(error.err, provider_text != nullptr ? provider_text : text,
-                     {bytes, size});
+                     AsSent(data, size));
   }
+}
+
+absl::Span<const uint8_t> FabricEventQueue::AsSent(uint8_t* data,
+                                                   size_t size) const {
+  if (domain_->provider() != "verbs" ||
+      size <= domain_->capabilities().max_private_data_bytes) {
+    return {data, size};
+  }
+  data[-1] = static_cast<uint8_t>(size);
+  return {data - 1, size + 1};
 }
 
 }  // namespace skiff::transport

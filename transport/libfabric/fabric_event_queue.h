@@ -63,6 +63,11 @@ class FabricEventQueue final
   // False when there is none.
   bool ReadOne();
   void ReadError();
+  // Private data as the peer has sent them. The verbs provider takes the first
+  // byte of all that comes for the number of others. More than its own peers
+  // can send are another peer's: that byte is put in front of `data` again,
+  // where there is room for it.
+  absl::Span<const uint8_t> AsSent(uint8_t* data, size_t size) const;
   Handler* Find(fid* object) const;
 
   Reactor* const reactor_;

@@ -153,17 +153,48 @@ TEST_P(RdmaCmPeerTest, APeerWithoutPrivateData) {
   ExpectPadded(Text(client_->peer_private_data()), "");
 }
 
+TEST_P(RdmaCmPeerTest, APeerThatRejects) {
+  auto listener = verbs_->Listen(
+      reactor_.get(), AddressOf(/*verbs=*/true, 0), {}, [](auto arrived) {
+        const std::vector<uint8_t> why = Bytes("come back tomorrow");
+        arrived->Reject(why);
+      });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  absl::Status status;
+  const auto attempt = backend_->Connect(
+      reactor_.get(), AddressOf(/*verbs=*/false, (*listener)->address().port),
+      {}, [&status](const absl::StatusOr<Endpoint>& endpoint) {
+        status = endpoint.status();
+      });
+  ASSERT_TRUE(attempt.ok()) << attempt.status();
+  ASSERT_TRUE(RunUntil([&] { return !status.ok(); }));
+  const auto why = status.GetPayload(kRejectPrivateData);
+  ASSERT_TRUE(why.has_value()) << status;
+  ExpectPadded(std::string(*why), "come back tomorrow");
+}
+
+// The provider copies as many bytes as the first one says.
+TEST_P(RdmaCmPeerTest, WhatCannotBeALengthIsTheFirstByte) {
+  for (const char first : {'\x38', '\x80', '\xff'}) {
+    const std::string sent = {first, 'a', 'b'};
+    const std::string zeros(static_cast<uint8_t>(first) - 2, '\0');
+    ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/false, sent, ""));
+    EXPECT_EQ(request_, sent + zeros);
+    TearDown();
+    ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/true, "", sent));
+    EXPECT_EQ(Text(client_->peer_private_data()), sent + zeros);
+    TearDown();
+  }
+}
+
 TEST_P(RdmaCmPeerTest, ALengthThatIsTooLongBringsZeros) {
-  ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/false,
-                               "\xff"
-                               "ab",
-                               ""));
-  EXPECT_EQ(request_, "ab" + std::string(253, '\0'));
+  const std::string sent = "\x37zyx";
+  const std::string got = "zyx" + std::string(52, '\0');
+  ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/false, sent, ""));
+  EXPECT_EQ(request_, got);
   TearDown();
-  ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/true, "",
-                               "\xff"
-                               "cd"));
-  EXPECT_EQ(Text(client_->peer_private_data()), "cd" + std::string(253, '\0'));
+  ASSERT_NO_FATAL_FAILURE(Meet(/*verbs_listens=*/true, "", sent));
+  EXPECT_EQ(Text(client_->peer_private_data()), got);
 }
 
 }  // namespace
