@@ -1,10 +1,10 @@
 #ifndef SKIFF_PROTOCOL_CODEC_ISER_CM_PRIVATE_DATA_H_
 #define SKIFF_PROTOCOL_CODEC_ISER_CM_PRIVATE_DATA_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -18,7 +18,8 @@ namespace skiff::protocol {
 
 inline constexpr size_t kIserCmPrivateDataSize = 4;
 
-using IserCmPrivateDataBytes = std::array<uint8_t, kIserCmPrivateDataSize>;
+using IserCmPrivateDataBytes =
+    absl::InlinedVector<uint8_t, kIserCmPrivateDataSize + 1>;
 
 // On the wire the flags are the opposite: a set bit says "not".
 struct IserCmPrivateData {
@@ -28,6 +29,9 @@ struct IserCmPrivateData {
   // Request: the initiator can take a Send with Invalidate. Reply: the target
   // may send one.
   bool send_with_invalidate = false;
+  // Their number comes in front of the four bytes: libfabric's verbs provider
+  // puts it there, and expects it. Whoever was told so answers so.
+  bool counted = false;
 
   bool operator==(const IserCmPrivateData&) const = default;
 };
@@ -38,7 +42,7 @@ IserCmPrivateDataBytes Encode(const IserCmPrivateData& data);
 // four bytes is fine: InfiniBand fills its messages with zeros. None at all
 // means that the peer says nothing (tgt does so where the network does not
 // fill): neither is in use then. 1 to 3 bytes are an error. Reserved bits are
-// ignored.
+// ignored, but where they are the number 4 and iSER's four bytes follow.
 absl::StatusOr<IserCmPrivateData> DecodeIserCmPrivateData(
     absl::Span<const uint8_t> private_data);
 

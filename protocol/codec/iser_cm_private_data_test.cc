@@ -36,6 +36,28 @@ TEST(IserCmPrivateDataTest, IgnoresReservedBitsAndFilling) {
   EXPECT_EQ(*decoded, (IserCmPrivateData{false, true}));
 }
 
+// libfabric's verbs provider puts their number in front.
+TEST(IserCmPrivateDataTest, KnowsTheirNumberFromFlags) {
+  const IserCmPrivateData data = {false, true, /*counted=*/true};
+  const IserCmPrivateDataBytes bytes = Encode(data);
+  EXPECT_EQ(bytes, (IserCmPrivateDataBytes{4, 0x80, 0, 0, 0}));
+  std::vector<uint8_t> filled(bytes.begin(), bytes.end());
+  for (const size_t size : {5, 56}) {
+    filled.resize(size, 0);
+    const auto decoded = DecodeIserCmPrivateData(filled);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(*decoded, data);
+  }
+  const std::vector<std::vector<uint8_t>> others = {
+      {4, 0x80, 0, 0},       {4, 0x81, 0, 0, 0}, {4, 0x80, 1, 0, 0},
+      {4, 0x80, 0, 1, 0, 0}, {4, 0x80, 0, 0, 1}, {5, 0x80, 0, 0, 0, 0}};
+  for (const auto& other : others) {
+    const auto decoded = DecodeIserCmPrivateData(other);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(*decoded, (IserCmPrivateData{true, true}));
+  }
+}
+
 TEST(IserCmPrivateDataTest, UsesNeitherIfThePeerSaysNothing) {
   const auto decoded = DecodeIserCmPrivateData({});
   ASSERT_TRUE(decoded.ok());

@@ -198,6 +198,11 @@ IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
   state_->capture = std::move(capture);
 }
 
+void IserSetup::Answers(const IserCmPrivateData& request) {
+  state_->options.remote_invalidation = request.send_with_invalidate;
+  state_->counted = request.counted;
+}
+
 void IserSetup::FillIn(transport::ConnectOptions* options) const {
   options->receive_queue = state_->options.receives;
   options->resources = [state = state_](transport::MemoryDomain& domain)
@@ -271,6 +276,7 @@ std::vector<uint8_t> IserSetup::State::PrivateDataOf(
   assert(found != prepared.end());
   IserCmPrivateData said;
   said.send_with_invalidate = found->second.remote_invalidation;
+  said.counted = counted;
   const IserCmPrivateDataBytes bytes = Encode(said);
   return {bytes.begin(), bytes.end()};
 }
@@ -292,6 +298,23 @@ std::string IserSetup::State::NoInvalidation(const Prepared& prepared,
              : absl::StrCat("keys are not invalidated remotely: ", why);
 }
 
+absl::StatusOr<IserCmPrivateData> IserSetup::State::SaidBy(
+    const RdmaEndpoint& endpoint, const Prepared& prepared) const {
+  auto said = DecodeIserCmPrivateData(endpoint.peer_private_data());
+  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
+  if (!said.ok() || !initiates || prepared.remote_invalidation) return said;
+  // One who says nothing, where the network fills messages with zeros, seems to
+  // allow everything; a bit that is set was meant.
+  const bool meant = !said->zero_based_virtual_address;
+  if (!meant || !said->send_with_invalidate) return said;
+  return absl::UnimplementedError(absl::StrCat(
+      prepared.memory->domain()->name(),
+      ": the target is about to invalidate keys remotely, which this device "
+      "cannot have. It has not understood what it was told while connecting, "
+      "which libfabric's verbs provider puts a byte in front of; where that is "
+      "in use, take verbs:// instead (iser://...?transport=verbs)"));
+}
+
 void IserSetup::State::OnDisconnect(RdmaEndpoint* endpoint) {
   const auto found = prepared.find(endpoint);
   if (found != prepared.end()) found->second.link->OnDisconnect();
@@ -308,12 +331,18 @@ void IserSetup::Settle(const absl::StatusOr<transport::Endpoint>& outcome) {
   state_->memories->DropRemoved();
 }
 
+absl::Status IserSetup::Check(const RdmaEndpoint& endpoint) const {
+  const auto found = state_->prepared.find(&endpoint);
+  assert(found != state_->prepared.end());
+  return state_->SaidBy(endpoint, found->second).status();
+}
+
 absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
     std::unique_ptr<RdmaEndpoint> endpoint) {
   const auto found = state_->prepared.find(endpoint.get());
   assert(found != state_->prepared.end());
   Prepared& mine = found->second;
-  const auto said = DecodeIserCmPrivateData(endpoint->peer_private_data());
+  const auto said = state_->SaidBy(*endpoint, mine);
   if (!said.ok()) {
     endpoint.reset();  // Before what was prepared for it.
     state_->prepared.erase(found);

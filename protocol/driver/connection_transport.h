@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protocol/codec/iser_cm_private_data.h"
 #include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser_datamover.h"
 #include "protocol/datamover/stream_datamover.h"
@@ -85,6 +86,9 @@ class IserSetup {
             const IserDatamoverOptions& options,
             transport::CaptureSink capture = nullptr);
 
+  // Of a target, before FillIn(): what the initiator said in its request.
+  void Answers(const IserCmPrivateData& request);
+
   // What connecting or accepting needs, in case that the endpoint is an RDMA
   // endpoint: hooks, private data, queue lengths.
   void FillIn(transport::ConnectOptions* options) const;
@@ -94,8 +98,11 @@ class IserSetup {
   // stay as long as the connection does, and a device that was removed, too.
   void Settle(const absl::StatusOr<transport::Endpoint>& outcome);
 
-  // `endpoint` was made with these options. Fails if what its peer said while
-  // connecting is not iSER's.
+  // Whether Take() will take `endpoint`, which was made with these options: not
+  // if what its peer said while connecting is not iSER's, or does not go with
+  // what it was told.
+  absl::Status Check(const transport::RdmaEndpoint& endpoint) const;
+  // Fails as Check() does.
   absl::StatusOr<std::unique_ptr<ConnectionTransport>> Take(
       std::unique_ptr<transport::RdmaEndpoint> endpoint);
 
@@ -111,6 +118,7 @@ class IserSetup {
   struct State {
     std::shared_ptr<IserMemories> memories;
     IserDatamoverOptions options;
+    bool counted = false;  // IserCmPrivateData::counted, of what we say.
     transport::CaptureSink capture;
     // Of several attempts at once; one is taken, in the end.
     std::map<const transport::RdmaEndpoint*, Prepared> prepared;
@@ -125,6 +133,11 @@ class IserSetup {
     // Why keys are not invalidated remotely; empty if they are.
     std::string NoInvalidation(const Prepared& prepared,
                                bool peer_invalidates) const;
+    // What the peer said while connecting, if that is iSER's, and goes with
+    // what it was told.
+    absl::StatusOr<IserCmPrivateData> SaidBy(
+        const transport::RdmaEndpoint& endpoint,
+        const Prepared& prepared) const;
     void OnDisconnect(transport::RdmaEndpoint* endpoint);
   };
 

@@ -28,6 +28,8 @@ const char* Advice(absl::StatusCode code) {
     case absl::StatusCode::kNotFound:
       return "; check the target's name; discovery lists what the portal has";
     case absl::StatusCode::kCancelled:
+    // Of what the two ends can do: it says what to do.
+    case absl::StatusCode::kUnimplemented:
       return "";
     default:
       return "; see the target's log";

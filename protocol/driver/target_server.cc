@@ -138,9 +138,8 @@ void State::OnRequest(const transport::Address& portal,
   ++in_login;
   Shard* shard = LeastLoaded(shards);
   ++shard->load;
-  IserDatamoverOptions mover = MoverOptions(options);
-  mover.remote_invalidation = said->send_with_invalidate;
-  const IserSetup iser(shard->iser_memories, mover, options.capture);
+  IserSetup iser(shard->iser_memories, MoverOptions(options), options.capture);
+  iser.Answers(*said);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
