@@ -130,6 +130,8 @@ class InitiatorImpl final : public Initiator,
   // Returns when to look again.
   absl::Time ContinueMove(absl::Time now);
   absl::Time AwaitLogout(absl::Time now);
+  const transport::RdmaEndpoint* MovesEndpoint() const;
+  absl::Status CanMove() const;
   bool MoveIsConnected() const;
   void AbandonMove();
   void FinishMove(std::unique_ptr<Move> move);

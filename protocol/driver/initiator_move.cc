@@ -57,7 +57,14 @@ absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
   if (!holding_commands()) return absl::InfiniteFuture();
   move_->attempt.reset();
   move_->iser.Settle(*move_->endpoint);
-  if (!MoveIsConnected()) {
+  const absl::Status can = CanMove();
+  if (!can.ok()) {
+    // Before the logout, behind which it would fail as well.
+    ++rdma_failures_;
+    Warn(absl::StrCat("RDMA connects, but cannot be used: ", can.message(),
+                      "; the session stays"));
+  }
+  if (!can.ok() || !MoveIsConnected()) {
     AbandonMove();
     return absl::InfiniteFuture();
   }
@@ -92,12 +99,24 @@ absl::Time InitiatorImpl::AwaitLogout(absl::Time now) {
   return move_->give_up;
 }
 
-// It can end again while commands are waited for.
-bool InitiatorImpl::MoveIsConnected() const {
-  if (!move_->endpoint->ok()) return false;
+// What RDMA has led to; null: nothing.
+const transport::RdmaEndpoint* InitiatorImpl::MovesEndpoint() const {
+  if (!move_->endpoint->ok()) return nullptr;
   const auto* rdma =
       std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&**move_->endpoint);
-  return rdma != nullptr && (*rdma)->connected();
+  return rdma != nullptr ? rdma->get() : nullptr;
+}
+
+// Whether the target answered as it has to, if it did.
+absl::Status InitiatorImpl::CanMove() const {
+  const transport::RdmaEndpoint* const rdma = MovesEndpoint();
+  return rdma != nullptr ? move_->iser.Check(*rdma) : absl::OkStatus();
+}
+
+// It can end again while commands are waited for.
+bool InitiatorImpl::MoveIsConnected() const {
+  const transport::RdmaEndpoint* const rdma = MovesEndpoint();
+  return rdma != nullptr && rdma->connected();
 }
 
 // The old session is logged out.

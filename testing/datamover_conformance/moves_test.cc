@@ -314,6 +314,37 @@ TEST_P(MoveTest, WhoDoesNotSpeakIserIsReachedWithout) {
   ExpectModel("iSER");
 }
 
+// What it answered is looked at before the session logs out.
+TEST_P(MoveTest, ASessionDoesNotMoveToWhoDoesNotSpeakIser) {
+  RawIserPeer peer(&stack_.world);
+  peer.SetPrivateData({0x80, 0});
+  ways_->rdma.works = false;
+  std::vector<std::string> warnings;
+  InitiatorOptions options = Options();
+  options.warn = [&](absl::string_view line) { warnings.emplace_back(line); };
+  stack_.LogIn(options);
+  ways_->rdma.works = true;
+  LeadRdmaTo(&peer);
+  warnings.clear();
+  // After 20 s, and 40 s.
+  for (size_t times = 1; times <= 2; ++times) {
+    ASSERT_TRUE(stack_.RunUntil([&] { return warnings.size() == times; }));
+    EXPECT_THAT(warnings.back(),
+                AllOf(HasSubstr("RDMA connects, but cannot be used"),
+                      HasSubstr("private data is 2 bytes"),
+                      HasSubstr("the session stays")));
+    EXPECT_TRUE(peer.Closed());
+    peer.AcceptAnother();
+    TestCommand command(scsi::cdb::Inquiry(96), 96);
+    stack_.Run(&command.command);
+    EXPECT_EQ(command.command.status, 0);
+    EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
+  }
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u) << Log();
+  ways_->rdma.leads_to.clear();
+  ExpectModel("iSER");
+}
+
 // Handshakes arrive, and messages do not.
 TEST_P(MoveTest, WhoDoesNotAnswerByRdmaIsReachedWithout) {
   RawIserPeer peer(&stack_.world);
