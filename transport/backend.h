@@ -151,6 +151,12 @@ struct DeviceReport {
   // One-sided operations that software makes out of plain sockets: they work
   // everywhere, and gain nothing over TCP.
   bool emulated = false;
+  // The kernel's RDMA device behind it, such as "mlx5_0"; empty: none.
+  std::string rdma_device;
+  // It reaches the same peers by the same ports as that device does by verbs,
+  // only through more layers. auto:// leaves it out where another transport
+  // has the device itself, whether that can be used or not.
+  bool layered = false;
   // Why auto:// leaves it out although it is usable; empty: it does not.
   std::string not_for_auto;
 };

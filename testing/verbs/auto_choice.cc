@@ -170,6 +170,10 @@ TEST_P(AutoChoiceTest, TakesVerbs) {
   // And what was not chosen.
   EXPECT_EQ(Entry("tcp", GetParam().interface)->reason,
             "verbs succeeded first");
+  for (const Device& device : kDevices) {
+    EXPECT_EQ(Entry("libfabric", absl::StrCat("verbs/", device.name))->reason,
+              "verbs has the same device");
+  }
   for (const ChoiceEntry& entry : report.entries) {
     if (!entry.emulated) continue;
     EXPECT_EQ(entry.outcome, ChoiceOutcome::kSkipped) << report.ToString();
@@ -259,6 +263,10 @@ TEST_P(AutoChoiceTest, LeavesOutWhatIsDown) {
   EXPECT_EQ(down->outcome, ChoiceOutcome::kSkipped);
   EXPECT_TRUE(absl::StrContains(down->reason, "the link is down"))
       << down->reason;
+  for (const ChoiceEntry& entry : reports_.back().entries) {
+    if (entry.scheme != "libfabric" || entry.emulated) continue;
+    EXPECT_EQ(entry.rank, 0) << reports_.back().ToString();
+  }
 }
 
 }  // namespace

@@ -256,6 +256,55 @@ TEST_F(AutoConnectTest, DevicesMayKeepOut) {
   EXPECT_EQ(Entry("fabric").reason, "it has to be named");
 }
 
+TEST_F(AutoConnectTest, LayersGiveWayToTransportsWithTheSameDevice) {
+  verbs.devices.push_back(FakeDevice("rxe0 port 2", true));
+  verbs.devices[0].rdma_device = verbs.devices[1].rdma_device = "rxe0";
+  fabric.devices.push_back(FakeDevice("fab1", true));
+  fabric.devices[0].rdma_device = "rxe0";
+  fabric.devices[1].rdma_device = "mlx5_0";
+  fabric.devices[0].layered = fabric.devices[1].layered = true;
+  verbs.takes = kNever;
+  EXPECT_EQ(Connect(), "fabric://peer:3260");
+  EXPECT_EQ(verbs.connects.size(), 1u);
+  EXPECT_EQ(fabric.connects.size(), 1u);
+  EXPECT_EQ(Entry("verbs").devices, "rxe0, rxe0 port 2");
+  EXPECT_EQ(Entry("fabric").devices, "fab1");
+  EXPECT_EQ(reports[0].entries.back().devices, "fab0");
+  EXPECT_EQ(reports[0].entries.back().reason, "verbs has the same device");
+  // What holds for both is said of both.
+  result.reset();
+  EXPECT_EQ(Connect("auto://peer:3260?rdma=off"), "tcp://peer:3260");
+  EXPECT_EQ(Entry("fabric").reason, Entry("verbs").reason);
+}
+
+// Whichever the program names first.
+TEST_F(AutoConnectTest, LayersGiveWayToWhatComesLater) {
+  verbs.devices[0].rdma_device = fabric.devices[0].rdma_device = "rxe0";
+  verbs.devices[0].layered = true;
+  EXPECT_EQ(Connect(), "fabric://peer:3260?provider=verbs");
+  EXPECT_EQ(Entry("verbs").reason, "fabric has the same device");
+  EXPECT_TRUE(verbs.connects.empty());
+}
+
+// What is wrong with the device is wrong for both; and the layer's address may
+// lead to a device that is tried already.
+TEST_F(AutoConnectTest, LayersGiveWayToWhatCannotBeUsed) {
+  verbs.devices[0].rdma_device = fabric.devices[0].rdma_device = "rxe0";
+  verbs.devices[0].usable = false;
+  verbs.devices[0].problem = "the link is down";
+  fabric.devices[0].layered = true;
+  EXPECT_EQ(Connect(), "tcp://peer:3260");
+  EXPECT_EQ(Entry("verbs").reason, "the link is down");
+  EXPECT_EQ(Entry("fabric").reason, "verbs has the same device");
+}
+
+// Nobody says that they reach the same peers.
+TEST_F(AutoConnectTest, OthersMayShareADevice) {
+  verbs.devices[0].rdma_device = fabric.devices[0].rdma_device = "rxe0";
+  verbs.takes = kNever;
+  EXPECT_EQ(Connect(), "fabric://peer:3260?provider=verbs");
+}
+
 TEST_F(AutoConnectTest, TheCallerMayRefuseDevices) {
   AutoOptions options;
   options.suitable = [](const DeviceReport& device) {

@@ -39,6 +39,15 @@ class AutoListenTest : public testing::AutoTest {
   int requests = 0;
 };
 
+TEST_F(AutoListenTest, LeavesLayersOut) {
+  verbs.devices[0].rdma_device = fabric.devices[0].rdma_device = "rxe0";
+  fabric.devices[0].layered = true;
+  ASSERT_TRUE(Listen("auto://0.0.0.0:0").ok());
+  EXPECT_EQ(verbs.listeners_alive, 1);
+  EXPECT_TRUE(fabric.listens.empty());
+  EXPECT_EQ(Entry("fabric").reason, "verbs has the same device");
+}
+
 TEST_F(AutoListenTest, ListensByAllOnOnePort) {
   ASSERT_TRUE(Listen("auto://0.0.0.0:0").ok());
   // TCP chose the port, since everybody has it.

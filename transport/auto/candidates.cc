@@ -1,6 +1,7 @@
 #include "transport/auto/candidates.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -23,13 +24,14 @@ TransportGrade GradeOf(const ChoiceEntry& entry) {
 
 // Why the device is not to be used; empty if it is.
 std::string WhyNot(const ChoiceEntry& entry, const DeviceReport& device,
-                   const AutoOptions& options) {
+                   const std::string& why_left, const AutoOptions& options) {
   if (entry.rdma && options.policy == RdmaPolicy::kTcpOnly) {
     return "RDMA is switched off (rdma=off)";
   }
   if (!entry.rdma && options.policy == RdmaPolicy::kRequire) {
     return "it is no RDMA, which is required (rdma=require)";
   }
+  if (!why_left.empty()) return why_left;
   if (!device.usable) {
     return device.problem.empty() ? "the device is not usable" : device.problem;
   }
@@ -45,10 +47,22 @@ std::string WhyNot(const ChoiceEntry& entry, const DeviceReport& device,
   return "";
 }
 
+std::map<std::string, std::string> Direct(const MachineDevices& machine) {
+  std::map<std::string, std::string> direct;
+  for (const BackendDevices& found : machine) {
+    for (const DeviceReport& device : found.devices) {
+      if (device.rdma_device.empty() || device.layered) continue;
+      direct.emplace(device.rdma_device, found.backend->scheme());
+    }
+  }
+  return direct;
+}
+
 class Ranking {
  public:
-  Ranking(const Address& address, const AutoOptions& options)
-      : address_(address), options_(options) {}
+  Ranking(const MachineDevices& machine, const Address& address,
+          const AutoOptions& options)
+      : address_(address), options_(options), direct_(Direct(machine)) {}
 
   void Add(const BackendDevices& found) {
     if (found.devices.empty()) {
@@ -94,7 +108,7 @@ class Ranking {
     entry.emulated = device.emulated;
     // What is unusable may not know what it could do.
     entry.rdma = device.capabilities.rdma || (!device.usable && found.rdma);
-    entry.reason = WhyNot(entry, device, options_);
+    entry.reason = WhyNot(entry, device, WhyLeft(device), options_);
     if (!entry.reason.empty()) {
       skipped_.push_back(std::move(entry));
       return;
@@ -113,8 +127,22 @@ class Ranking {
     ways_.push_back({{backend, std::move(address), grade, 0}, entry});
   }
 
+  // Why a device is left to another transport; empty if it is not. What keeps
+  // that one from it keeps a layer above it, too. While both are under way, the
+  // worse one could win by chance, as where the better one's first packet is
+  // lost.
+  std::string WhyLeft(const DeviceReport& device) const {
+    if (!device.layered) return "";
+    const auto found = direct_.find(device.rdma_device);
+    return found == direct_.end()
+               ? ""
+               : absl::StrCat(found->second, " has the same device");
+  }
+
   const Address& address_;
   const AutoOptions& options_;
+  // The transports that have RDMA devices themselves.
+  const std::map<std::string, std::string> direct_;
   std::vector<Way> ways_;
   std::vector<ChoiceEntry> skipped_;
 };
@@ -127,7 +155,7 @@ std::vector<Candidate> RankCandidates(const MachineDevices& machine,
                                       ChoiceReport* report) {
   report->address = address.ToString();
   report->policy = options.policy;
-  Ranking ranking(address, options);
+  Ranking ranking(machine, address, options);
   for (const BackendDevices& found : machine) ranking.Add(found);
   return ranking.Finish(report);
 }

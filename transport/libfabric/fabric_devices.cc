@@ -61,6 +61,10 @@ void AddFacts(const fi_info& info, DeviceReport* report) {
   AddAddress(info, report);
   report->address_options["provider"] = info.fabric_attr->prov_name;
   report->emulated = IsEmulated(info);
+  if (report->kind == "verbs") {
+    report->rdma_device = info.domain_attr->name;
+    report->layered = true;
+  }
   if (info.ep_attr->type == FI_EP_RDM) {
     report->not_for_auto =
         "its connections begin at a TCP port of their own; name its provider "

@@ -33,6 +33,13 @@ DeviceReport Unusable(std::string name, std::string problem) {
   return report;
 }
 
+DeviceReport UnusableDevice(const std::string& name,
+                            const absl::Status& problem) {
+  DeviceReport report = Unusable(name, std::string(problem.message()));
+  report.rdma_device = name;
+  return report;
+}
+
 std::string WhyNoDevice() {
   if (!Exists("/sys/class/infiniband_verbs/abi_version")) {
     return "the kernel has no RDMA for user space; load its modules: modprobe "
@@ -139,17 +146,15 @@ void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
   const std::string name = ibv_get_device_name(device);
   ibv_context* context = ibv_open_device(device);
   if (context == nullptr) {
-    reports->push_back(Unusable(
-        name,
-        std::string(
-            CallError(absl::StrCat("cannot open ", name), errno).message())));
+    reports->push_back(UnusableDevice(
+        name, CallError(absl::StrCat("cannot open ", name), errno)));
     return;
   }
   const auto close =
       absl::MakeCleanup([context] { ibv_close_device(context); });
   auto facts = QueryDevice(context);
   if (!facts.ok()) {
-    reports->push_back(Unusable(name, std::string(facts.status().message())));
+    reports->push_back(UnusableDevice(name, facts.status()));
     return;
   }
   std::vector<ibv_gid_entry> gids(kMaxGids);
@@ -161,6 +166,7 @@ void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
     const std::string gid_text = Gids(gids.data(), gid_count, number);
     DeviceReport report;
     report.name = absl::StrCat(name, " port ", number);
+    report.rdma_device = name;
     report.detail = absl::StrCat(
         Transport(*facts, port), ", link ", ibv_port_state_str(port.state),
         ", MTU ", MtuToString(port.active_mtu), " of ",
