@@ -10,8 +10,8 @@ constexpr uint8_t kNoZeroBasedVirtualAddress = 0x80;
 constexpr uint8_t kNoSendWithInvalidate = 0x40;
 constexpr uint8_t kFlags = kNoZeroBasedVirtualAddress | kNoSendWithInvalidate;
 
-// Whether these are the four bytes as peers send them, with their number in
-// front. A number that stands for flags has reserved bits, which are zero.
+// Whether the four bytes have their number in front. As flags, that number
+// would be a reserved bit, which peers leave zero.
 bool IsCounted(absl::Span<const uint8_t> private_data) {
   if (private_data.size() <= kIserCmPrivateDataSize ||
       private_data[0] != kIserCmPrivateDataSize) {

@@ -102,12 +102,7 @@ TEST_P(PrivateDataOfTargetsTest, TheyHaveUnderstoodOrDoNotSay) {
     SCOPED_TRACE(::testing::PrintToString(answer));
     peer_.SetPrivateData(answer);
     ASSERT_NO_FATAL_FAILURE(LogIn());
-    ASSERT_NO_FATAL_FAILURE(Submit());
-    peer_.Write(std::string(kBytes, 'd'), Remote());
-    peer_.Send(ToIser(Good()));
-    EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
-    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kCompleted);
-    EXPECT_EQ(memory_.view(), std::string(kBytes, 'd'));
+    ExpectReads();
     stack_.initiator.reset();
     peer_.AcceptAnother();
     login_.Restart();

@@ -99,6 +99,15 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     return {header_.read_base_offset + offset, {header_.read_stag}};
   }
 
+  // A read, which the target serves, ends well.
+  void ExpectReads() {
+    ASSERT_NO_FATAL_FAILURE(Submit());
+    peer_.Write(std::string(kBytes, 'd'), Remote());
+    peer_.Send(ToIser(Good()));
+    EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
+    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kCompleted);
+    EXPECT_EQ(memory_.view(), std::string(kBytes, 'd'));
+  }
   // It never gets into full feature phase, and says why.
   void ExpectRefused(const std::string& why) {
     ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));
@@ -122,12 +131,7 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
     peer_.AcceptAnother();
     login_.Restart();
     ASSERT_NO_FATAL_FAILURE(AnswerLogin());
-    ASSERT_NO_FATAL_FAILURE(Submit());
-    peer_.Write(std::string(kBytes, 'd'), Remote());
-    peer_.Send(ToIser(Good()));
-    EXPECT_TRUE(stack_.RunUntil([this] { return finished_; }));
-    EXPECT_EQ(command_.outcome, scsi::Command::Outcome::kCompleted);
-    EXPECT_EQ(memory_.view(), std::string(kBytes, 'd'));
+    ExpectReads();
     EXPECT_EQ(stack_.initiator->stats().reconnects, 1u);
   }
 
