@@ -15,6 +15,8 @@
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
+#include "scsi/initiator/cdb.h"
+#include "scsi/initiator/retrying_command.h"
 #include "testing/sim/sim_backend.h"
 
 namespace skiff::protocol {
@@ -248,10 +250,70 @@ TEST_F(InitiatorScriptedTest, AMuteTargetTimesTheCommandOut) {
   TestCommand command(scsi::cdb::TestUnitReady(), 0);
   const absl::Time begin = stack_.world.now();
   stack_.Run(&command.command);
-  EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kTimedOut);
+  EXPECT_EQ(command.command.outcome,
+            scsi::Command::Outcome::kTimedOutWithSession);
   // ABORT TASK and LOGICAL UNIT RESET had their chance.
   EXPECT_EQ(stack_.world.now() - begin,
             options_.command_timeout + 2 * options_.task_management_timeout);
+}
+
+// Linux's drops a command when a reset by another session aborts it. This one
+// then refuses ABORT TASK, too, as tgt does, so that a reset hits both
+// commands.
+TEST_F(InitiatorScriptedTest, WhatATargetDroppedIsSentAgain) {
+  int dropped = 0;
+  scripted_.script = [&](const BhsFrame&, const uint8_t* bhs) {
+    ScsiCommandPdu command;
+    TaskManagementRequestPdu request;
+    if (Decode(bhs, &command).ok()) {
+      if (dropped < 2) {
+        ++dropped;
+        return std::string();
+      }
+      ScsiResponsePdu response;
+      response.initiator_task_tag = command.initiator_task_tag;
+      response.stat_sn = scripted_.stat_sn++;
+      response.exp_cmd_sn = command.cmd_sn + 1;
+      response.max_cmd_sn = command.cmd_sn + 10;
+      return ToWire(response);
+    }
+    EXPECT_TRUE(Decode(bhs, &request).ok());
+    TaskManagementResponsePdu response;
+    response.initiator_task_tag = request.initiator_task_tag;
+    if (request.function ==
+        static_cast<uint8_t>(TaskManagementFunction::kAbortTask)) {
+      response.response = TaskManagementResponsePdu::kTaskDoesNotExist;
+    }
+    response.stat_sn = scripted_.stat_sn++;
+    response.exp_cmd_sn = request.cmd_sn;
+    response.max_cmd_sn = request.cmd_sn + 10;
+    return ToWire(response);
+  };
+  options_.nop_interval = absl::ZeroDuration();
+  options_.command_timeout = absl::Seconds(60);
+  stack_.LogIn(options_);
+
+  scsi::RetryingCommand::Environment environment;
+  environment.port = stack_.initiator.get();
+  environment.reactor = stack_.client_reactor;
+  int ended = 0;
+  const auto done = [](scsi::RetryingCommand* command) {
+    ++*static_cast<int*>(command->context());
+  };
+  scsi::RetryingCommand first(&environment, done, &ended);
+  scsi::RetryingCommand second(&environment, done, &ended);
+  for (scsi::RetryingCommand* command : {&first, &second}) {
+    command->Prepare();
+    SetCdb(scsi::cdb::TestUnitReady(), command->command());
+    command->Start();
+    // The second has time left when the first one has none.
+    stack_.RunFor(absl::Seconds(30));
+  }
+  EXPECT_TRUE(stack_.RunUntil([&] { return ended == 2; }));
+  EXPECT_TRUE(first.status().ok()) << first.status();
+  EXPECT_TRUE(second.status().ok()) << second.status();
+  EXPECT_EQ(scripted_.commands, 2 + 2 + 2) << "ABORT TASK and the reset, too";
+  EXPECT_EQ(stack_.initiator->stats().reconnects, 0u);
 }
 
 TEST_F(InitiatorScriptedTest, ATargetThatDiesOfACommandIsNotAskedForever) {

@@ -239,6 +239,9 @@ void InitiatorSession::TakeUnfinished(CommandList* retry) {
     if (task.fate == Command::Outcome::kPending && !command->idempotent) {
       task.fate = Command::Outcome::kConnectionLost;
     }
+    if (task.fate == Command::Outcome::kTimedOut) {
+      task.fate = Command::Outcome::kTimedOutWithSession;
+    }
     if (answered) {
       completions_->Add(command);
     } else if (task.fate != Command::Outcome::kPending) {

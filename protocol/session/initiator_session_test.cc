@@ -525,7 +525,7 @@ TEST_F(InitiatorSessionTest, AnUnansweredResetEndsTheSession) {
   ASSERT_EQ(retry.size(), 1u);
   EXPECT_EQ(retry.front(), other);
   EXPECT_EQ(Completed(), std::vector<scsi::Command*>{stuck});
-  EXPECT_EQ(stuck->outcome, Outcome::kTimedOut);
+  EXPECT_EQ(stuck->outcome, Outcome::kTimedOutWithSession);
 }
 
 TEST_F(InitiatorSessionTest, AnAnswerDuringTheAbortCounts) {

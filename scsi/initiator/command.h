@@ -32,7 +32,11 @@ struct Command {
     // The session ended and was not restored in time, or the command may have
     // been carried out and is not idempotent.
     kConnectionLost,
+    // No answer in time. The target says that it has ended, after an abort or a
+    // reset, ...
     kTimedOut,
+    // ... or has not said so: the session ended first.
+    kTimedOutWithSession,
     kProtocolError,  // The target broke the protocol; the session was dropped.
     kInvalid,  // Refused here: too long, bad CDB length ...; `done` still runs.
     kNotRegistered,  // Not sent: RDMA cannot use its memory (see the log).

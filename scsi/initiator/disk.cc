@@ -373,10 +373,10 @@ absl::StatusOr<std::unique_ptr<Disk>> Disk::Create(CommandPort* port,
                                                    kMaxCommands, ", not ",
                                                    options.max_commands));
   }
-  if (options.retry.max_retries < 0 ||
+  if (options.retry.max_retries < 0 || options.retry.max_timeouts < 0 ||
       options.retry.first_delay < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        "max_retries and first_delay must not be negative");
+        "max_retries, max_timeouts and first_delay must not be negative");
   }
   return std::make_unique<DiskImpl>(port, reactor, options);
 }

@@ -246,6 +246,55 @@ TEST_F(DiskTest, RetriesAreBounded) {
   EXPECT_EQ(GetScsiError(write.status)->status, 0x08) << "payload is kept";
 }
 
+TEST_F(DiskTest, LostAnswersCostOneRetry) {
+  ASSERT_TRUE(Open().ok());
+  const FakePort::Answer none = {.outcome = Command::Outcome::kTimedOut};
+  port_.answers[kWrite10] = {none};
+  EXPECT_TRUE(Write(0, std::string(512, 'w')).ok());
+  EXPECT_EQ(port_.CountOf("WRITE"), 2u);
+
+  port_.answers[kRead10] = {none, none};
+  TestIo read(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_EQ(Run(&read).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(port_.CountOf("READ (10)"), 2u);
+  EXPECT_THAT(std::string(read.status.message()), HasSubstr("(tried 2 times)"));
+
+  port_.answers[0x89] = {none};
+  TestIo once(Op::kCompareAndWrite, 0, 512, std::string(1024, '\0'));
+  EXPECT_EQ(Run(&once).code(), absl::StatusCode::kDeadlineExceeded)
+      << "it may have been executed";
+}
+
+TEST_F(DiskTest, TimeoutsAreFinalWhereTheUserWantsIt) {
+  options_.retry.max_timeouts = -1;
+  EXPECT_EQ(Disk::Create(&port_, reactor_.get(), options_).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  options_.retry.max_timeouts = 0;
+  ASSERT_TRUE(Open().ok());
+  port_.answers[kRead10] = {{.outcome = Command::Outcome::kTimedOut}};
+  TestIo read(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_EQ(Run(&read).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(port_.CountOf("READ (10)"), 1u);
+}
+
+// The target has not said that the first one has ended.
+TEST_F(DiskTest, TimeoutsThatEndTheSessionAreFinal) {
+  ASSERT_TRUE(Open().ok());
+  port_.answers[kRead10] = {
+      {.outcome = Command::Outcome::kTimedOutWithSession}};
+  TestIo read(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_EQ(Run(&read).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(port_.CountOf("READ (10)"), 1u);
+}
+
+TEST_F(DiskTest, SurvivesAResetForAnothersSake) {
+  ASSERT_TRUE(Open().ok());
+  port_.answers[kWrite10] = {{.outcome = Command::Outcome::kAborted}};
+  EXPECT_TRUE(Write(0, std::string(512, 'w')).ok());
+  EXPECT_EQ(port_.CountOf("WRITE"), 2u);
+  EXPECT_EQ(port_.Content(0, 1), std::string(512, 'w'));
+}
+
 TEST_F(DiskTest, CompareAndWrite) {
   ASSERT_TRUE(Open().ok());
   port_.SetContent(8, std::string(512, 'a'));

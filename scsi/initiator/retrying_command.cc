@@ -61,6 +61,7 @@ void RetryingCommand::Start() {
   running_ = true;
   stopped_ = false;
   retries_ = 0;
+  timeouts_ = 0;
   delay_ = environment_->retry.first_delay;
   Attempt();
 }
@@ -86,8 +87,20 @@ void RetryingCommand::Stop() {
   environment_->port->Abort(&command_);
 }
 
-RetryingCommand::Verdict RetryingCommand::Judge() const {
-  if (command_.outcome != Command::Outcome::kCompleted) return Verdict::kFinal;
+RetryingCommand::Verdict RetryingCommand::Judge() {
+  const Verdict unless_executed =
+      command_.idempotent ? Verdict::kRetryNow : Verdict::kFinal;
+  switch (command_.outcome) {
+    case Command::Outcome::kCompleted:
+      break;
+    case Command::Outcome::kAborted:  // Not by Stop(), which is final.
+      return unless_executed;
+    case Command::Outcome::kTimedOut:
+      return timeouts_++ < environment_->retry.max_timeouts ? unless_executed
+                                                            : Verdict::kFinal;
+    default:
+      return Verdict::kFinal;
+  }
   switch (command_.status) {
     case kBusy:
     case kTaskSetFull:
@@ -105,7 +118,7 @@ RetryingCommand::Verdict RetryingCommand::Judge() const {
     case SenseKey::kUnitAttention:  // Reported instead of executing.
       return Verdict::kRetryNow;
     case SenseKey::kAbortedCommand:
-      return command_.idempotent ? Verdict::kRetryNow : Verdict::kFinal;
+      return unless_executed;
     case SenseKey::kNotReady:
       return sense->code == AdditionalSense::kNotReadyBecomingReady
                  ? Verdict::kRetryLater

@@ -12,13 +12,21 @@
 
 namespace skiff::scsi {
 
-// What is tried again, and for how long. Only answers of the device that say
-// that trying again makes sense: UNIT ATTENTION and ABORTED COMMAND at once;
-// BUSY, TASK SET FULL, TASK ABORTED and NOT READY, BECOMING READY after a pause
-// that doubles from the first to the longest. Lost sessions are the session's
-// own business.
+// What is tried again, and for how long. Answers of the device that say that
+// trying again makes sense: UNIT ATTENTION and ABORTED COMMAND at once; BUSY,
+// TASK SET FULL, TASK ABORTED and NOT READY, BECOMING READY after a pause that
+// doubles from the first to the longest. Commands that the session's own task
+// management ended for another's sake, such as a reset for one that did not
+// end. And those that timed out and of which the target says that they have
+// ended: targets do lose answers (Linux's does, at resets by others). Lost
+// sessions are the session's own business.
 struct RetryOptions {
   int max_retries = 12;  // About five seconds with these delays.
+  // Those of them after a timeout. Each can take as long again as the first
+  // attempt: the session's command_timeout, and what it takes to abort. With 0,
+  // a target that carries out what it has called ended cannot do so after a
+  // later write.
+  int max_timeouts = 1;
   absl::Duration first_delay = absl::Milliseconds(10);
   absl::Duration max_delay = absl::Seconds(1);
 };
@@ -49,8 +57,8 @@ class RetryingCommand {
   Command* command() { return &command_; }
   const Command& result() const { return command_; }
   // Whether executing the command twice is as good as once: otherwise an answer
-  // that leaves open whether it was executed is final. Reset to true by
-  // Prepare().
+  // that leaves open whether it was executed is final, and so is the lack of
+  // one. Reset to true by Prepare().
   void set_idempotent(bool idempotent) { command_.idempotent = idempotent; }
   void* context() const { return context_; }
 
@@ -71,7 +79,7 @@ class RetryingCommand {
 
   void Attempt();
   void OnDone();
-  Verdict Judge() const;
+  Verdict Judge();
   void Finish(absl::Status status);
   absl::Duration NextDelay();
 
@@ -83,6 +91,7 @@ class RetryingCommand {
   bool running_ = false;
   bool stopped_ = false;
   int retries_ = 0;
+  int timeouts_ = 0;
   absl::Duration delay_;
   absl::Status status_;
 };

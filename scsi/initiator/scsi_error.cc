@@ -101,6 +101,10 @@ OutcomeText TextOfOutcome(Outcome outcome) {
       return {absl::StatusCode::kDeadlineExceeded,
               "no answer in time (is the target overloaded, or the command "
               "timeout too short?)"};
+    case Outcome::kTimedOutWithSession:
+      return {absl::StatusCode::kDeadlineExceeded,
+              "no answer in time, and none to the attempt to abort it (is the "
+              "target overloaded, or the command timeout too short?)"};
     case Outcome::kProtocolError:
       return {absl::StatusCode::kInternal,
               "the target broke the protocol; the session was dropped"};

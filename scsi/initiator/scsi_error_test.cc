@@ -109,8 +109,11 @@ TEST(ScsiErrorTest, OutcomesOtherThanAStatus) {
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(lost.message()), HasSubstr("session was lost"));
   EXPECT_EQ(GetScsiError(lost)->outcome, Command::Outcome::kConnectionLost);
-  EXPECT_EQ(CommandStatus(Ended(Command::Outcome::kTimedOut)).code(),
-            absl::StatusCode::kDeadlineExceeded);
+  for (const auto outcome :
+       {Command::Outcome::kTimedOut, Command::Outcome::kTimedOutWithSession}) {
+    EXPECT_EQ(CommandStatus(Ended(outcome)).code(),
+              absl::StatusCode::kDeadlineExceeded);
+  }
   EXPECT_EQ(CommandStatus(Ended(Command::Outcome::kPending)).code(),
             absl::StatusCode::kInternal);
 }
