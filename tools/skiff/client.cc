@@ -16,13 +16,11 @@
 #include "tools/common/stderr_log.h"
 #include "tools/common/transports.h"
 #include "tools/skiff/exit_code.h"
-#include "tools/skiff/interruption.h"
+#include "tools/skiff/repeats.h"
 #include "tools/skiff/text.h"
 
 namespace skiff::tools {
 namespace {
-
-constexpr int kMaxInterruptions = 8;
 
 absl::StatusOr<std::vector<protocol::Digest>> ParseDigests(
     absl::string_view flag, absl::string_view text) {
@@ -248,7 +246,8 @@ absl::Status Session::Await(absl::FunctionRef<void(Done)> start) {
 }
 
 absl::Status Session::Run(scsi::Command* command) {
-  for (int attempt = 0;; ++attempt) {
+  Repeats repeats;
+  while (true) {
     Completion completion;
     command->context = &completion;
     command->done = [](scsi::Command* c) {
@@ -256,9 +255,8 @@ absl::Status Session::Run(scsi::Command* command) {
     };
     RunOnReactor([&] { initiator_->Submit(command); });
     completion.Wait();
-    absl::Status status = scsi::CommandStatus(*command);
-    if (!WasInterrupted(status) || attempt == kMaxInterruptions) {
-      return status;
+    if (repeats.Next(*command) == Repeats::Cause::kNone) {
+      return scsi::CommandStatus(*command);
     }
   }
 }

@@ -95,8 +95,8 @@ class Session {
   // Starts something on the session's reactor, and waits until it calls its
   // argument.
   absl::Status Await(absl::FunctionRef<void(Done)> start);
-  // Sends a command and waits for its end; repeats it when the logical unit had
-  // a unit attention to tell. The status is scsi::CommandStatus()'s.
+  // Sends a command, again where that helps (Repeats), and waits for its end.
+  // The status is scsi::CommandStatus()'s.
   absl::Status Run(scsi::Command* command);
 
   // Buffers of many commands; see protocol::Initiator::UseMemory().

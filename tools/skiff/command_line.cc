@@ -92,7 +92,8 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   AddDuration(app, "--timeout", &o->login_timeout,
               "For connecting and logging in (15s)");
   AddDuration(app, "--command-timeout", &o->command_timeout,
-              "For each command (60s); 0: none");
+              "For each command, before it is aborted and, where that does no "
+              "harm, sent again once (60s); 0: none");
   AddDuration(app, "--reconnect-timeout", &o->reconnect_timeout,
               "To restore a lost session before commands fail (30s)");
   AddDuration(app, "--rdma-retry-interval", &o->rdma_retry_interval,

@@ -129,6 +129,8 @@ std::string ToJson(const PerfReport& report) {
       {"total", report.cpu_user_us + report.cpu_system_us}};
   json["verify"] = report.verify;
   if (report.verify) json["verified_blocks"] = report.verified_blocks;
+  json["sent_again"] = {{"interrupted", report.interrupted},
+                        {"unanswered", report.unanswered}};
   json["sessions"] = Json::array();
   for (const SessionReport& session : report.sessions) {
     json["sessions"].push_back(SessionJson(session));

@@ -69,6 +69,8 @@ class PerfRun {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Lun>> luns_;
   std::vector<std::unique_ptr<PerfJob>> jobs_;
+  uint64_t interrupted_ = 0;  // In all passes.
+  uint64_t unanswered_ = 0;
 };
 
 absl::Status PerfRun::OpenSessions(const Endpoint& endpoint) {
@@ -115,6 +117,10 @@ absl::Status PerfRun::RunPass(PerfJob::Pass pass) {
     });
   }
   all.Wait();
+  for (const auto& job : jobs_) {
+    interrupted_ += job->result().interrupted;
+    unanswered_ += job->result().unanswered;
+  }
   for (const auto& job : jobs_) {
     const PerfJobResult& result = job->result();
     if (result.error.empty()) continue;
@@ -191,13 +197,15 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   for (const auto& session : sessions_) {
     report.sessions.push_back(session->Report());
   }
-  if (!verify || !workload->writes()) return report;
-
-  status = RunPass(PerfJob::Pass::kReadBack);
-  if (!status.ok()) return status;
-  for (const auto& job : jobs_) {
-    report.verified_blocks += job->result().verified;
+  if (verify && workload->writes()) {
+    status = RunPass(PerfJob::Pass::kReadBack);
+    if (!status.ok()) return status;
+    for (const auto& job : jobs_) {
+      report.verified_blocks += job->result().verified;
+    }
   }
+  report.interrupted = interrupted_;
+  report.unanswered = unanswered_;
   return report;
 }
 

@@ -115,6 +115,11 @@ struct PerfReport {
   double cpu_system_us = 0;
   bool verify = false;
   uint64_t verified_blocks = 0;
+  // How often commands of all passes were sent again: as something else, such
+  // as a reset, kept the target from carrying them out, or for want of an
+  // answer.
+  uint64_t interrupted = 0;
+  uint64_t unanswered = 0;
   std::vector<SessionReport> sessions;  // One for each job.
 };
 

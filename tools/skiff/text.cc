@@ -180,6 +180,11 @@ std::string ToText(const PerfReport& report) {
     absl::StrAppend(&text, "verified ", WithCommas(report.verified_blocks),
                     " blocks, all intact\n");
   }
+  if (report.interrupted != 0 || report.unanswered != 0) {
+    absl::StrAppend(&text, "sent again: ", WithCommas(report.interrupted),
+                    " interrupted (by a reset, for example), ",
+                    WithCommas(report.unanswered), " not answered in time\n");
+  }
   return text;
 }
 

@@ -3,12 +3,15 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/skiff/json.h"
 #include "tools/skiff/progress.h"
 
 namespace skiff::tools {
 namespace {
+
+using ::testing::EndsWith;
 
 TEST(FormatTableTest, AlignsNumbersToTheRight) {
   EXPECT_EQ(FormatTable({{"NAME", "SIZE", "WHAT"},
@@ -181,6 +184,11 @@ TEST(TextTest, ShowsPerf) {
             "read  123,457  505.7    250.0  240.0  800.5   900.0\n"
             "CPU 3.50 us per I/O here (user 1.00, system 2.50)\n"
             "verified 1,000 blocks, all intact\n");
+  report.interrupted = 1200;
+  report.unanswered = 1;
+  EXPECT_THAT(ToText(report),
+              EndsWith("\nsent again: 1,200 interrupted (by a reset, for "
+                       "example), 1 not answered in time\n"));
 }
 
 TEST(TextTest, ShowsPings) {

@@ -12,14 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
-#include "tools/skiff/interruption.h"
 #include "tools/skiff/perf/pattern.h"
+#include "tools/skiff/repeats.h"
 
 namespace skiff::tools {
 namespace {
 
 constexpr size_t kAlignment = 4096;
-constexpr uint8_t kMaxRetries = 8;
 
 int64_t NowNanos() {
   timespec now;
@@ -154,7 +153,7 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
   const uint64_t offset = options_.offset + slot->block * options_.io_bytes;
   const uint64_t lba = offset / options_.logical_block_size;
   const uint32_t count = options_.io_bytes / options_.logical_block_size;
-  slot->retries = 0;
+  slot->repeats = Repeats();
   slot->start_nanos = now;
   if (slot->read) {
     scsi::SetCdb(scsi::cdb::Read(lba, count), command);
@@ -164,8 +163,7 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
     command->data_out_length = 0;
     command->data_out_count = 0;
     if (options_.verify) {
-      // What the buffer holds may be what is expected.
-      std::memset(slot->buffer, 0, options_.io_bytes);
+      ClearForVerification(*slot);
       slot->start_nanos = NowNanos();
     }
   } else {
@@ -193,12 +191,23 @@ void PerfJob::OnDone(scsi::Command* command) {
   slot->job->Completed(slot);
 }
 
+// What the buffer holds may be what is expected.
+void PerfJob::ClearForVerification(const Slot& slot) {
+  if (options_.verify) std::memset(slot.buffer, 0, options_.io_bytes);
+}
+
 bool PerfJob::HandleFailure(Slot* slot) {
-  absl::Status status = scsi::CommandStatus(slot->command);
-  if (WasInterrupted(status) && ++slot->retries <= kMaxRetries) {
+  const Repeats::Cause cause = result_.error.empty()
+                                   ? slot->repeats.Next(slot->command)
+                                   : Repeats::Cause::kNone;
+  if (cause != Repeats::Cause::kNone) {
+    ++(cause == Repeats::Cause::kTimeout ? result_.unanswered
+                                         : result_.interrupted);
+    if (slot->read) ClearForVerification(*slot);
     port_->Submit(&slot->command);
     return true;
   }
+  absl::Status status = scsi::CommandStatus(slot->command);
   if (status.ok()) {
     status = absl::DataLossError(absl::StrCat(
         "the target left ", slot->command.residual, " bytes untransferred"));

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "scsi/initiator/command.h"
 #include "tools/skiff/perf/histogram.h"
+#include "tools/skiff/repeats.h"
 
 namespace skiff::tools {
 
@@ -37,7 +38,10 @@ struct PerfJobOptions {
 struct PerfJobResult {
   Histogram read_nanos;
   Histogram write_nanos;
-  uint64_t verified = 0;    // Blocks.
+  uint64_t verified = 0;  // Blocks.
+  // How often commands were sent again (Repeats).
+  uint64_t interrupted = 0;
+  uint64_t unanswered = 0;
   int64_t start_nanos = 0;  // On CLOCK_MONOTONIC.
   int64_t end_nanos = 0;
   std::string error;           // Empty: none.
@@ -86,15 +90,16 @@ class PerfJob {
     uint64_t block = 0;
     uint64_t sequence = 0;
     int64_t start_nanos = 0;
-    uint8_t retries = 0;
+    Repeats repeats;
     bool read = true;
   };
 
   static void OnDone(scsi::Command* command);
   void Completed(Slot* slot);
-  // True when the command was sent again, because the unit had something to
-  // tell before. Otherwise the job has failed.
+  // True when the command was sent again (Repeats). Otherwise the job has
+  // failed.
   bool HandleFailure(Slot* slot);
+  void ClearForVerification(const Slot& slot);
   void CheckRead(const Slot& slot);
   // Picks the slot's next command and submits it; false when the pass is over.
   bool SubmitNext(Slot* slot, int64_t now);

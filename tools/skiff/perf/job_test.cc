@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -289,6 +291,73 @@ TEST(PerfJobTest, RepeatsAfterAUnitAttention) {
   EXPECT_EQ(RunPass(&job, &disk).error, "");
   EXPECT_EQ(disk.submitted, 67u);
   EXPECT_EQ(job.result().read_nanos.count(), 64u);
+  EXPECT_EQ(job.result().interrupted, 3u);
+  EXPECT_EQ(job.result().unanswered, 0u);
+}
+
+TEST(PerfJobTest, RepeatsOnceWhatWasNotAnswered) {
+  MemoryDisk disk(1 << 20);
+  // The first attempts for two blocks.
+  std::set<uint64_t> lost;
+  disk.before_each = [&lost](scsi::Command* command) {
+    const uint64_t lba = MemoryDisk::Lba(*command);
+    if (lba > 24 || !lost.insert(lba).second) return true;
+    command->outcome = scsi::Command::Outcome::kTimedOut;
+    return false;
+  };
+  PerfJob job(Options(), &disk);
+  EXPECT_EQ(RunPass(&job, &disk).error, "");
+  EXPECT_EQ(disk.submitted, 66u);
+  EXPECT_EQ(job.result().read_nanos.count(), 64u);
+  EXPECT_EQ(job.result().unanswered, 2u);
+  EXPECT_EQ(job.result().interrupted, 0u);
+
+  disk.before_each = [](scsi::Command* command) {
+    if (MemoryDisk::Lba(*command) > 16) return true;
+    command->outcome = scsi::Command::Outcome::kTimedOut;
+    return false;
+  };
+  EXPECT_THAT(RunPass(&job, &disk).error, HasSubstr("no answer in time"));
+  EXPECT_EQ(job.result().unanswered, 1u);
+}
+
+TEST(PerfJobTest, RepeatsNothingOnceItHasFailed) {
+  MemoryDisk disk(1 << 20);
+  bool first = true;
+  disk.before_each = [&first](scsi::Command* command) {
+    command->outcome = std::exchange(first, false)
+                           ? scsi::Command::Outcome::kTimedOutWithSession
+                           : scsi::Command::Outcome::kTimedOut;
+    return false;
+  };
+  PerfJob job(Options(), &disk);
+  EXPECT_THAT(RunPass(&job, &disk).error, HasSubstr("no answer in time, and"));
+  EXPECT_EQ(disk.submitted, 8u);
+}
+
+TEST(PerfJobTest, ARepeatedReadHasToMoveData) {
+  MemoryDisk disk(1 << 20);
+  PerfJobOptions options = Options();
+  options.depth = 1;
+  options.verify = true;
+  options.read_percent = 0;
+  EXPECT_EQ(
+      RunPass(std::make_unique<PerfJob>(options, &disk).get(), &disk).error,
+      "");
+  // Moves the data and loses the answer, then says GOOD and moves nothing.
+  int attempt = 0;
+  disk.before_each = [&](scsi::Command* command) {
+    if (attempt++ > 0) return false;
+    const size_t at = MemoryDisk::Lba(*command) * kBlock;
+    std::memcpy(command->data_in->iov_base, disk.medium().data() + at,
+                command->data_in_length);
+    command->outcome = scsi::Command::Outcome::kTimedOut;
+    return false;
+  };
+  options.read_percent = 100;
+  PerfJob job(options, &disk);
+  EXPECT_TRUE(RunPass(&job, &disk).verify_failed);
+  EXPECT_EQ(attempt, 2);
 }
 
 TEST(PerfJobTest, ReportsShortTransfers) {
