@@ -24,8 +24,8 @@ struct RetryOptions {
   int max_retries = 12;  // About five seconds with these delays.
   // Those of them after a timeout. Each can take as long again as the first
   // attempt: the session's command_timeout, and what it takes to abort. With 0,
-  // a target that carries out what it has called ended cannot do so after a
-  // later write.
+  // each timeout is reported; for targets that may still carry out a command
+  // that they have called ended, so that an old write could follow a newer one.
   int max_timeouts = 1;
   absl::Duration first_delay = absl::Milliseconds(10);
   absl::Duration max_delay = absl::Seconds(1);

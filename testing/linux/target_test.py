@@ -89,7 +89,7 @@ class TargetTest:
         expect(f"some of 32 commands did not complete: {output}", completed < 32)
 
     def resets_under_load(self):
-        # LIO loses the answer to a command that a reset by another session aborts, now and then (docs/interoperability.md).
+        # Now and then, LIO drops a command that a reset by another session aborts (docs/interoperability.md).
         def disturb():
             wait_for("a session", self._target.sessions)
             for _ in range(3):
