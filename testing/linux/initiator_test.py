@@ -169,7 +169,7 @@ class InitiatorTest:
 
     def verified_sizes(self, disk, sizes, depth):
         # One small command at a time is what takes longest.
-        size = "4M" if depth == 1 else "12M"
+        size = "1M" if depth == 1 else "12M"
         getattr(self, disk).fio(f"--bsrange={sizes}", f"--iodepth={depth}", f"--size={size}", f"--io_size={size}",
                                 seconds=180)
 

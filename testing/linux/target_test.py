@@ -36,7 +36,7 @@ SLOW_MIB = 32
 SLOW_LUN = 2
 DISKS = {"ram": 0, "file": 1}
 # Block size, depth, and how much of the disk is used.
-LOADS = (("512", 1, "1m"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
+LOADS = (("512", 1, "256k"), ("4k", 32, "8m"), ("128k", 8, "8m"), ("4m", 2, "8m"))
 
 
 class TargetTest:

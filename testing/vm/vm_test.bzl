@@ -7,6 +7,9 @@ VM_TEST_TAGS = [
     "vm",
 ]
 
+# For `testing/run --long` alone: a test that asks over one device what another one asks over the other, too.
+LONG = "long"
+
 def skiff_vm_test(
         name,
         program,
