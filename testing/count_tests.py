@@ -3,8 +3,9 @@
 
 Usage: count_tests.py EVENTS
 Prints one line for each failure, for each case that failed as it was expected to (by a fault of a peer's, which counts
-neither as passed nor as skipped), and for the slowest test targets; in the end "N passed, N failed, N skipped".
-A GoogleTest binary counts with its test cases, every other test target as one.
+neither as passed nor as skipped); in the end "N passed, N failed, N skipped".
+A GoogleTest binary counts with its test cases, every other test target as one. A target that Bazel meant to run and did
+not come to is a failure.
 """
 
 import collections
@@ -14,15 +15,16 @@ import sys
 import urllib.parse
 import xml.etree.ElementTree
 
-SLOWEST = 5
-SLOW_SECONDS = 1.0
+# What Bazel says of a test that it did not run, if anything.
+NO_STATUS = "NO_STATUS"
+NOT_RUN = "not run: the time was up, or something before it failed"
 
 
 class Target:
     """What the attempts (runs, shards) of one test target came to."""
 
     def __init__(self):
-        self.status = "NO_STATUS"
+        self.status = NOT_RUN
         self.reports = []
         self.seconds = 0.0
 
@@ -41,19 +43,25 @@ def read_targets(path):
     targets = collections.defaultdict(Target)
     for event in read_events(path):
         kind, name = next(iter(event["id"].items()))
-        if kind == "testResult":
+        if kind == "targetConfigured":
+            if "testSize" in event.get("configured", {}):
+                # Makes it one of the targets, also if nothing follows.
+                _ = targets[name["label"]]
+        elif kind == "testResult":
             target = targets[name["label"]]
             result = event.get("testResult", {})
             target.seconds += int(result.get("testAttemptDurationMillis", "0")) / 1000
             if target.status != "FAILED":
-                target.status = result.get("status", "NO_STATUS")
+                target.status = result.get("status", NO_STATUS)
             for output in result.get("testActionOutput", []):
                 if output["name"] == "test.xml":
                     target.reports.append(pathlib.Path(urllib.parse.unquote(urllib.parse.urlparse(output["uri"]).path)))
         elif kind == "testSummary":
-            targets[name["label"]].status = event.get("testSummary", {}).get("overallStatus", "NO_STATUS")
+            status = event.get("testSummary", {}).get("overallStatus", NO_STATUS)
+            targets[name["label"]].status = NOT_RUN if status == NO_STATUS else status
         elif kind == "targetCompleted" and not event.get("completed", {}).get("success"):
-            targets[name["label"]].status = "FAILED_TO_BUILD"
+            interrupted = event.get("aborted", {}).get("reason") == "USER_INTERRUPTED"
+            targets[name["label"]].status = NOT_RUN if interrupted else "FAILED_TO_BUILD"
     return targets
 
 
@@ -102,10 +110,6 @@ def main():
     totals = collections.Counter()
     for label, target in sorted(targets.items()):
         count(label, target, totals)
-    slowest = sorted(targets.items(), key=lambda item: -item[1].seconds)[:SLOWEST]
-    for label, target in slowest:
-        if target.seconds >= SLOW_SECONDS:
-            print(f"slow: {target.seconds:.1f} s {label}")
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
 
 
