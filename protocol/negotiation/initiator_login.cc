@@ -327,8 +327,9 @@ absl::Status InitiatorLogin::Impl::OnKeySet(absl::string_view text,
 }
 
 absl::Status InitiatorLogin::Impl::OnIdentityKey(const TextPair& pair) {
-  absl::Status status = declared_.Add(pair);
-  if (!status.ok()) return status;
+  const absl::StatusOr<bool> is_new = declared_.Add(stage_, pair);
+  if (!is_new.ok()) return is_new.status();
+  if (!*is_new) return absl::OkStatus();
   if (pair.key == "TargetAlias") {
     options_.identity.target_alias = std::string(pair.value);
     return CheckAlias(pair);

@@ -114,6 +114,26 @@ TEST_F(InitiatorLoginTest, ATargetWithProposalsOfItsOwn) {
   EXPECT_EQ(login_->identity().target_alias, "LIO Target");
 }
 
+// A target may say in each stage which one it is, if it is the same.
+TEST_F(InitiatorLoginTest, ATargetThatRepeatsItself) {
+  UseAuth({"Fake", "None"}, "secret", false, &options_);
+  const auto enter_operational = [this] {
+    Start();
+    return Answer(Response(kSec, kOp),
+                  "AuthMethod=None|TargetPortalGroupTag=1|TargetAlias=a|");
+  };
+  ASSERT_EQ(enter_operational(), State::kInProgress) << login_->failure();
+  EXPECT_EQ(
+      Answer(Response(kOp, kFull), absl::StrCat(kAnswers, "TargetAlias=a|")),
+      State::kFullFeature)
+      << login_->failure();
+  ASSERT_EQ(enter_operational(), State::kInProgress) << login_->failure();
+  EXPECT_EQ(
+      Answer(Response(kOp, kFull), absl::StrCat(kAnswers, "TargetAlias=b|")),
+      State::kFailed);
+  EXPECT_THAT(Failure(), HasSubstr("second time"));
+}
+
 TEST_F(InitiatorLoginTest, ATargetThatTakesItsTime) {
   options_.offer.default_time2retain = 20;
   Start();

@@ -3,10 +3,21 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/text_value.h"
 
 namespace skiff::protocol {
+namespace {
+
+// Names are the same in any case (section 4.2.7.1).
+bool SameValue(absl::string_view key, absl::string_view a,
+               absl::string_view b) {
+  const bool name = key == "InitiatorName" || key == "TargetName";
+  return name ? absl::EqualsIgnoreCase(a, b) : a == b;
+}
+
+}  // namespace
 
 uint8_t StageBit(LoginStage stage) {
   switch (stage) {
@@ -74,16 +85,23 @@ absl::Status CheckAlias(const TextPair& pair) {
                    "of at most ", kMaxValueLength, " bytes"));
 }
 
-absl::Status DeclaredOnce::Add(const TextPair& pair) {
+absl::StatusOr<bool> DeclaredOnce::Add(LoginStage stage, const TextPair& pair) {
   const KeySpec* key = FindKey(pair.key);
-  if (key->repeatable) return absl::OkStatus();
-  if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
+  if (key->repeatable) return true;
+  const auto seen = std::find_if(
+      seen_.begin(), seen_.end(),
+      [key](const Declaration& declaration) { return declaration.key == key; });
+  if (seen == seen_.end()) {
+    seen_.push_back({key, stage, std::string(pair.value)});
+    return true;
+  }
+  if (seen->stage == stage || !SameValue(pair.key, seen->value, pair.value)) {
     return absl::InvalidArgumentError(
         absl::StrCat(key->name, "=", Quoted(pair.value),
                      " is declared a second time in this login"));
   }
-  seen_.push_back(key);
-  return absl::OkStatus();
+  seen->stage = stage;
+  return false;
 }
 
 }  // namespace skiff::protocol

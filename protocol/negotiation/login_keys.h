@@ -1,9 +1,11 @@
 #ifndef SKIFF_PROTOCOL_NEGOTIATION_LOGIN_KEYS_H_
 #define SKIFF_PROTOCOL_NEGOTIATION_LOGIN_KEYS_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
@@ -44,13 +46,22 @@ std::vector<KeyValue> CopyKeys(absl::Span<const TextPair> pairs);
 // Checks a TargetAlias or an InitiatorAlias (sections 13.6 and 13.7).
 absl::Status CheckAlias(const TextPair& pair);
 
-// Detects keys that are declared more than once in a login (section 6.3).
+// Detects keys that are declared more than once in a login (section 6.3). One
+// that says the same again in a later stage passes, against the letter:
+// libiscsi with credentials, and QEMU with it, repeat in the operational stage
+// who they are. Nothing can be changed that way.
 class DeclaredOnce {
  public:
-  absl::Status Add(const TextPair& pair);
+  // Whether the key is new; else it repeats what was said.
+  absl::StatusOr<bool> Add(LoginStage stage, const TextPair& pair);
 
  private:
-  std::vector<const KeySpec*> seen_;
+  struct Declaration {
+    const KeySpec* key;
+    LoginStage stage;  // The last.
+    std::string value;
+  };
+  std::vector<Declaration> seen_;
 };
 
 }  // namespace skiff::protocol

@@ -241,8 +241,9 @@ Verdict TargetLogin::Impl::OnKeySet(absl::string_view text,
 }
 
 Verdict TargetLogin::Impl::OnIdentityKey(const TextPair& pair) {
-  const absl::Status once = declared_.Add(pair);
-  if (!once.ok()) return ToVerdict(once);
+  const absl::StatusOr<bool> is_new = declared_.Add(stage_, pair);
+  if (!is_new.ok()) return ToVerdict(is_new.status());
+  if (!*is_new) return Verdict();
   if (pair.key == "InitiatorAlias") {
     const absl::Status alias = CheckAlias(pair);
     identity_.initiator_alias = std::string(pair.value);

@@ -135,6 +135,46 @@ TEST_F(TargetLoginTest, Libiscsi) {
   EXPECT_EQ(login_->state(), TargetLogin::State::kFullFeature);
 }
 
+// As libiscsi, and QEMU with it, log in with credentials: the operational stage
+// begins with who they are, once more.
+TEST_F(TargetLoginTest, LibiscsiWithCredentials) {
+  const std::string identity = absl::StrCat(
+      "InitiatorName=iqn.2007-10.com.github:sahlberg:test|InitiatorAlias=test|"
+      "TargetName=",
+      kTarget, "|SessionType=Normal|");
+  SendText(kSec, kOp, absl::StrCat(identity, "AuthMethod=CHAP,None|"));
+  ASSERT_EQ(Status(), "0000") << login_->failure();
+  EXPECT_EQ(SendText(kOp, kFull, absl::StrCat(identity, "InitialR2T=No|")),
+            "MaxRecvDataSegmentLength=262144|InitialR2T=No|")
+      << login_->failure();
+  EXPECT_EQ(login_->state(), TargetLogin::State::kFullFeature);
+  EXPECT_EQ(policy_.admissions, 1);
+}
+
+// What is said again has to be the same, and in another stage.
+TEST_F(TargetLoginTest, RedeclarationsInALaterStage) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"InitiatorName=iqn.2001-04.com.example:HOST|", ""},
+      {"TargetName=iqn.2001-04.COM.example:disk|SessionType=Normal|", ""},
+      {"InitiatorAlias=a|", ""},
+      {"InitiatorName=iqn.2001-04.com.example:other|", "second time"},
+      {"TargetName=iqn.2001-04.com.example:other|", "second time"},
+      {"SessionType=Discovery|", "second time"},
+      {"InitiatorAlias=A|", "second time"},
+      {"InitiatorAlias=a|InitiatorAlias=a|", "second time"},
+  };
+  for (const auto& [text, failure] : cases) {
+    login_.reset();
+    SendText(kSec, kOp,
+             absl::StrCat(kNames, "SessionType=Normal|InitiatorAlias=a|"));
+    ASSERT_EQ(Status(), "0000");
+    SendText(kOp, kFull, text);
+    EXPECT_EQ(Status(), *failure == '\0' ? "0000" : "0200") << text;
+    EXPECT_THAT(login_->failure(), HasSubstr(failure)) << text;
+    EXPECT_EQ(login_->identity().initiator_name, kInitiator);
+  }
+}
+
 TEST_F(TargetLoginTest, ContinuedRequests) {
   const std::string keys = absl::StrCat(kNames, "InitialR2T=No|");
   LoginRequestPdu part = Request(kOp, kOp);
