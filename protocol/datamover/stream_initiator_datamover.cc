@@ -12,6 +12,7 @@ namespace skiff::protocol {
 namespace {
 
 constexpr uint8_t kGood = 0x00;
+constexpr uint8_t kCheckCondition = 0x02;
 
 void Scatter(const uint8_t* from, size_t length, const iovec* to,
              size_t offset) {
@@ -25,8 +26,9 @@ void Scatter(const uint8_t* from, size_t length, const iovec* to,
   }
 }
 
-// What the target claims must not exceed what has arrived: a hole in the
-// buffer would pass for data. The missing end is told as underflow.
+// What the target claims must not exceed what has moved: a hole in the buffer
+// would pass for data, and data that never left for written. What is missing is
+// told as underflow.
 void TellMissing(uint32_t missing, bool* overflow, bool* underflow,
                  uint32_t* residual) {
   if (missing == 0 || (*underflow && *residual >= missing)) return;
@@ -99,6 +101,8 @@ absl::Status StreamInitiatorDatamover::SendCommand(
   task.data_out_length = command.data_out_length;
   task.r2t_sn = 0;
   task.outstanding_r2ts = 0;
+  task.data_out_sent = 0;
+  task.data_out_repeated = 0;
   task.out.Reset(task.data_out, task.data_out_count);
   task.sequence_head = task.sequence_count = 0;
 
@@ -124,6 +128,7 @@ absl::Status StreamInitiatorDatamover::SendCommand(
   send_queue_.CommitPieces({ahs.data(), ahs_size}, task.data_out,
                            task.data_out_count, 0, immediate, slot,
                            SendQueue::Notice::kTask);
+  task.data_out_asked = more ? unsolicited : immediate;
   if (more) PushSequence(slot, {kReservedTag, immediate, unsolicited, 0});
   return absl::OkStatus();
 }
@@ -197,9 +202,10 @@ void StreamInitiatorDatamover::SendDataOut(TaskSlot slot) {
 
 void StreamInitiatorDatamover::OnSent(TaskSlot slot,
                                       SendQueue::Notice /*notice*/,
-                                      uint32_t bytes, bool /*sent*/) {
+                                      uint32_t bytes, bool sent) {
   Task& task = tasks_[slot];
   --task.references;
+  if (sent) task.data_out_sent += bytes;
   // The command itself is the first of its PDUs to leave.
   if (task.command_sent) {
     data_out_queued_ -= bytes;
@@ -395,19 +401,41 @@ void StreamInitiatorDatamover::Respond(TaskSlot slot, ScsiResponsePdu* response,
   Task& task = tasks_[slot];
   // What the target did not wait for, it does not want.
   StopSending(slot);
+  // CHECK CONDITION may say that an error was recovered from.
   if (response->response == ScsiResponsePdu::kCompleted &&
-      response->status == kGood) {
-    const uint32_t missing = task.data_in_length - task.received;
+      (response->status == kGood || response->status == kCheckCondition)) {
+    const uint32_t unread = task.data_in_length - task.received;
     if (task.data_out_length == 0) {
-      TellMissing(missing, &response->overflow, &response->underflow,
+      TellMissing(unread, &response->overflow, &response->underflow,
                   &response->residual_count);
     } else {
-      TellMissing(missing, &response->bidi_read_overflow,
+      TellMissing(Unwritten(task), &response->overflow, &response->underflow,
+                  &response->residual_count);
+      TellMissing(unread, &response->bidi_read_overflow,
                   &response->bidi_read_underflow,
                   &response->bidi_read_residual_count);
     }
   }
   client_->ResponseNotify(slot, *response, data);
+}
+
+// How much of its data have not left. Bytes that left twice count once.
+uint32_t StreamInitiatorDatamover::Unwritten(const Task& task) {
+  const uint64_t once =
+      task.data_out_sent - std::min(task.data_out_sent, task.data_out_repeated);
+  return static_cast<uint32_t>(task.data_out_length -
+                               std::min<uint64_t>(once, task.data_out_length));
+}
+
+// Counts what is asked for once more. Only order tells what was asked for.
+void StreamInitiatorDatamover::NoteAsked(const R2tPdu& r2t, Task* task) const {
+  const uint32_t end = r2t.buffer_offset + r2t.desired_data_transfer_length;
+  if (parameters_.data_sequence_in_order &&
+      r2t.buffer_offset < task->data_out_asked) {
+    task->data_out_repeated +=
+        std::min(task->data_out_asked, end) - r2t.buffer_offset;
+  }
+  task->data_out_asked = std::max(task->data_out_asked, end);
 }
 
 // Returns what is wrong, or null.
@@ -445,6 +473,7 @@ void StreamInitiatorDatamover::OnR2t(const StreamReceiver::Pdu& pdu) {
     ++task.r2t_sn;
     if (task.data_in_length > 0) ++task.data_sn;
     ++task.outstanding_r2ts;
+    NoteAsked(r2t, &task);
     PushSequence(slot,
                  {r2t.target_transfer_tag, r2t.buffer_offset,
                   r2t.buffer_offset + r2t.desired_data_transfer_length, 0});

@@ -117,6 +117,9 @@ class StreamInitiatorDatamover final : public StreamDatamover,
     uint32_t data_out_length = 0;
     uint32_t r2t_sn = 0;  // The next R2TSN.
     uint32_t outstanding_r2ts = 0;
+    uint32_t data_out_asked = 0;     // Up to here, or sent unasked.
+    uint64_t data_out_sent = 0;      // Bytes that have left.
+    uint64_t data_out_repeated = 0;  // Bytes that were asked for once more.
     Cursor out;
     TaskSlot next_sending = kNoTask;
     uint32_t sequence_head = 0;
@@ -157,6 +160,8 @@ class StreamInitiatorDatamover final : public StreamDatamover,
                absl::Span<const uint8_t> data);
   void OnR2t(const StreamReceiver::Pdu& pdu);
   const char* CheckR2t(TaskSlot slot, const R2tPdu& r2t) const;
+  void NoteAsked(const R2tPdu& r2t, Task* task) const;
+  static uint32_t Unwritten(const Task& task);
   uint32_t* NextR2tSn(Task* task);
   void PushSequence(TaskSlot slot, const Sequence& sequence);
   void SendDataOut(TaskSlot slot);

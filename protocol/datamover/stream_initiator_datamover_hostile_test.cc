@@ -264,6 +264,74 @@ TEST(HostileTargetTest, OutOfOrderDataMustNotExceedTheBufferEither) {
   EXPECT_NE(initiator.refused.find("sent twice"), std::string::npos);
 }
 
+// GOOD says that all data were written: those that never left were not.
+TEST(HostileTargetTest, GoodBeforeTheDataWereSent) {
+  constexpr uint32_t kHalf = kLength / 2;
+  struct Range {
+    uint32_t begin, end;
+  };
+  const struct {
+    const char* what;
+    bool immediate;
+    bool takes_data;  // What is asked for leaves before the answer.
+    std::vector<Range> asked;
+    uint32_t told;  // As residual.
+    uint32_t expected;
+  } kCases[] = {
+      {"nothing asked for", false, true, {}, 0, kLength},
+      {"half", false, true, {{0, kHalf}}, 0, kHalf},
+      {"half, twice", false, true, {{0, kHalf}, {0, kHalf}}, 0, kHalf},
+      {"overlapping",
+       false,
+       true,
+       {{0, kHalf}, {100, kHalf + 100}},
+       0,
+       kHalf - 100},
+      {"without the middle", false, true, {{0, 100}, {200, kLength}}, 0, 100},
+      {"all, without waiting", false, false, {{0, kLength}}, 0, kLength},
+      {"told", false, true, {{0, kHalf}}, kHalf, kHalf},
+      {"told more", false, true, {{0, kHalf}}, kHalf + 1, kHalf + 1},
+      {"told less", false, true, {{0, kHalf}}, 1, kHalf},
+      {"all", false, true, {{0, kHalf}, {kHalf, kLength}}, 0, 0},
+      {"immediate", true, true, {}, 0, 0},
+  };
+  for (const auto& c : kCases) {
+    for (const uint8_t status : {0x00, 0x02}) {
+      SCOPED_TRACE(testing::Message() << c.what << ", status " << int{status});
+      Parameters parameters = Negotiated();
+      parameters.initial_r2t = true;
+      parameters.immediate_data = c.immediate;
+      parameters.first_burst_length = parameters.max_burst_length = kLength;
+      parameters.target_max_recv_data_segment_length = 8192;
+      parameters.max_outstanding_r2t = 8;
+      const PieceBuffer from(std::string(kLength, 'w'), 3);
+      InitiatorHarness initiator(parameters);
+      const uint32_t tag = initiator.Write(0, from, kLength).tag;
+      initiator.Take();
+      R2tPdu r2t;
+      r2t.initiator_task_tag = tag;
+      r2t.target_transfer_tag = 1;
+      for (const Range& range : c.asked) {
+        r2t.buffer_offset = range.begin;
+        r2t.desired_data_transfer_length = range.end - range.begin;
+        initiator.Feed(Frame(r2t, "", parameters));
+        if (c.takes_data) initiator.Take();
+        ++r2t.r2t_sn;
+      }
+      ScsiResponsePdu response;
+      response.initiator_task_tag = tag;
+      response.status = status;
+      response.underflow = c.told > 0;
+      response.residual_count = c.told;
+      initiator.Feed(Frame(response, "", parameters));
+      EXPECT_EQ(initiator.refused, "");
+      ASSERT_EQ(initiator.responses.count(0), 1u);
+      EXPECT_EQ(initiator.responses[0].underflow, c.expected > 0);
+      EXPECT_EQ(initiator.responses[0].residual_count, c.expected);
+    }
+  }
+}
+
 TEST(HostileTargetTest, RandomPdusNeverHurt) {
   uint32_t random = 12345;
   const auto next = [&random] {
