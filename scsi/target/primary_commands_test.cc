@@ -244,6 +244,10 @@ TEST_F(PrimaryCommandsTest, ReportLunsListsWhatThereIs) {
     EXPECT_EQ(luns(1, lun), std::vector<uint64_t>{kWellKnown});
     EXPECT_EQ(luns(2, lun), all);
   }
+  // As libiscsi and QEMU write 256, and as the list has it.
+  for (const uint64_t first_level : {0x0100, 0x4100}) {
+    EXPECT_EQ(Get(Inquiry(), first_level << 48)[0], 0x00);
+  }
   EXPECT_EQ(Run(ReportLuns(3))->sense()->field_pointer->byte, 2);
   const auto truncated = Run(ReportLuns(0, 17));
   EXPECT_EQ(truncated->task.data_in_wanted, 17u);
@@ -251,9 +255,12 @@ TEST_F(PrimaryCommandsTest, ReportLunsListsWhatThereIs) {
 }
 
 TEST_F(PrimaryCommandsTest, LunsWithoutALogicalUnit) {
-  // A LUN that is not used, one of bus 1, one with a second level.
-  for (const uint64_t lun : {kNowhere, uint64_t{0x0100} << 48,
-                             uint64_t{0x0000000100000000}, ~uint64_t{0}}) {
+  // A LUN that is not used, one with a second level, one of logical unit
+  // addressing, well-known ones and others of extended addressing.
+  for (const uint64_t lun :
+       {kNowhere, uint64_t{0x8000} << 48, uint64_t{0xbfff} << 48,
+        uint64_t{0xc102} << 48, uint64_t{0xd200} << 48, uint64_t{0xffff} << 48,
+        uint64_t{0x0000000100000000}, ~uint64_t{0}}) {
     EXPECT_EQ(Get(Inquiry(), lun)[0], 0x7f) << "not capable of one";
     EXPECT_EQ(Get(Inquiry(0), lun), (Bytes{0x7f, 0, 0, 1, 0}));
     const Bytes sense = Get({0x03, 0, 0, 0, 252, 0}, lun);
