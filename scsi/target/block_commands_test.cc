@@ -370,8 +370,18 @@ TEST_P(BlockCommandsTest, UnmapDoesAllOrNothing) {
   EXPECT_EQ(Run(UnmapCdb(list.size() + 1), list)->code(),
             AdditionalSense::kParameterListLengthError)
       << "the initiator does not send it all";
+  // More descriptors than MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
   list = UnmapList(std::vector<std::pair<uint64_t, uint32_t>>(257, {0, 0}));
-  EXPECT_EQ(Run(UnmapCdb(list.size()), list)->sense()->field_pointer->byte, 7);
+  auto command = Run(UnmapCdb(list.size()), list);
+  EXPECT_EQ(command->code(), AdditionalSense::kInvalidFieldInParameterList);
+  EXPECT_EQ(command->sense()->field_pointer->byte, 2);
+  // As long a list with as many as there may be: the rest is not looked at.
+  list = UnmapList(std::vector<std::pair<uint64_t, uint32_t>>(256, {0, 0}));
+  const size_t used = list.size();
+  list.resize(used + 100);
+  command = Run(UnmapCdb(list.size()), list);
+  EXPECT_EQ(Outcome(*command), "GOOD");
+  EXPECT_EQ(command->task.data_out_wanted, used);
   // An incomplete last descriptor is ignored.
   list = UnmapList({{0, 8}, {8, 8}});
   list.resize(list.size() - 1);

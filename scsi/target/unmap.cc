@@ -62,10 +62,16 @@ bool CheckDescriptors(Task* task) {
 // With the parameter list, Task::chunk bytes, in the buffer.
 void ApplyList(Task* task) {
   LuNexus& lu = *task->lu_nexus;
+  constexpr uint16_t kDescriptorBytesField = 2;
   // An incomplete descriptor at the end is ignored (SBC-3 section 5.23.2).
-  const uint32_t descriptor_bytes = std::min<uint32_t>(
-      LoadBe16(task->buffer->data + 2), task->chunk - kHeader);
+  const uint32_t descriptor_bytes =
+      std::min<uint32_t>(LoadBe16(task->buffer->data + kDescriptorBytesField),
+                         LoadBe16(&task->cdb[7]) - kHeader);
   task->blocks = descriptor_bytes / kDescriptor;
+  // More than MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+  if (task->blocks > LogicalUnit::kMaxUnmapDescriptors) {
+    return lu.InvalidParameter(task, kDescriptorBytesField);
+  }
   if (!CheckDescriptors(task)) return;
   if (lu.EnterGuard(task, &UnmapNext)) UnmapNext(task);
 }
@@ -90,11 +96,11 @@ void Unmap(LuNexus& lu, Task* task) {
     return lu.CheckCondition(task, SenseKey::kIllegalRequest,
                              AdditionalSense::kParameterListLengthError);
   }
-  // More than MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
-  if (length > kLongestList) return lu.InvalidCdbField(task, 7);
   if (!lu.CheckReady(task)) return;
-  task->chunk = length;
-  if (lu.AcquireBuffer(task, length, &ReceiveList)) ReceiveList(task);
+  // Of a longer list the header tells whether the rest is descriptors.
+  task->chunk = std::min(length, kLongestList);
+  task->data_out_wanted = task->chunk;
+  if (lu.AcquireBuffer(task, task->chunk, &ReceiveList)) ReceiveList(task);
 }
 
 }  // namespace skiff::scsi
