@@ -144,7 +144,8 @@ TargetSession::Order TargetSession::RefuseOrder(uint32_t cmd_sn) {
   uint32_t exp_cmd_sn;
   uint32_t max_cmd_sn;
   CurrentWindow(&exp_cmd_sn, &max_cmd_sn);
-  if (SerialLess(exp_cmd_sn, cmd_sn) && SerialLessEqual(cmd_sn, max_cmd_sn)) {
+  if (SerialLess(exp_cmd_sn, cmd_sn) && SerialLessEqual(cmd_sn, max_cmd_sn) &&
+      !WasAborted(cmd_sn)) {
     Close(absl::InvalidArgumentError(
               absl::StrCat("CmdSN ", cmd_sn, " although ", exp_cmd_sn,
                            " never came (error recovery level 0)")),

@@ -209,6 +209,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
     if (immediate) return Order::kInOrder;
     if (cmd_sn != exp_cmd_sn_ || Window() == 0) return RefuseOrder(cmd_sn);
     ++exp_cmd_sn_;
+    if (!aborted_cmd_sns_.empty()) PassAborted();
     return Order::kInOrder;
   }
   Order RefuseOrder(uint32_t cmd_sn);
@@ -257,6 +258,9 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void HandleNopOut(const ControlPdu& in);
   void HandleTaskManagement(const ControlPdu& in);
   void AbortTask(const TaskManagementRequestPdu& pdu);
+  bool CountAsReceived(const TaskManagementRequestPdu& pdu);
+  bool WasAborted(uint32_t cmd_sn) const;
+  void PassAborted();
   void AnswerTaskManagement(uint32_t initiator_task_tag, uint8_t response);
   void HandleText(const ControlPdu& in);
   void AnswerText(const std::vector<TextPair>& pairs);
@@ -282,6 +286,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   uint32_t exp_cmd_sn_ = 0;
   uint32_t stat_sn_ = 1;
   uint32_t told_exp_cmd_sn_ = 0;  // What the initiator knows of ExpCmdSN.
+  // In the window, of commands that were aborted instead of sent.
+  std::vector<uint32_t> aborted_cmd_sns_;
 
   // RFC 7145 section 8.1: of the initiator's PDUs, and of ours. The last ping
   // has a number and a place among ours until it is answered.

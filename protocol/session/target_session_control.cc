@@ -4,12 +4,15 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/text_value.h"
 #include "protocol/negotiation/keys.h"
+#include "protocol/negotiation/names.h"
 #include "protocol/session/serial.h"
 #include "protocol/session/target_session.h"
 #include "protocol/session/target_session_send.h"
+#include "scsi/lun.h"
 
 namespace skiff::protocol {
 namespace {
@@ -115,8 +118,12 @@ void TargetSession::HandleTaskManagement(const ControlPdu& in) {
     case TaskManagementFunction::kLogicalUnitReset:
       return manage(scsi::TaskManagement::kLogicalUnitReset);
     case TaskManagementFunction::kTargetWarmReset:
-    case TaskManagementFunction::kTargetColdReset:
       return manage(scsi::TaskManagement::kTargetReset);
+    case TaskManagementFunction::kTargetColdReset:
+      // It would be a power cycle, which ends every session of every initiator
+      // (section 11.5.1). It is optional, no recovery needs it, and there is
+      // nothing to tell who may do that to the others.
+      break;
     case TaskManagementFunction::kTaskReassign:
       // Only with error recovery level 2 (section 11.6.1).
       return AnswerTaskManagement(
@@ -125,17 +132,14 @@ void TargetSession::HandleTaskManagement(const ControlPdu& in) {
   AnswerTaskManagement(tag, TaskManagementResponsePdu::kNotSupported);
 }
 
-// Section 11.5.5, the rules a to c for a task that is not here.
 void TargetSession::AbortTask(const TaskManagementRequestPdu& pdu) {
   const uint32_t tag = pdu.initiator_task_tag;
   const TaskSlot slot = tags_.Find(pdu.referenced_task_tag);
-  if (slot == kNoTask || At(slot).lun != pdu.lun) {
-    const bool still_to_come =
-        SerialGreaterEqual(pdu.ref_cmd_sn, exp_cmd_sn_) &&
-        SerialLess(pdu.ref_cmd_sn, pdu.cmd_sn);
+  if (slot == kNoTask || !scsi::SameLun(At(slot).lun, pdu.lun)) {
+    const bool never_came = slot == kNoTask && CountAsReceived(pdu);
     return AnswerTaskManagement(
-        tag, still_to_come ? TaskManagementResponsePdu::kComplete
-                           : TaskManagementResponsePdu::kTaskDoesNotExist);
+        tag, never_came ? TaskManagementResponsePdu::kComplete
+                        : TaskManagementResponsePdu::kTaskDoesNotExist);
   }
   ++managing_;
   nexus_->Manage(scsi::TaskManagement::kAbortTask, pdu.lun, &At(slot).scsi,
@@ -143,6 +147,34 @@ void TargetSession::AbortTask(const TaskManagementRequestPdu& pdu) {
                    --managing_;
                    AnswerTaskManagement(tag, ResponseFor(result));
                  });
+}
+
+// Section 11.6.1, the rules b and c for a task that is not here. True where the
+// CmdSN is in the window, and the initiator has gone past it: the command does
+// not come any more, and those after it must not wait for it.
+bool TargetSession::CountAsReceived(const TaskManagementRequestPdu& pdu) {
+  uint32_t exp_cmd_sn;
+  uint32_t max_cmd_sn;
+  CurrentWindow(&exp_cmd_sn, &max_cmd_sn);
+  if (!SerialInWindow(pdu.ref_cmd_sn, exp_cmd_sn, max_cmd_sn) ||
+      !SerialLess(pdu.ref_cmd_sn, pdu.cmd_sn)) {
+    return false;
+  }
+  // The window bounds how many they can be.
+  if (!WasAborted(pdu.ref_cmd_sn)) aborted_cmd_sns_.push_back(pdu.ref_cmd_sn);
+  PassAborted();
+  return true;
+}
+
+bool TargetSession::WasAborted(uint32_t cmd_sn) const {
+  return absl::c_linear_search(aborted_cmd_sns_, cmd_sn);
+}
+
+void TargetSession::PassAborted() {
+  while (WasAborted(exp_cmd_sn_)) {
+    aborted_cmd_sns_.erase(absl::c_find(aborted_cmd_sns_, exp_cmd_sn_));
+    ++exp_cmd_sn_;
+  }
 }
 
 void TargetSession::AnswerTaskManagement(uint32_t initiator_task_tag,
@@ -199,8 +231,10 @@ void TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
   for (const TextPair& pair : pairs) {
     if (pair.key == "SendTargets") {
       // Appendix C: "All" in discovery sessions only; empty means this
-      // session's target.
-      absl::string_view what = pair.value;
+      // session's target. Names are compared as at login; what is none is
+      // nobody's.
+      std::string what =
+          NormalizeName(pair.value).value_or(std::string(pair.value));
       if (what == "All") {
         if (!discovery) {
           text_out_.Add(pair.key, "Reject");

@@ -267,24 +267,119 @@ TEST_F(TargetSessionTest, AbortsATaskThatWaitsForData) {
   Send(abort);
   response = Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
   EXPECT_EQ(response.response, TaskManagementResponsePdu::kTaskDoesNotExist);
-  // One that never arrived, but would have been sent before: done
-  // (section 11.5.5 b).
-  abort.initiator_task_tag = 7;
-  abort.referenced_task_tag = 4711;
-  abort.ref_cmd_sn = cmd_sn_;
-  abort.cmd_sn = cmd_sn_ + 1;
-  Send(abort);
-  response = Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
-  EXPECT_EQ(response.response, TaskManagementResponsePdu::kComplete);
   ExpectWorks();
+}
+
+// Commands that were given up before they were sent: their numbers count as
+// received (section 11.6.1 b), in whichever order they are told.
+TEST_F(TargetSessionTest, CommandsThatAreAbortedInsteadOfSent) {
+  Start();
+  const uint32_t first = cmd_sn_;
+  cmd_sn_ += 3;  // Three are not sent, ...
+  TaskManagementRequestPdu abort;
+  abort.immediate = true;
+  abort.function = static_cast<uint8_t>(TaskManagementFunction::kAbortTask);
+  abort.initiator_task_tag = 5;
+  abort.referenced_task_tag = 4711;
+  abort.cmd_sn = cmd_sn_;
+  const auto told = [&](uint32_t ref_cmd_sn) {
+    abort.ref_cmd_sn = ref_cmd_sn;
+    Send(abort);
+    const auto response =
+        Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
+    EXPECT_EQ(response.max_cmd_sn,
+              response.exp_cmd_sn + options_.session.queue_depth - 1);
+    return std::pair<int, uint32_t>(response.response,
+                                    response.exp_cmd_sn - first);
+  };
+  using Told = std::pair<int, uint32_t>;
+  constexpr int kDone = TaskManagementResponsePdu::kComplete;
+  constexpr int kNone = TaskManagementResponsePdu::kTaskDoesNotExist;
+  EXPECT_EQ(told(first + 2), Told(kDone, 0));
+  EXPECT_EQ(told(first + 2), Told(kDone, 0)) << "said twice";
+  // ... one comes all the same after it was aborted, and is ignored.
+  ScsiCommandPdu late = TestUnitReady();
+  late.cmd_sn = first + 2;
+  --cmd_sn_;
+  Send(late);
+  EXPECT_THAT(harness_->TakePdus(), IsEmpty());
+  EXPECT_EQ(told(first), Told(kDone, 1));
+  EXPECT_EQ(told(first), Told(kNone, 1)) << "before the window";
+  // The second comes, and the third is passed with it.
+  late.cmd_sn = first + 1;
+  Send(late);
+  EXPECT_EQ(Answer<ScsiResponsePdu>(Opcode::kScsiResponse).exp_cmd_sn, cmd_sn_);
+  ExpectWorks();
+  EXPECT_FALSE(harness_->closed());
+}
+
+TEST_F(TargetSessionTest, HostileReferencesToCommandsThatWereNotSent) {
+  Start();
+  TaskManagementRequestPdu abort;
+  abort.immediate = true;
+  abort.function = static_cast<uint8_t>(TaskManagementFunction::kAbortTask);
+  abort.initiator_task_tag = 5;
+  abort.referenced_task_tag = 4711;
+  const uint32_t depth = options_.session.queue_depth;
+  const struct {
+    uint32_t cmd_sn, ref_cmd_sn;
+  } kCases[] = {
+      {cmd_sn_, cmd_sn_},                      // An immediate command's.
+      {cmd_sn_, cmd_sn_ + 1},                  // After the request.
+      {cmd_sn_ + depth + 5, cmd_sn_ + depth},  // Beyond the window.
+      {cmd_sn_ + 0x7fffffff, cmd_sn_ + 0x7ffffffe},
+      {cmd_sn_ + 1, cmd_sn_ - 1},
+      {cmd_sn_ + 1, cmd_sn_ + 0x80000000},
+  };
+  for (const auto& c : kCases) {
+    abort.cmd_sn = c.cmd_sn;
+    abort.ref_cmd_sn = c.ref_cmd_sn;
+    Send(abort);
+    const auto response =
+        Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
+    EXPECT_EQ(response.response, TaskManagementResponsePdu::kTaskDoesNotExist);
+    EXPECT_EQ(response.exp_cmd_sn, cmd_sn_);
+  }
+  // All of the window but its first, and that: never more than the window is
+  // remembered.
+  abort.cmd_sn = cmd_sn_ + depth;
+  for (uint32_t i = depth; i-- > 0;) {
+    abort.ref_cmd_sn = cmd_sn_ + i;
+    Send(abort);
+    EXPECT_EQ(Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse)
+                  .exp_cmd_sn,
+              i == 0 ? cmd_sn_ + depth : cmd_sn_);
+  }
+  cmd_sn_ += depth;
+  ExpectWorks();
+}
+
+// The same LUN, written in another way (SAM-5 section 4.7.7).
+TEST_F(TargetSessionTest, AbortsByAnyFormOfTheLun) {
+  Start();
+  const ScsiCommandPdu write = Transfer(/*write=*/true, 0, 8);
+  Send(write);
+  Answer<R2tPdu>(Opcode::kR2t);
+  TaskManagementRequestPdu abort;
+  abort.immediate = true;
+  abort.function = static_cast<uint8_t>(TaskManagementFunction::kAbortTask);
+  abort.lun = uint64_t{0x4000} << 48;
+  abort.initiator_task_tag = 5;
+  abort.referenced_task_tag = write.initiator_task_tag;
+  abort.cmd_sn = cmd_sn_;
+  abort.ref_cmd_sn = write.cmd_sn;
+  Send(abort);
+  EXPECT_EQ(Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse)
+                .response,
+            TaskManagementResponsePdu::kComplete);
+  EXPECT_FALSE(harness_->session()->awaits_data());
 }
 
 TEST_F(TargetSessionTest, TaskSetFunctionsEndAllWaitingTasks) {
   for (const auto function : {TaskManagementFunction::kAbortTaskSet,
                               TaskManagementFunction::kClearTaskSet,
                               TaskManagementFunction::kLogicalUnitReset,
-                              TaskManagementFunction::kTargetWarmReset,
-                              TaskManagementFunction::kTargetColdReset}) {
+                              TaskManagementFunction::kTargetWarmReset}) {
     Start();
     for (int i = 0; i < 5; ++i) Send(Transfer(/*write=*/true, 0, 8));
     EXPECT_THAT(harness_->TakePdus(), SizeIs(5));
@@ -312,11 +407,19 @@ TEST_F(TargetSessionTest, AnswersFunctionsItDoesNotHave) {
   EXPECT_EQ(Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse)
                 .response,
             TaskManagementResponsePdu::kReassignNotSupported);
-  request.function = 99;
-  Send(request);
-  EXPECT_EQ(Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse)
-                .response,
-            TaskManagementResponsePdu::kNotSupported);
+  // A power cycle of the target is not for one of its initiators to ask for.
+  Send(Transfer(/*write=*/true, 0, 8));
+  Answer<R2tPdu>(Opcode::kR2t);
+  for (const int function :
+       {99, static_cast<int>(TaskManagementFunction::kTargetColdReset)}) {
+    request.function = static_cast<uint8_t>(function);
+    request.cmd_sn = cmd_sn_;
+    Send(request);
+    EXPECT_EQ(Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse)
+                  .response,
+              TaskManagementResponsePdu::kNotSupported);
+  }
+  EXPECT_TRUE(harness_->session()->awaits_data()) << "nothing was aborted";
 }
 
 TEST_F(TargetSessionTest, DataErrorsEndTheCommandNotTheSession) {
@@ -349,6 +452,20 @@ TEST_F(TargetSessionTest, SendsTargetsInPiecesThatFit) {
   EXPECT_EQ(response.target_transfer_tag, kReservedTag);
   EXPECT_THAT(data_, HasSubstr("TargetName=iqn.2026-11.org.example:disk"));
   EXPECT_THAT(data_, HasSubstr("TargetAddress=127.0.0.1:3260,1"));
+}
+
+// As at login (section 4.2.7.1).
+TEST_F(TargetSessionTest, TellsOfATargetByItsNameInAnyCase) {
+  for (const bool discovery : {true, false}) {
+    Start("", discovery);
+    TextRequestPdu text;
+    text.initiator_task_tag = 9;
+    text.cmd_sn = cmd_sn_++;
+    Send(text,
+         absl::string_view("SendTargets=IQN.2026-11.ORG.Example:DISK\0", 41));
+    Answer<TextResponsePdu>(Opcode::kTextResponse);
+    EXPECT_THAT(data_, HasSubstr("TargetName=iqn.2026-11.org.example:disk"));
+  }
 }
 
 TEST_F(TargetSessionTest, TakesANewSegmentLengthAndRefusesOtherKeys) {

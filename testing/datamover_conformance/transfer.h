@@ -60,8 +60,7 @@ inline constexpr TaskManagementFunction kEndAllTasks[] = {
     TaskManagementFunction::kAbortTaskSet,
     TaskManagementFunction::kClearTaskSet,
     TaskManagementFunction::kLogicalUnitReset,
-    TaskManagementFunction::kTargetWarmReset,
-    TaskManagementFunction::kTargetColdReset};
+    TaskManagementFunction::kTargetWarmReset};
 
 // What is on the disk there was there before, or is the write's; never what the
 // memory held afterwards.
