@@ -58,8 +58,12 @@ class DiskImpl : public Disk, private transport::TurnHook {
  public:
   DiskImpl(CommandPort* port, transport::Reactor* reactor,
            const DiskOptions& options)
-      : environment_{port, reactor, options.lun, options.retry,
-                     options.on_unit_attention},
+      : environment_{port,
+                     reactor,
+                     options.lun,
+                     options.retry,
+                     options.on_unit_attention,
+                     options.on_recovered_error},
         options_(options),
         probe_(&environment_) {
     for (uint32_t i = 0; i < options.max_commands; ++i) {
@@ -245,16 +249,20 @@ absl::Status DiskImpl::Issue(DiskIo* io, Slot* slot) {
   return absl::OkStatus();
 }
 
-// The status of a command; an incomplete transfer is an error, too.
+// The status of a command; an incomplete transfer is an error, too. A device
+// may tell a residual of a parameter list, but has to have taken some of it.
 absl::Status DiskImpl::Result(const Slot& slot) const {
   const absl::Status& status = slot.command.status();
   if (!status.ok()) return status;
   const Command& command = slot.command.result();
-  if (!slot.part.transfers || (!command.underflow && !command.overflow)) {
-    return absl::OkStatus();
-  }
+  const bool nothing_taken = command.underflow && command.data_out_length > 0 &&
+                             command.residual >= command.data_out_length;
+  const bool incomplete =
+      slot.part.transfers && (command.underflow || command.overflow);
+  if (!incomplete && !nothing_taken) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(CommandName(command), ": the disk reported GOOD, but a ",
+      absl::StrCat(CommandName(command), ": the disk reported ",
+                   command.status == 0 ? "GOOD" : "RECOVERED ERROR", ", but a ",
                    command.underflow ? "residual" : "overflow", " of ",
                    command.residual, " bytes"));
 }

@@ -29,6 +29,9 @@ struct DiskOptions {
   // Sees each unit attention, for example CAPACITY DATA HAS CHANGED, upon which
   // one may call Open() again. May be null.
   std::function<void(const SenseData&)> on_unit_attention;
+  // Sees each RECOVERED ERROR: the command has succeeded, but the device had
+  // trouble with it. May be null.
+  std::function<void(const SenseData&)> on_recovered_error;
 };
 
 // One I/O on a disk. Owned by the caller, who keeps it and its buffers alive

@@ -249,11 +249,8 @@ absl::Status DiskProbe::LearnCapacity(absl::Span<const uint8_t> data) {
                                                 ? ParseReadCapacity16(data)
                                                 : ParseReadCapacity10(data);
   if (!capacity.ok()) return capacity.status();
-  if (capacity->protection) {
-    return absl::UnimplementedError(
-        "the disk is formatted with protection information, which is not "
-        "supported: format it without");
-  }
+  // Of a disk with protection information, commands without RDPROTECT and
+  // WRPROTECT see the data alone (SBC-3 section 4.22): it is one like others.
   capacity_known_ = true;
   info_.block_size = capacity->block_size;
   info_.size_bytes = capacity->block_count * capacity->block_size;

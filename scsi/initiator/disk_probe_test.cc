@@ -25,6 +25,7 @@ class DiskProbeTest : public ::testing::Test {
         {.max_retries = 3,
          .first_delay = absl::Milliseconds(1),
          .max_delay = absl::Milliseconds(1)},
+        nullptr,
         nullptr};
     DiskProbe probe(&environment);
     absl::Status result = absl::UnknownError("still probing");
@@ -81,6 +82,17 @@ TEST_F(DiskProbeTest, SimpleDisk) {
   EXPECT_EQ(info_.identifier, "");
 }
 
+// Without RDPROTECT and WRPROTECT it works as any other.
+TEST_F(DiskProbeTest, DiskWithProtectionInformation) {
+  std::vector<uint8_t> capacity(32);
+  capacity[6] = 0x10;  // Block 1000h is the last,
+  capacity[10] = 2;    // of 512 bytes,
+  capacity[12] = 1;    // PROT_EN.
+  port_.data = {{0x9e00, capacity}};
+  ASSERT_TRUE(Probe().ok());
+  EXPECT_EQ(info_.size_bytes, 0x1001u * 512);
+}
+
 TEST_F(DiskProbeTest, WaitsUntilReady) {
   const FakePort::Answer becoming_ready = {
       .status = 0x02,
@@ -111,11 +123,6 @@ TEST_F(DiskProbeTest, LiesEndTheProbe) {
   EXPECT_THAT(Error(), HasSubstr("6 bytes of the block limits"));
   port_.data = {{0x9e00, std::vector<uint8_t>(32)}};  // Blocks of 0 bytes.
   EXPECT_THAT(Error(), HasSubstr("its blocks have 0 bytes"));
-  std::vector<uint8_t> protected_disk(32);
-  protected_disk[10] = 2;
-  protected_disk[12] = 1;
-  port_.data = {{0x9e00, protected_disk}};
-  EXPECT_THAT(Error(), HasSubstr("protection information"));
   // Odd names are no reason to refuse a disk.
   port_.data = {{0x1283, {0, 0x83, 0, 6, 1, 3, 0, 200, 0x60, 1}}};
   EXPECT_TRUE(Probe().ok());

@@ -208,6 +208,39 @@ TEST_F(DiskTest, IncompleteTransferIsAnError) {
               HasSubstr("residual of 100 bytes"));
 }
 
+TEST_F(DiskTest, RecoveredErrorsAreToldAndCountAsSuccess) {
+  int told = 0;
+  options_.on_recovered_error = [&told](const SenseData& sense) {
+    EXPECT_EQ(sense.key, SenseKey::kRecoveredError);
+    ++told;
+  };
+  ASSERT_TRUE(Open().ok());
+  const FakePort::Answer recovered = {.status = 0x02,
+                                      .key = SenseKey::kRecoveredError};
+  port_.answers[kRead10] = {recovered};
+  TestIo read(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_TRUE(Run(&read).ok()) << read.status;
+  EXPECT_EQ(told, 1);
+  // Only with all of the data.
+  FakePort::Answer short_one = recovered;
+  short_one.residual = 100;
+  port_.answers[kRead10] = {short_one};
+  EXPECT_EQ(Run(&read).code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(read.status.message()),
+              HasSubstr("RECOVERED ERROR, but a residual of 100 bytes"));
+  EXPECT_EQ(told, 2);
+}
+
+// A list of which nothing was taken was not carried out, either.
+TEST_F(DiskTest, UntakenParametersAreAnError) {
+  ASSERT_TRUE(Open().ok());
+  TestIo unmap(Op::kUnmap, 0, 4096, "");
+  port_.answers[0x42] = {{.residual = 24}};
+  EXPECT_EQ(Run(&unmap).code(), absl::StatusCode::kDataLoss);
+  port_.answers[0x42] = {{.residual = 8}};
+  EXPECT_TRUE(Run(&unmap).ok()) << unmap.status;
+}
+
 TEST_F(DiskTest, RetriesWhatMayPass) {
   std::vector<AdditionalSense> seen;
   options_.on_unit_attention = [&seen](const SenseData& sense) {

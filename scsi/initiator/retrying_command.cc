@@ -134,13 +134,20 @@ absl::Duration RetryingCommand::NextDelay() {
   return delay;
 }
 
-void RetryingCommand::OnDone() {
-  if (environment_->on_unit_attention) {
-    const std::optional<SenseData> sense = SenseOf(command_);
-    if (sense.has_value() && sense->key == SenseKey::kUnitAttention) {
-      environment_->on_unit_attention(*sense);
-    }
+void RetryingCommand::TellSense() {
+  const std::optional<SenseData> sense = SenseOf(command_);
+  if (!sense.has_value()) return;
+  if (sense->key == SenseKey::kUnitAttention &&
+      environment_->on_unit_attention) {
+    environment_->on_unit_attention(*sense);
   }
+  if (IsRecovered(command_) && environment_->on_recovered_error) {
+    environment_->on_recovered_error(*sense);
+  }
+}
+
+void RetryingCommand::OnDone() {
+  TellSense();
   const Verdict verdict = stopped_ ? Verdict::kFinal : Judge();
   if (verdict != Verdict::kFinal &&
       retries_ < environment_->retry.max_retries) {

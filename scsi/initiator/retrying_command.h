@@ -43,6 +43,8 @@ class RetryingCommand {
     RetryOptions retry;
     // Sees each unit attention. May be null.
     std::function<void(const SenseData&)> on_unit_attention;
+    // Sees each RECOVERED ERROR, with which a command succeeds. May be null.
+    std::function<void(const SenseData&)> on_recovered_error;
   };
   using Done = void (*)(RetryingCommand* command);
 
@@ -79,6 +81,7 @@ class RetryingCommand {
 
   void Attempt();
   void OnDone();
+  void TellSense();
   Verdict Judge();
   void Finish(absl::Status status);
   absl::Duration NextDelay();

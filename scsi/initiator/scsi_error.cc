@@ -156,6 +156,17 @@ std::string ScsiStatusName(uint8_t status) {
   }
 }
 
+bool IsRecovered(const Command& command) {
+  if (command.outcome != Outcome::kCompleted ||
+      command.status != kCheckCondition) {
+    return false;
+  }
+  const std::optional<SenseData> sense = DecodeSense(SenseOf(command));
+  // A deferred error is an earlier command's, and this one was not carried out.
+  return sense.has_value() && !sense->deferred &&
+         sense->key == SenseKey::kRecoveredError;
+}
+
 absl::Status CommandStatus(const Command& command) {
   if (command.outcome != Outcome::kCompleted) {
     const OutcomeText text = TextOfOutcome(command.outcome);
@@ -164,7 +175,8 @@ absl::Status CommandStatus(const Command& command) {
                      absl::StrCat(CommandName(command), ": ", text.text)),
         command);
   }
-  if (command.status == kGood || command.status == kConditionMet) {
+  if (command.status == kGood || command.status == kConditionMet ||
+      IsRecovered(command)) {
     return absl::OkStatus();
   }
   std::string text =

@@ -19,7 +19,13 @@ struct ScsiError {
   std::optional<SenseData> sense;  // With CHECK CONDITION, if it was readable.
 };
 
-// How `command` ended: OK for GOOD and CONDITION MET, otherwise for example
+// CHECK CONDITION with RECOVERED ERROR for this command: it was carried out,
+// with some trouble of the device that its sense data tell (SPC-4 section
+// 4.5.6). The residual says, as with GOOD, whether all data went over.
+bool IsRecovered(const Command& command);
+
+// How `command` ended: OK for GOOD, CONDITION MET and what IsRecovered(),
+// otherwise for example
 //   INVALID_ARGUMENT: READ (10): CHECK CONDITION: ILLEGAL REQUEST, LOGICAL
 //   BLOCK ADDRESS OUT OF RANGE (21h/00h)
 // with the ScsiError attached. The code is chosen for programs:

@@ -54,6 +54,22 @@ TEST(ScsiErrorTest, CheckConditionInWordsAndForPrograms) {
   EXPECT_EQ(error->sense->code, AdditionalSense::kLbaOutOfRange);
 }
 
+// SPC-4 section 4.5.6: the command was carried out. Not so with a deferred
+// error.
+TEST(ScsiErrorTest, RecoveredErrorsAreOk) {
+  Command command =
+      EndedWith(SenseKey::kRecoveredError, AdditionalSense::kNone);
+  EXPECT_TRUE(IsRecovered(command));
+  EXPECT_TRUE(CommandStatus(command).ok());
+  command.sense[0] = 0x71;
+  EXPECT_FALSE(IsRecovered(command));
+  EXPECT_FALSE(CommandStatus(command).ok());
+  EXPECT_FALSE(IsRecovered(Ended(Command::Outcome::kCompleted)));
+  command.sense[0] = 0x70;
+  command.outcome = Command::Outcome::kTimedOut;
+  EXPECT_FALSE(IsRecovered(command));
+}
+
 TEST(ScsiErrorTest, CodesForPrograms) {
   const struct {
     SenseKey key;

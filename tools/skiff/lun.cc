@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scsi/initiator/parameter_data.h"
 #include "scsi/lun.h"
 #include "tools/common/completion.h"
+#include "tools/common/stderr_log.h"
 
 namespace skiff::tools {
 namespace {
@@ -22,6 +24,8 @@ constexpr uint16_t kVpdBytes = 0xfff0;
 constexpr uint32_t kFirstLunListBytes = 8 + 8 * 256;
 // 16384 LUNs of one level; a longer list is no list of ours.
 constexpr uint32_t kMaxLunListBytes = 8 + 8 * kMaxLuns;
+// So many are named where one is not there.
+constexpr size_t kNamedLuns = 16;
 
 }  // namespace
 
@@ -64,6 +68,17 @@ absl::StatusOr<std::vector<uint64_t>> FetchLuns(Session* session) {
   }
 }
 
+uint64_t WireLun(Session* session, uint32_t lun) {
+  const uint64_t standard = scsi::EncodeLun(lun);
+  if (lun <= 255) return standard;
+  const auto luns = FetchLuns(session);
+  if (!luns.ok()) return standard;  // Its use will say what is wrong.
+  const auto listed = absl::c_find_if(*luns, [standard](uint64_t wire) {
+    return scsi::SameLun(wire, standard);
+  });
+  return listed != luns->end() ? *listed : standard;
+}
+
 absl::StatusOr<std::vector<uint8_t>> FetchVpd(Session* session, uint64_t wire,
                                               uint8_t page) {
   return Fetch(session, wire, scsi::cdb::InquiryVpd(page, kVpdBytes),
@@ -79,6 +94,11 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
       const std::optional<uint64_t> number = scsi::DecodeLun(wire);
       if (number.has_value()) others.push_back(absl::StrCat(*number));
     }
+    if (others.size() > kNamedLuns) {
+      const size_t more = others.size() - kNamedLuns;
+      others.resize(kNamedLuns);
+      others.back().append(absl::StrCat(" and ", more, " more"));
+    }
   }
   return absl::NotFoundError(
       absl::StrCat("the target has no LUN ", lun, "; it has ",
@@ -88,9 +108,13 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Lun>> Lun::Open(Session* session, uint32_t lun) {
-  std::unique_ptr<Lun> self(new Lun(session, scsi::EncodeLun(lun)));
+  std::unique_ptr<Lun> self(new Lun(session, WireLun(session, lun)));
   scsi::DiskOptions options;
   options.lun = self->wire_;
+  options.on_recovered_error = [lun =
+                                    self.get()](const scsi::SenseData& sense) {
+    lun->OnRecoveredError(sense);
+  };
   const absl::Status status = session->Await([&](Session::Done done) {
     auto disk =
         scsi::Disk::Create(session->initiator(), session->reactor(), options);
@@ -111,6 +135,20 @@ Lun::~Lun() {
     if (disk_ != nullptr) disk_->Close();
     disk_.reset();
   });
+  if (recovered_errors_ > 1) {
+    LogToStderr(protocol::LogLevel::kWarning,
+                absl::StrCat("the disk recovered from ", recovered_errors_,
+                             " errors in all; look at its health"));
+  }
+}
+
+// One line for the first: a disk that ails may tell of it with each command.
+void Lun::OnRecoveredError(const scsi::SenseData& sense) {
+  if (++recovered_errors_ > 1) return;
+  LogToStderr(protocol::LogLevel::kWarning,
+              absl::StrCat("the disk recovered from an error, no data are "
+                           "lost: ",
+                           scsi::DescribeSense(sense)));
 }
 
 absl::Status Lun::Flush() {

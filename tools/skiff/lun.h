@@ -11,6 +11,7 @@
 #include "scsi/initiator/disk.h"
 #include "scsi/initiator/disk_info.h"
 #include "scsi/initiator/inquiry_data.h"
+#include "scsi/sense.h"
 #include "tools/skiff/client.h"
 
 namespace skiff::tools {
@@ -37,8 +38,11 @@ class Lun {
  private:
   Lun(Session* session, uint64_t wire) : session_(session), wire_(wire) {}
 
+  void OnRecoveredError(const scsi::SenseData& sense);
+
   Session* const session_;
   const uint64_t wire_;
+  uint64_t recovered_errors_ = 0;  // On the session's reactor.
   std::unique_ptr<scsi::Disk> disk_;
 };
 
@@ -50,6 +54,9 @@ absl::StatusOr<std::vector<uint8_t>> Fetch(Session* session, uint64_t wire,
 
 absl::StatusOr<scsi::InquiryData> FetchInquiry(Session* session, uint64_t wire);
 absl::StatusOr<std::vector<uint64_t>> FetchLuns(Session* session);
+// As in Command::lun. There are two ways to write numbers above 255, and
+// targets that know one of them only: it is the one that they list.
+uint64_t WireLun(Session* session, uint32_t lun);
 absl::StatusOr<std::vector<uint8_t>> FetchVpd(Session* session, uint64_t wire,
                                               uint8_t page);
 

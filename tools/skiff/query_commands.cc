@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "scsi/initiator/scsi_error.h"
 #include "scsi/lun.h"
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
@@ -52,8 +53,16 @@ LunReport ReportLun(Session* session, uint32_t number) {
   return report;
 }
 
+bool IsIllegalRequest(const absl::Status& status) {
+  const std::optional<scsi::ScsiError> error = scsi::GetScsiError(status);
+  return error.has_value() && error->sense.has_value() &&
+         error->sense->key == scsi::SenseKey::kIllegalRequest;
+}
+
 absl::StatusOr<std::vector<LunReport>> ReportLuns(Session* session) {
-  const auto luns = FetchLuns(session);
+  auto luns = FetchLuns(session);
+  // Small targets don't know the command; they have one LUN.
+  if (IsIllegalRequest(luns.status())) luns = std::vector<uint64_t>{0};
   if (!luns.ok()) return luns.status();
   std::vector<LunReport> reports;
   for (const uint64_t wire : *luns) {

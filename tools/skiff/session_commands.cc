@@ -7,10 +7,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
-#include "scsi/lun.h"
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
+#include "tools/skiff/lun.h"
 
 namespace skiff::tools {
 
@@ -50,11 +50,12 @@ absl::Status Reset(const CommonOptions& common, const ResetOptions& options) {
   auto opened = (*client)->Connect(endpoint->portal, endpoint->target);
   if (!opened.ok()) return opened.status();
   Session* session = opened->get();
+  const uint64_t wire = options.target ? 0 : WireLun(session, endpoint->lun);
   return session->Await([&](Session::Done done) {
     session->initiator()->Manage(
         options.target ? protocol::TaskManagementFunction::kTargetWarmReset
                        : protocol::TaskManagementFunction::kLogicalUnitReset,
-        scsi::EncodeLun(endpoint->lun), nullptr, std::move(done));
+        wire, nullptr, std::move(done));
   });
 }
 

@@ -222,8 +222,10 @@ bool PerfJob::HandleFailure(Slot* slot) {
 void PerfJob::Completed(Slot* slot) {
   const int64_t now = NowNanos();
   const scsi::Command& command = slot->command;
-  if (command.outcome != scsi::Command::Outcome::kCompleted ||
-      command.status != 0 || command.residual != 0) {
+  const bool ended_well =
+      command.outcome == scsi::Command::Outcome::kCompleted &&
+      (command.status == 0 || scsi::IsRecovered(command));
+  if (!ended_well || command.residual != 0) {
     if (HandleFailure(slot)) return;
   } else {
     (slot->read ? result_.read_nanos : result_.write_nanos)
