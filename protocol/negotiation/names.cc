@@ -53,8 +53,9 @@ absl::StatusOr<std::string> NormalizeName(absl::string_view name) {
   }
   if (!std::all_of(name.begin(), name.end(), IsNameCharacter) ||
       !IsPrintableUtf8(name)) {
-    return Bad(name,
-               "only letters, digits, \"-\", \".\" and \":\" may be used");
+    return Bad(
+        name,
+        "only letters, digits, \"-\", \".\", \":\" and \"_\" may be used");
   }
   std::string lower = absl::AsciiStrToLower(name);
   const absl::string_view rest =

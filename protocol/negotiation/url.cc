@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
@@ -15,7 +18,7 @@ namespace skiff::protocol {
 namespace {
 
 constexpr absl::string_view kForm =
-    "iscsi://[user[%password]@]host[:port][/target-name[/lun]][?key=value]";
+    "iscsi://host[:port][/target-name[/lun]][?key=value]";
 
 absl::Status Bad(absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -73,8 +76,19 @@ absl::Status ParseTarget(absl::string_view text, Url* url) {
   return absl::OkStatus();
 }
 
+// What people write in decimal, "00" among it; "0x1f" as in text keys.
+absl::optional<uint64_t> ParseLunNumber(absl::string_view text) {
+  uint64_t number = 0;
+  const bool decimal = absl::c_all_of(text, [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+  if (decimal && absl::SimpleAtoi(text, &number)) return number;
+  return ParseNumber(text);
+}
+
 absl::Status ParseLun(absl::string_view text, Url* url) {
-  const absl::optional<uint64_t> lun = ParseNumber(text);
+  const absl::optional<uint64_t> lun =
+      ParseLunNumber(absl::StripSuffix(text, "/"));
   if (!lun || *lun > kMaxLunNumber) {
     return Bad(absl::StrCat("the LUN ", Quoted(text),
                             " is not a number from 0 to ", kMaxLunNumber));
@@ -82,6 +96,29 @@ absl::Status ParseLun(absl::string_view text, Url* url) {
   url->lun = static_cast<uint32_t>(*lun);
   url->has_lun = true;
   return absl::OkStatus();
+}
+
+// RFC 6874: the "%" before the zone of a link-local address is written "%25" in
+// a URL. A bare one, which people write as well, stays.
+std::string ZoneDecoded(absl::string_view authority) {
+  const size_t zone = authority.find("%25");
+  const size_t close = authority.find(']');
+  const bool encoded = !authority.empty() && authority[0] == '[' &&
+                       zone != absl::string_view::npos &&
+                       close != absl::string_view::npos && zone + 3 < close &&
+                       authority.find('%') == zone;
+  if (!encoded) return std::string(authority);
+  return absl::StrCat(authority.substr(0, zone + 1),
+                      authority.substr(zone + 3));
+}
+
+// The other way.
+std::string ZoneEncoded(absl::string_view portal) {
+  const size_t zone = portal.find('%');
+  if (zone == absl::string_view::npos || portal[zone + 1] == ']') {
+    return std::string(portal);
+  }
+  return absl::StrCat(portal.substr(0, zone), "%25", portal.substr(zone + 1));
 }
 
 absl::Status ParseOptions(absl::string_view text, Url* url) {
@@ -139,7 +176,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
     status = ParseUserInfo(Cut('@', &authority), &url);
     if (!status.ok()) return status;
   }
-  absl::StatusOr<Portal> portal = ParsePortal(authority);
+  absl::StatusOr<Portal> portal = ParsePortal(ZoneDecoded(authority));
   if (!portal.ok()) return Bad(portal.status().message());
   url.portal = *std::move(portal);
   if (text.empty()) return url;
@@ -155,7 +192,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
 std::string FormatUrl(const Url& url) {
   std::string text =
       absl::StrCat(url.scheme, "://", url.user, url.user.empty() ? "" : "@",
-                   FormatPortal(url.portal));
+                   ZoneEncoded(FormatPortal(url.portal)));
   if (!url.target.empty()) absl::StrAppend(&text, "/", url.target);
   if (url.has_lun) absl::StrAppend(&text, "/", url.lun);
   char separator = '?';

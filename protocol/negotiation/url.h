@@ -19,7 +19,9 @@ inline constexpr uint32_t kMaxLunNumber = 16383;
 //   iscsi://[user[%password]@]host[:port][/target-name[/lun]][?key=value[&...]]
 //
 // The scheme is "iscsi", "iser" or "auto"; what they ask for is the caller's
-// business. Without a target it names a portal, without a LUN a target.
+// business. Without a target it names a portal, without a LUN a target. A "/"
+// at the end says nothing. A link-local address has its zone:
+// [fe80::1%25eth0] (RFC 6874), or [fe80::1%eth0].
 struct Url {
   std::string scheme;
   std::string user;      // Empty: no authentication.

@@ -100,6 +100,30 @@ TEST(UrlTest, Parts) {
   EXPECT_EQ(Parsed("iscsi://user@host").user, "user");
 }
 
+TEST(UrlTest, WhatPeopleWrite) {
+  const std::string target = absl::StrCat("iscsi://host/", kTarget);
+  const std::pair<const char*, uint32_t> luns[] = {
+      {"/0", 0},    {"/00", 0},    {"/0/", 0},
+      {"/007/", 7}, {"/0x1f", 31}, {"/16383", 16383}};
+  for (const auto& [text, lun] : luns) {
+    const Url url = Parsed(target + text);
+    EXPECT_TRUE(url.has_lun) << text;
+    EXPECT_EQ(url.lun, lun) << text;
+  }
+  EXPECT_FALSE(Parsed(target + "/").has_lun);
+  // RFC 6874, and without its "25".
+  for (const char* zone : {"%25eth0", "%eth0"}) {
+    const Url url = Parsed(absl::StrCat("iscsi://[fe80::1", zone, "]:3261"));
+    EXPECT_EQ(url.portal, (Portal{"fe80::1%eth0", 3261}));
+    EXPECT_EQ(FormatUrl(url), "iscsi://[fe80::1%25eth0]:3261");
+  }
+  EXPECT_EQ(Parsed("iscsi://u%25pw@[fe80::1%25eth0]").portal.host,
+            "fe80::1%eth0");
+  // A zone that is a number of an interface.
+  EXPECT_EQ(Parsed("iscsi://[fe80::1%25]").portal.host, "fe80::1%25");
+  EXPECT_EQ(Parsed("iscsi://[fe80::1%2525]").portal.host, "fe80::1%25");
+}
+
 TEST(UrlTest, Options) {
   const Url url = Parsed(
       "iser://host/iqn.2001-04.com.example:disk/2"
@@ -138,6 +162,9 @@ TEST(UrlTest, Errors) {
       {target + "/-1", "the LUN"},
       {target + "/16384", "from 0 to 16383"},
       {target + "/0/1", "the LUN"},
+      {target + "/0//", "the LUN"},
+      {target + "//", "the LUN"},
+      {target + "/99999999999999999999", "the LUN"},
       {target + "/0?a", "key=value"},
       {target + "/0?=b", "key=value"},
       {target + "/0?a=", "key=value"},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/url.h"
@@ -60,6 +61,13 @@ absl::Status ChooseTransport(const protocol::Url& url,
   return absl::OkStatus();
 }
 
+// In fe80::/10. All of its addresses have four digits first.
+bool IsLinkLocal(absl::string_view host) {
+  const std::string lower = absl::AsciiStrToLower(host.substr(0, 5));
+  return lower.size() == 5 && absl::StartsWith(lower, "fe") &&
+         absl::StrContains("89ab", lower[2]) && lower[4] == ':';
+}
+
 absl::StatusOr<Endpoint> Parse(const std::string& text) {
   const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
   if (!url.ok()) return UsageError(url.status().message());
@@ -69,6 +77,13 @@ absl::StatusOr<Endpoint> Parse(const std::string& text) {
   Endpoint endpoint;
   const absl::Status status = ChooseTransport(*url, &endpoint.portal);
   if (!status.ok()) return status;
+  // No machine can tell by which of its interfaces (RFC 4007 section 6).
+  if (IsLinkLocal(url->portal.host) &&
+      !absl::StrContains(url->portal.host, '%')) {
+    return UsageError(absl::StrCat(
+        url->portal.host, " is a link-local address: write by which interface ",
+        "it is reached, as in [", url->portal.host, "%25eth0]"));
+  }
   endpoint.portal.host = url->portal.host;
   endpoint.portal.port = url->portal.port;
   endpoint.target = url->target;

@@ -68,6 +68,28 @@ TEST(EndpointTest, SaysWhatIsMissing) {
   EXPECT_EQ(ExitCodeOf(ParsePortal("http://h").status()), ExitCode::kUsage);
 }
 
+TEST(EndpointTest, LinkLocalAddressesNeedAZone) {
+  const absl::Status status = ParsePortal("[FE80::1]:3261").status();
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("by which interface it is reached, as in "
+                        "[FE80::1%25eth0]"));
+  for (const char* url : {"[fe80::1%25eth0]", "[fe80::1%eth0]"}) {
+    const auto portal = ParsePortal(url);
+    ASSERT_TRUE(portal.ok()) << portal.status();
+    EXPECT_EQ(portal->portal.host, "fe80::1%eth0");
+  }
+  EXPECT_TRUE(ParsePortal("[fe70::1]").ok());
+  EXPECT_TRUE(ParsePortal("[fec0::1]").ok());
+  EXPECT_TRUE(ParsePortal("feed.example.com").ok());
+}
+
+TEST(EndpointTest, OffersNoCredentials) {
+  const std::string message(ParseLun("http://h").status().message());
+  EXPECT_THAT(message, HasSubstr("iscsi://host[:port]"));
+  EXPECT_EQ(message.find("user"), std::string::npos);
+}
+
 TEST(EndpointTest, RefusesWhatWouldBeIgnored) {
   const std::string target = "iscsi://[::1]/iqn.2026-11.com.example:a";
   const auto portal = ParsePortal(target);
