@@ -301,6 +301,7 @@ class ToolsTest(unittest.TestCase):
         report = self.run_json("perf", self.daemon.url(0), "--rw=write", "--numjobs=2", *area)
         self.assertEqual(report["verified_blocks"], 1024)
         self.assertEqual(report["sent_again"], {"interrupted": 0, "unanswered": 0})
+        self.assertEqual(report["recovered_errors"], 0)
         report = self.run_json("perf", self.daemon.url(0), "--rw=randrw", *area)
         self.assertGreater(report["verified_blocks"], 1024)
         report = self.run_json("perf", self.daemon.url(0), "--rw=read", *area)

@@ -261,6 +261,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   bool CountAsReceived(const TaskManagementRequestPdu& pdu);
   bool WasAborted(uint32_t cmd_sn) const;
   void PassAborted();
+  void Manage(scsi::TaskManagement function,
+              const TaskManagementRequestPdu& pdu, scsi::Task* task);
   void AnswerTaskManagement(uint32_t initiator_task_tag, uint8_t response);
   void HandleText(const ControlPdu& in);
   void AnswerText(const std::vector<TextPair>& pairs);
@@ -316,7 +318,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // SCSI.
   std::shared_ptr<scsi::Target> target_;
   std::unique_ptr<scsi::Nexus> nexus_;
-  uint32_t managing_ = 0;  // Task management functions in progress.
+  std::vector<uint32_t> managing_;  // Tags of functions in progress.
 
   // Text negotiation in progress: at most one (section 11.10.4).
   std::optional<TextCollector> text_in_;

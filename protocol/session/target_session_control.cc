@@ -89,22 +89,17 @@ void TargetSession::HandleTaskManagement(const ControlPdu& in) {
                         "task management in a discovery session",
                         /*fatal=*/true);
   }
-  if (pdu.immediate && managing_ >= options_.max_task_management) {
+  if (pdu.immediate && managing_.size() >= options_.max_task_management) {
     return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
                       "too many task management functions");
   }
   if (CheckOrder(pdu.immediate, pdu.cmd_sn) != Order::kInOrder) return;
   const uint32_t tag = pdu.initiator_task_tag;
-  if (managing_ >= options_.max_task_management) {
+  if (managing_.size() >= options_.max_task_management) {
     return AnswerTaskManagement(tag, TaskManagementResponsePdu::kRejected);
   }
-  const auto manage = [this, tag, &pdu](scsi::TaskManagement function) {
-    ++managing_;
-    nexus_->Manage(function, pdu.lun, nullptr,
-                   [this, tag](scsi::TaskManagementResult result) {
-                     --managing_;
-                     AnswerTaskManagement(tag, ResponseFor(result));
-                   });
+  const auto manage = [this, &pdu](scsi::TaskManagement function) {
+    Manage(function, pdu, nullptr);
   };
   switch (static_cast<TaskManagementFunction>(pdu.function)) {
     case TaskManagementFunction::kAbortTask:
@@ -135,16 +130,28 @@ void TargetSession::HandleTaskManagement(const ControlPdu& in) {
 void TargetSession::AbortTask(const TaskManagementRequestPdu& pdu) {
   const uint32_t tag = pdu.initiator_task_tag;
   const TaskSlot slot = tags_.Find(pdu.referenced_task_tag);
+  if (slot == kNoTask &&
+      absl::c_linear_search(managing_, pdu.referenced_task_tag)) {
+    // Section 11.5.1: not of a task management request.
+    return AnswerTaskManagement(tag, TaskManagementResponsePdu::kRejected);
+  }
   if (slot == kNoTask || !scsi::SameLun(At(slot).lun, pdu.lun)) {
     const bool never_came = slot == kNoTask && CountAsReceived(pdu);
     return AnswerTaskManagement(
         tag, never_came ? TaskManagementResponsePdu::kComplete
                         : TaskManagementResponsePdu::kTaskDoesNotExist);
   }
-  ++managing_;
-  nexus_->Manage(scsi::TaskManagement::kAbortTask, pdu.lun, &At(slot).scsi,
+  Manage(scsi::TaskManagement::kAbortTask, pdu, &At(slot).scsi);
+}
+
+void TargetSession::Manage(scsi::TaskManagement function,
+                           const TaskManagementRequestPdu& pdu,
+                           scsi::Task* task) {
+  const uint32_t tag = pdu.initiator_task_tag;
+  managing_.push_back(tag);
+  nexus_->Manage(function, pdu.lun, task,
                  [this, tag](scsi::TaskManagementResult result) {
-                   --managing_;
+                   managing_.erase(absl::c_find(managing_, tag));
                    AnswerTaskManagement(tag, ResponseFor(result));
                  });
 }

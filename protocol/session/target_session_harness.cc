@@ -30,10 +30,13 @@ TargetSessionHarness::TargetSessionHarness(const Options& options)
   scsi::WorkerOptions worker;
   worker.buffer_pool_bytes = 4 << 20;
   worker_ = Must(scsi::Worker::Create(reactor_.get(), worker));
-  scsi::RamBackendOptions disk;
-  disk.size_bytes = kDiskBytes;
-  if (!target_->AddLogicalUnit(Must(scsi::MakeRamBackend(disk)), {}).ok())
-    std::abort();
+  std::shared_ptr<scsi::Backend> backend = options.backend;
+  if (backend == nullptr) {
+    scsi::RamBackendOptions disk;
+    disk.size_bytes = kDiskBytes;
+    backend = Must(scsi::MakeRamBackend(disk));
+  }
+  if (!target_->AddLogicalUnit(std::move(backend), {}).ok()) std::abort();
   datamover_ = MakeTargetStreamDatamover(&buffers_, options.datamover);
   session_ = std::make_unique<TargetSession>(
       static_cast<TargetSessionHost*>(this), datamover_.get(), options.session);

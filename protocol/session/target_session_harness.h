@@ -27,6 +27,7 @@ class TargetSessionHarness final : private TargetSessionHost {
     TargetSessionOptions session;
     StreamDatamoverOptions datamover;
     Offer offer;
+    std::shared_ptr<scsi::Backend> backend;  // Null: memory of kDiskBytes.
   };
   explicit TargetSessionHarness(const Options& options);
   ~TargetSessionHarness() override;

@@ -1,6 +1,7 @@
 #include "protocol/session/target_session.h"
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/session/target_session_harness.h"
+#include "scsi/target/testing_backend.h"
 
 namespace skiff::protocol {
 namespace {
@@ -352,6 +354,38 @@ TEST_F(TargetSessionTest, HostileReferencesToCommandsThatWereNotSent) {
   }
   cmd_sn_ += depth;
   ExpectWorks();
+}
+
+// Section 11.5.1: a task management request can't be aborted.
+TEST_F(TargetSessionTest, AbortsNoTaskManagement) {
+  const auto disk = std::make_shared<scsi::testing::TestBackend>(
+      scsi::testing::ThinInfo(1024));
+  options_.backend = disk;
+  Start();
+  disk->completion = scsi::testing::TestBackend::Completion::kHeld;
+  Send(Transfer(/*write=*/false, 0, 8));
+  TaskManagementRequestPdu request;
+  request.immediate = true;
+  request.function =
+      static_cast<uint8_t>(TaskManagementFunction::kAbortTaskSet);
+  request.initiator_task_tag = 5;
+  request.cmd_sn = cmd_sn_;
+  Send(request);
+  EXPECT_THAT(harness_->TakePdus(), IsEmpty()) << "it waits for the disk";
+  request.function = static_cast<uint8_t>(TaskManagementFunction::kAbortTask);
+  request.initiator_task_tag = 6;
+  request.referenced_task_tag = 5;
+  request.ref_cmd_sn = cmd_sn_;
+  Send(request);
+  auto response =
+      Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
+  EXPECT_EQ(response.initiator_task_tag, 6u);
+  EXPECT_EQ(response.response, TaskManagementResponsePdu::kRejected);
+  EXPECT_EQ(disk->CompleteHeld(), 1u);
+  harness_->Settle();
+  response = Answer<TaskManagementResponsePdu>(Opcode::kTaskManagementResponse);
+  EXPECT_EQ(response.initiator_task_tag, 5u);
+  EXPECT_EQ(response.response, TaskManagementResponsePdu::kComplete);
 }
 
 // The same LUN, written in another way (SAM-5 section 4.7.7).

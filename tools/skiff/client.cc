@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "protocol/negotiation/negotiated_keys.h"
+#include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
 #include "tools/common/completion.h"
 #include "tools/common/stderr_log.h"
@@ -255,9 +256,13 @@ absl::Status Session::Run(scsi::Command* command) {
     };
     RunOnReactor([&] { initiator_->Submit(command); });
     completion.Wait();
-    if (repeats.Next(*command) == Repeats::Cause::kNone) {
-      return scsi::CommandStatus(*command);
+    if (repeats.Next(*command) != Repeats::Cause::kNone) continue;
+    if (scsi::IsRecovered(*command)) {
+      LogToStderr(protocol::LogLevel::kWarning,
+                  absl::StrCat("the disk recovered from an error in ",
+                               scsi::CommandName(*command)));
     }
+    return scsi::CommandStatus(*command);
   }
 }
 

@@ -131,6 +131,7 @@ std::string ToJson(const PerfReport& report) {
   if (report.verify) json["verified_blocks"] = report.verified_blocks;
   json["sent_again"] = {{"interrupted", report.interrupted},
                         {"unanswered", report.unanswered}};
+  json["recovered_errors"] = report.recovered;
   json["sessions"] = Json::array();
   for (const SessionReport& session : report.sessions) {
     json["sessions"].push_back(SessionJson(session));

@@ -71,6 +71,7 @@ class PerfRun {
   std::vector<std::unique_ptr<PerfJob>> jobs_;
   uint64_t interrupted_ = 0;  // In all passes.
   uint64_t unanswered_ = 0;
+  uint64_t recovered_ = 0;
 };
 
 absl::Status PerfRun::OpenSessions(const Endpoint& endpoint) {
@@ -120,6 +121,7 @@ absl::Status PerfRun::RunPass(PerfJob::Pass pass) {
   for (const auto& job : jobs_) {
     interrupted_ += job->result().interrupted;
     unanswered_ += job->result().unanswered;
+    recovered_ += job->result().recovered;
   }
   for (const auto& job : jobs_) {
     const PerfJobResult& result = job->result();
@@ -206,6 +208,7 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   }
   report.interrupted = interrupted_;
   report.unanswered = unanswered_;
+  report.recovered = recovered_;
   return report;
 }
 

@@ -120,6 +120,8 @@ struct PerfReport {
   // answer.
   uint64_t interrupted = 0;
   uint64_t unanswered = 0;
+  // Commands of all passes that ended well, but with RECOVERED ERROR.
+  uint64_t recovered = 0;
   std::vector<SessionReport> sessions;  // One for each job.
 };
 

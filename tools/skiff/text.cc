@@ -185,6 +185,10 @@ std::string ToText(const PerfReport& report) {
                     " interrupted (by a reset, for example), ",
                     WithCommas(report.unanswered), " not answered in time\n");
   }
+  if (report.recovered != 0) {
+    absl::StrAppend(&text, "recovered errors of the disk: ",
+                    WithCommas(report.recovered), "; look at its health\n");
+  }
   return text;
 }
 

@@ -189,6 +189,9 @@ TEST(TextTest, ShowsPerf) {
   EXPECT_THAT(ToText(report),
               EndsWith("\nsent again: 1,200 interrupted (by a reset, for "
                        "example), 1 not answered in time\n"));
+  report.recovered = 1200;
+  EXPECT_THAT(ToText(report), EndsWith("\nrecovered errors of the disk: 1,200; "
+                                       "look at its health\n"));
 }
 
 TEST(TextTest, ShowsPings) {

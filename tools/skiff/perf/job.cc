@@ -228,6 +228,7 @@ void PerfJob::Completed(Slot* slot) {
   if (!ended_well || command.residual != 0) {
     if (HandleFailure(slot)) return;
   } else {
+    if (command.status != 0) ++result_.recovered;
     (slot->read ? result_.read_nanos : result_.write_nanos)
         .Add(static_cast<uint64_t>(now - slot->start_nanos));
     if (options_.verify) {

@@ -42,6 +42,7 @@ struct PerfJobResult {
   // How often commands were sent again (Repeats).
   uint64_t interrupted = 0;
   uint64_t unanswered = 0;
+  uint64_t recovered = 0;   // Ended with RECOVERED ERROR, and well.
   int64_t start_nanos = 0;  // On CLOCK_MONOTONIC.
   int64_t end_nanos = 0;
   std::string error;           // Empty: none.

@@ -275,6 +275,34 @@ TEST(PerfJobTest, StopsAtTheFirstError) {
   EXPECT_EQ(disk.submitted, 8u);
 }
 
+TEST(PerfJobTest, CountsRecoveredErrorsAsSuccess) {
+  MemoryDisk disk(1 << 20);
+  int left = 3;
+  bool short_one = false;
+  disk.before_each = [&](scsi::Command* command) {
+    if (left == 0) return true;
+    --left;
+    command->status = 0x02;
+    command->underflow = short_one;
+    command->residual = short_one ? 512 : 0;
+    command->sense_length = static_cast<uint8_t>(scsi::EncodeSense(
+        {scsi::SenseKey::kRecoveredError, scsi::AdditionalSense::kNone},
+        scsi::SenseFormat::kFixed, command->sense.data()));
+    return false;
+  };
+  PerfJob job(Options(), &disk);
+  EXPECT_EQ(RunPass(&job, &disk).error, "");
+  EXPECT_EQ(disk.submitted, 64u);
+  EXPECT_EQ(job.result().read_nanos.count(), 64u);
+  EXPECT_EQ(job.result().recovered, 3u);
+  // Without all of its data it is none.
+  left = 1;
+  short_one = true;
+  PerfJob other(Options(), &disk);
+  EXPECT_NE(RunPass(&other, &disk).error.find("512 bytes untransferred"),
+            std::string::npos);
+}
+
 TEST(PerfJobTest, RepeatsAfterAUnitAttention) {
   MemoryDisk disk(1 << 20);
   int left = 3;
