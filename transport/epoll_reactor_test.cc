@@ -338,6 +338,40 @@ TEST(EpollReactorTest, ATurnGoesInTheDocumentedOrder) {
   EXPECT_EQ(order, "FQTPHL");
 }
 
+// Whatever schedules itself again each time leaves the others their turns.
+TEST(EpollReactorTest, NothingKeepsATurnFromEnding) {
+  auto reactor = MakeReactor();
+  int hooks = 0, posts = 0, timers = 0, events = 0;
+  CallbackHook hook([&] {
+    ++hooks;
+    reactor->ScheduleTurnEnd(&hook);
+  });
+  std::function<void()> post = [&] {
+    ++posts;
+    reactor->Post(post);
+  };
+  Timer timer(reactor.get(), [&] {
+    ++timers;
+    timer.ScheduleAt(absl::InfinitePast());
+  });
+  EventFd fd;
+  CallbackHandler handler([&](uint32_t) { ++events; });
+  ASSERT_TRUE(reactor->WatchFd(fd.get(), EPOLLIN, &handler).ok());
+  fd.Signal();
+  reactor->ScheduleTurnEnd(&hook);
+  reactor->Post(post);
+  timer.ScheduleAt(absl::InfinitePast());
+  for (int turn = 1; turn <= 100; ++turn) {
+    EXPECT_GT(reactor->Poll(), 0);
+    EXPECT_LE(hooks, turn * 8);
+    EXPECT_EQ(posts, turn);
+    EXPECT_EQ(timers, turn);
+    EXPECT_EQ(events, turn);
+    EXPECT_LE(reactor->NextDeadline(), reactor->Now());
+  }
+  reactor->UnwatchFd(fd.get());
+}
+
 TEST(EpollReactorTest, AHookThatIsDestroyedDoesNotRun) {
   auto reactor = MakeReactor();
   bool ran = false;

@@ -42,7 +42,8 @@ class Poller {
 
 // Called once at the end of the turn in which it was scheduled. Intrusive: a
 // hook that is scheduled twice in a turn runs once. Hooks scheduled by hooks
-// run in the same turn. Destroying a scheduled hook unschedules it.
+// run in the same turn, unless that goes on and on: the rest then waits for the
+// next turn, which comes at once. Destroying a scheduled hook unschedules it.
 class TurnHook {
  public:
   TurnHook() = default;
@@ -79,26 +80,35 @@ class TurnHookList {
     hook->next_ = nullptr;
     (tail_ != nullptr ? tail_->next_ : head_) = hook;
     tail_ = hook;
+    ++size_;
   }
   void Remove(TurnHook* hook) {
     (hook->prev_ != nullptr ? hook->prev_->next_ : head_) = hook->next_;
     (hook->next_ != nullptr ? hook->next_->prev_ : tail_) = hook->prev_;
     hook->list_ = nullptr;
+    --size_;
   }
   bool empty() const { return head_ == nullptr; }
-  // Runs until the list is empty. Returns how many hooks ran.
+  // Runs what is there, then what that has scheduled, and so on: kMaxRounds at
+  // most, so that no hook can keep a turn from ending. Returns how many ran.
   int RunAll() {
     int ran = 0;
-    while (head_ != nullptr) {
-      TurnHook* hook = head_;
-      Remove(hook);
-      hook->OnTurnEnd();
-      ++ran;
+    for (int round = 0; round < kMaxRounds && head_ != nullptr; ++round) {
+      for (size_t left = size_; left > 0 && head_ != nullptr; --left) {
+        TurnHook* hook = head_;
+        Remove(hook);
+        hook->OnTurnEnd();
+        ++ran;
+      }
     }
     return ran;
   }
 
  private:
+  // More than any work takes that is passed on from hook to hook.
+  static constexpr int kMaxRounds = 8;
+
+  size_t size_ = 0;
   TurnHook* head_ = nullptr;
   TurnHook* tail_ = nullptr;
 };

@@ -18,6 +18,7 @@ namespace {
 using scsi::Command;
 
 constexpr uint32_t kMaxCommands = kMaxTaskSlots - 16;
+constexpr int kLastRounds = 1000;
 
 // A random ISID (RFC 7143 section 11.12.5, type 10b).
 Isid RandomIsid() {
@@ -137,12 +138,19 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
 
 InitiatorImpl::~InitiatorImpl() {
   on_ready_ = nullptr;
+  options_.on_change = nullptr;
   Close(absl::CancelledError("the initiator was destroyed"));
-  // Also what waited in a queue that is being told right now.
+  // Also what waited in a queue that is being told right now, and what is
+  // submitted meanwhile; but whoever never stops is left alone in the end.
   CompletionQueue rest;
-  while (!completions_.empty()) {
+  for (int round = 0; round < kLastRounds && !completions_.empty(); ++round) {
     rest.TakeAll(&completions_);
     rest.Run();
+  }
+  if (!completions_.empty()) {
+    Warn(
+        "commands were submitted again and again while the initiator was "
+        "destroyed: the last are not completed");
   }
 }
 
@@ -221,6 +229,18 @@ void InitiatorImpl::Tell(absl::AnyInvocable<void(absl::Status)> done,
       done(std::move(status));
     });
   }
+  Wake();
+}
+
+void InitiatorImpl::TellChange(SessionChange change, absl::Status why) {
+  if (!change_.has_value() || *change_ == change) return;
+  change_ = change;
+  if (options_.on_change == nullptr) return;
+  completions_.Add([this, change, why = std::move(why)] {
+    // It may destroy this, and so itself.
+    const auto on_change = options_.on_change;
+    if (on_change != nullptr) on_change(change, why);
+  });
   Wake();
 }
 
@@ -345,7 +365,8 @@ void InitiatorImpl::Work() {
     OnConnected(std::move(endpoint));
   }
   if (session_ != nullptr) Drive();
-  completions_.Run();  // `this` may be gone.
+  if (!completions_.Run()) return;  // `this` is gone.
+  if (!completions_.empty()) Wake();
 }
 
 void InitiatorImpl::Drive() {

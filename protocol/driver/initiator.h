@@ -26,6 +26,18 @@
 
 namespace skiff::protocol {
 
+// What became of a session that was in full feature phase.
+enum class SessionChange : uint8_t {
+  // Its connection is gone. It is being restored, and commands wait for that.
+  kLost,
+  kRestored,
+  // Not restored within `replacement_timeout`: commands fail, those that waited
+  // and new ones. Restoring it goes on.
+  kGivenUp,
+  // No connection will be made any more: it was logged out.
+  kClosed,
+};
+
 struct InitiatorOptions {
   transport::Address portal;
   std::string target_name;  // Empty: a discovery session.
@@ -98,6 +110,14 @@ struct InitiatorOptions {
   // which was used longest ago first. Commands may use more at once; what there
   // is no room for is registered for its command. Registered memory is locked.
   transport::RegistrationCacheOptions kept_registrations;
+  // Gets each change of the session's state, and the reason (OK for kRestored),
+  // in the order in which they happen, beginning after `on_ready`. What it says
+  // may be over already: connected() has the state now. Runs on the reactor's
+  // thread, at the end of a turn, never from inside a call of the initiator; it
+  // may call whatever it wants, also destroy the initiator. Commands that end
+  // because of the change may end before or after it. It does not run any more
+  // once the destructor was entered. Null: nobody is told.
+  std::function<void(SessionChange change, const absl::Status& why)> on_change;
   // One line for people per event: connected, lost and why, restored, gave up.
   std::function<void(absl::string_view message)> log;
   // Gets those of these lines that matter also to who does not follow events:
@@ -131,7 +151,9 @@ class Initiator : public scsi::CommandPort {
       const InitiatorOptions& options,
       absl::AnyInvocable<void(absl::Status)> on_ready);
 
-  // Pending commands complete with kConnectionLost from inside the destructor.
+  // Pending commands complete with kConnectionLost from inside the destructor,
+  // and so do those that their callbacks submit; but not without end (1,000
+  // times in a row).
   ~Initiator() override = default;
 
   // Task management (RFC 7143 section 11.5). `referenced` for kAbortTask. The

@@ -214,11 +214,13 @@ void InitiatorImpl::OnSessionUp() {
     Log(absl::StrCat("connected", over));
     Tell(std::move(on_ready_), absl::OkStatus());
     on_ready_ = nullptr;
+    change_ = SessionChange::kRestored;
     return;
   }
   ++stats_.reconnects;
   commands_given_up_ = false;
   outage_timer_.Cancel();
+  TellChange(SessionChange::kRestored, absl::OkStatus());
   Log(absl::StrCat("session restored", over, "; ", queue_.size(),
                    " commands wait or are retried"));
   // Otherwise not before the first answer: a target that dies of what it is
@@ -320,6 +322,9 @@ void InitiatorImpl::AttemptFailed(const absl::Status& why) {
         absl::StrCat(why.message(), "; before that: ", why_no_rdma_)));
   }
   Log(absl::StrCat("reconnect failed: ", why.message()));
+  last_failure_ = Explain(why);
+  // Of a move that did not work out, it is the first that is told.
+  if (!commands_given_up_) TellChange(SessionChange::kLost, last_failure_);
   BeginOutage();
   Reconnect(absl::ZeroDuration());
 }
@@ -327,6 +332,8 @@ void InitiatorImpl::AttemptFailed(const absl::Status& why) {
 void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
   Log(absl::StrCat("session lost: ", why.message(), "; restoring it, ",
                    queue_.size(), " commands wait"));
+  last_failure_ = Explain(why);
+  TellChange(SessionChange::kLost, last_failure_);
   BeginOutage();
   Reconnect(wait);
 }
@@ -349,6 +356,13 @@ void InitiatorImpl::GiveUpCommands() {
                    " (replacement_timeout): ", queue_.size(),
                    " commands fail, and new ones until it is"));
   commands_given_up_ = true;
+  TellChange(
+      SessionChange::kGivenUp,
+      absl::Status(
+          last_failure_.code(),
+          absl::StrCat("not restored within ",
+                       absl::FormatDuration(options_.replacement_timeout),
+                       " (replacement_timeout): ", last_failure_.message())));
   FailQueued();
 }
 
@@ -383,6 +397,7 @@ void InitiatorImpl::Close(const absl::Status& why) {
   reconnect_timer_.Cancel();
   outage_timer_.Cancel();
   close_reason_ = Explain(why);
+  TellChange(SessionChange::kClosed, close_reason_);
   FailQueued();
   for (auto& done : std::exchange(logged_out_, {})) {
     Tell(std::move(done), absl::OkStatus());

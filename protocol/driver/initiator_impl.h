@@ -96,6 +96,7 @@ class InitiatorImpl final : public Initiator,
   void Wake();
   void ScheduleWork(absl::Time when);
   void Tell(absl::AnyInvocable<void(absl::Status)> done, absl::Status status);
+  void TellChange(SessionChange change, absl::Status why);
   absl::Status NotConnected() const;
 
   // --- initiator_connect.cc: the connection comes and goes.
@@ -204,6 +205,10 @@ class InitiatorImpl final : public Initiator,
   absl::Time outage_ends_ = absl::InfiniteFuture();  // Commands fail then.
   bool in_outage_ = false;
   bool commands_given_up_ = false;  // Until the session is restored.
+  // What was told last; a session that is up counts as restored. None before
+  // it is up for the first time.
+  std::optional<SessionChange> change_;
+  absl::Status last_failure_;  // Of the session, or of restoring it.
   Backoff backoff_;
   absl::Time stalled_since_ = absl::InfiniteFuture();
   transport::Timer work_timer_;

@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
 #define SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
 
+#include <cstddef>
 #include <deque>
 #include <utility>
 
@@ -38,21 +39,25 @@ class CompletionQueue {
 
   bool empty() const { return commands_.empty() && calls_.empty(); }
 
-  // Tells everything, also what is added meanwhile. Returns false if the queue
-  // was destroyed by that. Not reentrant: a nested call returns at once.
+  // Tells what there is; what is added meanwhile waits for the next call, or a
+  // caller who submits again each time would keep this one going for ever.
+  // Returns false if the queue was destroyed by that. Not reentrant: a nested
+  // call returns at once.
   bool Run() {
     if (gone_ != nullptr) return true;
     bool gone = false;
     gone_ = &gone;
-    while (!commands_.empty() || !calls_.empty()) {
-      if (!commands_.empty()) {
-        scsi::Command* command = commands_.PopFront();
-        command->done(command);
-      } else {
-        absl::AnyInvocable<void()> call = std::move(calls_.front());
-        calls_.pop_front();
-        call();
-      }
+    size_t calls = calls_.size();
+    for (size_t left = commands_.size(); left > 0 && !commands_.empty();
+         --left) {
+      scsi::Command* command = commands_.PopFront();
+      command->done(command);
+      if (gone) return false;
+    }
+    for (; calls > 0 && !calls_.empty(); --calls) {
+      absl::AnyInvocable<void()> call = std::move(calls_.front());
+      calls_.pop_front();
+      call();
       if (gone) return false;
     }
     gone_ = nullptr;

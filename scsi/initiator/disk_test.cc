@@ -578,5 +578,37 @@ TEST_F(DiskTest, RandomIoAgreesWithAModel) {
   EXPECT_EQ(port_.Content(0, 16 * kRegion), model);
 }
 
+// Submits itself again whenever it is done, whatever came of it.
+struct Endless : TestIo {
+  Endless(Disk* disk_arg, uint64_t offset)
+      : TestIo(Op::kWrite, offset, 512, std::string(512, 'x')), disk(disk_arg) {
+    done = [](DiskIo* io) {
+      auto* self = static_cast<Endless*>(io);
+      ++self->completions;
+      if (!self->stop) self->disk->Submit(self);
+    };
+  }
+  Disk* disk;
+  bool stop = false;
+};
+
+TEST_F(DiskTest, WhatIsSubmittedAgainDoesNotKeepATurnFromEnding) {
+  ASSERT_TRUE(Open().ok());
+  for (const bool closed : {false, true}) {
+    SCOPED_TRACE(closed ? "closed" : "misaligned");
+    if (closed) disk_->Close();
+    Endless io(disk_.get(), 1);
+    disk_->Submit(&io);
+    for (int turn = 0; turn < 100; ++turn) reactor_->Poll();
+    EXPECT_FALSE(io.status.ok());
+    EXPECT_GE(io.completions, 100);
+    io.stop = true;
+    const int before = io.completions;
+    ASSERT_TRUE(RunUntil(
+        reactor_.get(), [&] { return io.completions > before; },
+        absl::Seconds(20)));
+  }
+}
+
 }  // namespace
 }  // namespace skiff::scsi

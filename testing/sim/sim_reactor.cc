@@ -125,8 +125,11 @@ void SimReactor::DisarmTimer(transport::Timer* timer) { timers_.Remove(timer); }
 
 absl::Time SimReactor::WakeTime() const {
   absl::Time wake = timers_.NextDeadline();
-  if (!ready_.empty() || !hooks_.empty() || posts_.pending()) {
-    wake = absl::InfinitePast();
+  if (posts_.pending()) wake = absl::InfinitePast();
+  // What a turn did not get done waits for the next one, as time goes on.
+  if (!ready_.empty() || !hooks_.empty()) {
+    wake = std::min(
+        wake, unfinished_ ? last_turn_ + kBusyTurn : absl::InfinitePast());
   }
   for (const auto& [fd, watch] : watches_) {
     if (watch->LevelReady()) wake = absl::InfinitePast();
@@ -148,6 +151,7 @@ void SimReactor::Turn() {
   timers_.ExpireUntil(world_->now());
   pollers_.PollAll();
   hooks_.RunAll();
+  unfinished_ = !ready_.empty() || !hooks_.empty();
 }
 
 }  // namespace skiff::testing

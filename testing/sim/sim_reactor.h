@@ -98,6 +98,7 @@ class SimReactor final : public transport::Reactor {
   uint64_t wakeups_ = 0;
   absl::Time stalled_until_ = absl::InfinitePast();
   absl::Time last_turn_ = absl::InfinitePast();
+  bool unfinished_ = false;  // The last turn left hooks behind.
   transport::TurnHookList ready_;
   transport::PostQueue posts_;
   transport::TimerHeap timers_;

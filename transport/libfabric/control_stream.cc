@@ -6,6 +6,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace skiff::transport {
+namespace {
+
+constexpr int kReadsPerTurn = 64;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlStream>> ControlStream::Create(
     Reactor* reactor, ScopedFd socket) {
@@ -31,9 +36,11 @@ ScopedFd ControlStream::Release() {
 
 void ControlStream::OnReadable() {
   const std::shared_ptr<bool> alive = alive_;
-  while (*alive && !ended_ && handler_ != nullptr) {
-    if (!ReadSome()) return;
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    if (!*alive || ended_ || handler_ == nullptr || !ReadSome()) return;
   }
+  // A peer that sends without end leaves the others their share.
+  if (*alive && !ended_ && handler_ != nullptr) stream_->SetObserver(this);
 }
 
 bool ControlStream::ReadSome() {
