@@ -4,13 +4,16 @@
 Usage: tools_test.py SKIFFD SKIFF
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,11 +32,12 @@ OK, FAILED, USAGE, NO_SESSION, VERIFY_FAILED = range(5)
 class Daemon:
     """A skiffd on a free port."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, **options):
         # A file: nobody reads a pipe while skiffd runs.
         self._log = tempfile.TemporaryFile("w+")
         self._last_log = ""
-        self.process = subprocess.Popen([SKIFFD, *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True)
+        self.process = subprocess.Popen([SKIFFD, *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True,
+                                        **options)
         self.ready = self.process.stdout.readline().strip()
         self.portals = re.findall(r"portal=tcp://(\S+)", self.ready)
         self.portal = self.portals[0] if self.portals else None
@@ -396,8 +400,8 @@ class SkiffdTest(unittest.TestCase):
     def run_skiffd(self, *arguments):
         return subprocess.run([SKIFFD, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
 
-    def start(self, *arguments):
-        daemon = Daemon(*arguments)
+    def start(self, *arguments, **options):
+        daemon = Daemon(*arguments, **options)
         self.addCleanup(daemon.close)
         return daemon
 
@@ -417,6 +421,42 @@ class SkiffdTest(unittest.TestCase):
         self.assertEqual(daemon.end(signal.SIGINT), 0)
         self.assertRegex(daemon.log, r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info  Interrupt: ending")
         self.assertRegex(daemon.log, r"Z debug ")
+
+    def test_takes_the_descriptors_that_it_may_have(self):
+        config = self.path / "skiffd.conf"
+        luns = "".join(f'lun {{ file {{ path: "{self.path}/{number}" size: "1MiB" }} }}\n' for number in range(100))
+        config.write_text(f'portal: "tcp://127.0.0.1:0"\ntarget {{ name: "{NAME}" {luns} }}\n')
+        hard = min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+        def limits(soft, most=hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
+
+        daemon = self.start("--config", str(config), preexec_fn=limits(64))
+        self.assertIsNotNone(daemon.portal, daemon.log)
+        self.assertRegex(daemon.log, rf"max_connections is \d\d\d, for which the limit of {hard} open files has room")
+        self.assertEqual(daemon.end(), 0)
+        with config.open("a") as more:
+            more.write("limits { max_connections: 4096 }\n")
+        daemon = self.start("--config", str(config), preexec_fn=limits(64))
+        self.assertRegex(daemon.log, rf"warning +max_connections is 4096, but the limit of {hard} open files has room")
+        self.assertEqual(daemon.end(), 0)
+
+    def test_says_that_descriptors_ran_out(self):
+        config = self.path / "skiffd.conf"
+        config.write_text(f'portal: "tcp://127.0.0.1:0"\nlimits {{ max_connections: 4096 max_logins_per_peer: 4096 '
+                          f'max_connections_in_login: 4096 }}\ntarget {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
+        daemon = self.start("--config", str(config),
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        host, port = daemon.portal.split(":")
+        with contextlib.ExitStack() as held:
+            for _ in range(150):
+                held.enter_context(socket.create_connection((host, port), SECONDS))
+            daemon.wait_for_log(r"error +tcp://127.0.0.1:\d+: cannot accept connections for now, they wait; raise the "
+                                r"limit on open files \(ulimit -n, LimitNOFILE= of systemd\): Too many open files")
+        # They are gone, and it goes on.
+        listed = skiff("ls", daemon.portal)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertEqual(daemon.end(), 0)
 
     def dumped(self, capture):
         """The PDUs of a capture: a list for each direction."""

@@ -79,7 +79,7 @@ struct AcceptOptions : ConnectOptions {};
 struct ListenOptions {
   int backlog = 1024;
   // Runs on the listener's reactor when listening has ended by itself: the
-  // device went away, the descriptors ran out. Nothing comes any more.
+  // device went away. Nothing comes any more.
   std::function<void(absl::Status)> on_failure;
   // auto:// and PersistentListener: how often to try to listen again where
   // listening has ended by itself. Zero: never.
@@ -88,6 +88,10 @@ struct ListenOptions {
   // resumed, each reason once; OK when it goes on. On the listener's reactor;
   // may not destroy it.
   std::function<void(absl::Status)> on_change;
+  // Connections that want to come cannot be taken for now, and wait: the
+  // descriptors have run out, for example. Says what to do about it, every now
+  // and then while that lasts. On the listener's reactor; may not destroy it.
+  std::function<void(absl::Status)> on_trouble;
 };
 
 // A peer that wants to connect. Answer with Accept or Reject; destroying it

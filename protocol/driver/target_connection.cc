@@ -14,6 +14,8 @@ namespace {
 // How long a peer may take to read our last words before the connection is
 // dropped.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
+// The same when the server shuts down.
+constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
 
 TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
   TargetSessionOptions options;
@@ -73,12 +75,18 @@ void TargetConnection::CloseConnection(const absl::Status& why,
 void TargetConnection::OnTurnEnd() {
   session_->RunDeferred();
   if (ending_ == Ending::kNow) return BeginEnd();
-  if (ending_ == Ending::kAfterSending &&
-      drain_deadline_ == absl::InfiniteFuture()) {
-    drain_deadline_ = Now() + kCloseTimeout;
-    ScheduleTimer(Now());
-  }
-  if (ending_ == Ending::kAfterSending) pump_->CloseWhenSent();
+  if (ending_ != Ending::kAfterSending) return;
+  LimitEnding(draining_ ? kLastCloseTimeout : kCloseTimeout);
+  pump_->CloseWhenSent();
+}
+
+// The first limit holds: this may be called again.
+void TargetConnection::LimitEnding(absl::Duration limit) {
+  const absl::Time deadline = Now() + limit;
+  if (close_limited_ || deadline >= drain_deadline_) return;
+  close_limited_ = true;
+  drain_deadline_ = deadline;
+  ScheduleTimer(Now());
 }
 
 void TargetConnection::OnClosed(absl::Status why) {
@@ -91,7 +99,6 @@ void TargetConnection::BeginEnd() {
   ending_ = Ending::kBegun;
   timer_.Cancel();
   coalesce_timer_.Cancel();
-  LeaveLogin();
   pump_.reset();
   session_->Terminate();
 }
@@ -99,12 +106,19 @@ void TargetConnection::BeginEnd() {
 void TargetConnection::SessionEnded() { context_.ended(id_); }
 
 void TargetConnection::Drain(absl::Duration grace) {
+  const bool again = std::exchange(draining_, true);
+  if (ending_ == Ending::kAfterSending) {
+    close_limited_ = false;
+    return LimitEnding(std::min(grace, kLastCloseTimeout));
+  }
   if (ending_ != Ending::kNo) return;
   if (session_->phase() != TargetSession::Phase::kFullFeature)
     return End("shutting down");
-  drain_deadline_ = Now() + grace;
-  session_->RequestLogout(static_cast<uint16_t>(
-      std::clamp<int64_t>(absl::ToInt64Seconds(grace), 1, 0xffff)));
+  drain_deadline_ = std::min(drain_deadline_, Now() + grace);
+  if (!again) {
+    session_->RequestLogout(static_cast<uint16_t>(
+        std::clamp<int64_t>(absl::ToInt64Seconds(grace), 1, 0xffff)));
+  }
   ScheduleTimer(Now());
 }
 
@@ -122,6 +136,11 @@ void TargetConnection::OnTimer() {
   if (in_login_ && now >= login_deadline_) {
     return End(absl::StrCat("login took longer than ",
                             absl::FormatDuration(limits.login_timeout)));
+  }
+  if (now >= discovery_deadline_) {
+    return End(
+        absl::StrCat("the discovery session asked for nothing for ",
+                     absl::FormatDuration(limits.discovery_idle_timeout)));
   }
   if (now >= drain_deadline_) return End("time to log out is over");
   if (pump_->send_blocked() &&
@@ -141,7 +160,7 @@ void TargetConnection::ScheduleTimer(absl::Time now) {
   }
   absl::Time next = session_->Tick(now, heard);
   if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
-  next = std::min(next, drain_deadline_);
+  next = std::min({next, drain_deadline_, discovery_deadline_});
   if (in_login_) next = std::min(next, login_deadline_);
   // Half the timeout: a stall is noticed within one and a half.
   next = std::min(next, now + context_.options->limits.send_timeout / 2);
@@ -158,9 +177,17 @@ void TargetConnection::Wake() {
 
 void TargetConnection::OnProgress() {
   Coalesce();
-  if (!in_login_ || session_->phase() != TargetSession::Phase::kFullFeature)
+  if (!in_login_) return;
+  if (session_->phase() != TargetSession::Phase::kFullFeature) {
+    if (!session_->identity().initiator_name.empty()) {
+      context_.shares->Heard(id_, Now());
+    }
     return;
-  LeaveLogin();
+  }
+  in_login_ = false;
+  if (session_->identity().session_type == SessionType::kDiscovery) {
+    KeepDiscovering();
+  }
   ScheduleTimer(Now());
   const LoginIdentity& identity = session_->identity();
   const std::string dialect = IserDialect(session_->parameters().iser);
@@ -196,10 +223,19 @@ void TargetConnection::Coalesce() {
   }
 }
 
-void TargetConnection::LeaveLogin() {
-  if (!in_login_) return;
-  in_login_ = false;
-  context_.left_login();
+void TargetConnection::KeepDiscovering() {
+  const absl::Time now = Now();
+  context_.shares->Heard(id_, now);
+  const absl::Duration limit = context_.options->limits.discovery_idle_timeout;
+  if (limit > absl::ZeroDuration()) discovery_deadline_ = now + limit;
+}
+
+// What a limit refuses is the peer's own doing, or a matter of the settings:
+// whoever looks at the log finds which.
+LoginStatus TargetConnection::RefuseIf(const std::string& limit) {
+  if (limit.empty()) return LoginStatus::kSuccess;
+  Say(LogLevel::kWarning, absl::StrCat("login refused: ", limit));
+  return LoginStatus::kOutOfResources;
 }
 
 // --- Policy.
@@ -209,6 +245,9 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
                                     std::string*) {
   *offer = context_.options->offer;
   transport_->Adjust(offer);
+  const LoginStatus refused =
+      RefuseIf(context_.shares->Identify(id_, identity->initiator_name, Now()));
+  if (refused != LoginStatus::kSuccess) return refused;
   return context_.node->Admit(identity);
 }
 
@@ -224,7 +263,9 @@ std::unique_ptr<AuthExchange> TargetConnection::StartAuth(const LoginIdentity&,
 LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
                                         const LoginIdentity& identity,
                                         const Parameters&, uint16_t* tsih) {
-  auto end = [post_to = context_.post_to, id = id_](absl::string_view why) {
+  auto end = [post_to = context_.post_to, shares = context_.shares,
+              id = id_](absl::string_view why) {
+    shares->Leave(id);
     post_to(id, [why = std::string(why)](TargetConnection* connection) {
       connection->End(why);
     });
@@ -233,8 +274,13 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
     post_to(id,
             [](TargetConnection* connection) { connection->ResumeLogin(); });
   };
-  return context_.node->Register(identity, last, id_, std::move(end),
-                                 std::move(resume), tsih, &must_wait_);
+  // This may end an older session, in whose place this one is.
+  const LoginStatus registered =
+      context_.node->Register(identity, last, id_, std::move(end),
+                              std::move(resume), tsih, &must_wait_);
+  if (registered != LoginStatus::kSuccess) return registered;
+  return RefuseIf(context_.shares->Enter(
+      id_, identity.session_type == SessionType::kDiscovery, Now()));
 }
 
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
@@ -260,7 +306,8 @@ absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
 }
 
 std::vector<DiscoveredTarget> TargetConnection::Discover(
-    const LoginIdentity&, absl::string_view what) {
+    const LoginIdentity& identity, absl::string_view what) {
+  if (identity.session_type == SessionType::kDiscovery) KeepDiscovering();
   return context_.node->Discover(
       what, {portal_, transport_->Info().transport, local_});
 }

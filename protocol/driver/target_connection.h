@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "protocol/driver/command_coalescer.h"
 #include "protocol/driver/connection_pump.h"
+#include "protocol/driver/connection_shares.h"
 #include "protocol/driver/connection_transport.h"
 #include "protocol/driver/target_node.h"
 #include "protocol/driver/target_server.h"
@@ -27,6 +28,7 @@ struct TargetConnectionContext {
   scsi::Worker* worker = nullptr;
   std::shared_ptr<const void> worker_memory;  // Keeps the worker's buffers.
   TargetNode* node = nullptr;
+  ConnectionShares* shares = nullptr;
   const TargetServerOptions* options = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
   std::function<void(TargetNode::ConnectionId,
@@ -35,8 +37,6 @@ struct TargetConnectionContext {
   // The connection has ended and may be destroyed, but not from inside the
   // call.
   std::function<void(TargetNode::ConnectionId)> ended;
-  // Login is over (or the connection ended before that).
-  std::function<void()> left_login;
 };
 
 // One accepted connection: its transport, with the datamover, the session, and
@@ -53,7 +53,7 @@ class TargetConnection final : private TargetSessionHost,
 
   // Ends now, without waiting for what is queued.
   void End(absl::string_view why);
-  // Asks for a logout; drops what is left after `grace`.
+  // Asks for a logout; drops what is left after `grace`. Again: perhaps sooner.
   void Drain(absl::Duration grace);
   // An older session of the same name is gone.
   void ResumeLogin();
@@ -90,11 +90,13 @@ class TargetConnection final : private TargetSessionHost,
   void OnTurnEnd() override;
 
   absl::Status UseMemoryOf(const scsi::Target& target);
+  void LimitEnding(absl::Duration limit);
   void BeginEnd();
+  void KeepDiscovering();
+  LoginStatus RefuseIf(const std::string& limit);
   void OnTimer();
   void Coalesce();
   void ScheduleTimer(absl::Time now);
-  void LeaveLogin();
   void Say(LogLevel level, absl::string_view message);
 
   const TargetConnectionContext context_;
@@ -105,7 +107,10 @@ class TargetConnection final : private TargetSessionHost,
   Ending ending_ = Ending::kNo;
   bool must_wait_ = false;
   bool in_login_ = true;
+  bool draining_ = false;
+  bool close_limited_ = false;  // `drain_deadline_` is that of its last words.
   absl::Time login_deadline_;
+  absl::Time discovery_deadline_ = absl::InfiniteFuture();
   absl::Time drain_deadline_ = absl::InfiniteFuture();
   // In this order: session and pump refer to the transport's datamover.
   const std::unique_ptr<ConnectionTransport> transport_;

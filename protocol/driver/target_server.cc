@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/iser_cm_private_data.h"
+#include "protocol/driver/connection_shares.h"
 #include "protocol/driver/connection_transport.h"
 #include "protocol/driver/target_connection.h"
 #include "protocol/driver/target_node.h"
@@ -29,7 +30,11 @@ struct Shard {
   std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
       connections;
   bool draining = false;
-  absl::AnyInvocable<void()> drained;  // Once no connection is left.
+  // Once no connection is left, or those that are left are not waited for.
+  std::vector<absl::AnyInvocable<void()>> drained;
+  absl::Time drain_limit = absl::InfiniteFuture();
+  std::unique_ptr<transport::Timer> drain_timer;
+  bool left_behind = false;
 };
 
 IserMemoryOptions MemoryOptions(const TargetServerOptions& options) {
@@ -64,11 +69,28 @@ IserDatamoverOptions MoverOptions(const TargetServerOptions& options) {
   return iser;
 }
 
+ConnectionLimits SharesOf(const TargetServerLimits& limits) {
+  const auto part = [](uint32_t set, uint32_t all) {
+    return set != 0 ? set : std::max(1u, all / 2);
+  };
+  ConnectionLimits out;
+  out.connections = limits.max_connections;
+  out.in_login = limits.max_connections_in_login;
+  out.discovery = limits.max_discovery_sessions;
+  out.in_login_per_peer = part(limits.max_logins_per_peer, out.in_login);
+  out.discovery_per_peer = part(limits.max_discovery_per_peer, out.discovery);
+  out.sessions_per_peer =
+      part(limits.max_sessions_per_peer,
+           std::min(out.connections,
+                    2 * TargetServerLimits::kDefaultSessionsPerPeer));
+  return out;
+}
+
 // What posted functions hold: they may outlive the server.
 struct State : std::enable_shared_from_this<State> {
   State(const std::vector<transport::Reactor*>& reactors,
         const TargetServerOptions& server_options)
-      : options(server_options) {
+      : options(server_options), shares(SharesOf(server_options.limits)) {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<Shard>());
       shards.back()->reactor = reactor;
@@ -79,8 +101,12 @@ struct State : std::enable_shared_from_this<State> {
 
   void OnRequest(const transport::Address& portal,
                  std::unique_ptr<transport::ConnectionRequest> request);
-  void Adopt(Shard* shard, const transport::Address& portal, IserSetup iser,
+  void Adopt(Shard* shard, TargetNode::ConnectionId id,
+             const transport::Address& portal, IserSetup iser,
              absl::StatusOr<transport::Endpoint> endpoint);
+  // Thread-safe.
+  void PostTo(Shard* shard, TargetNode::ConnectionId id,
+              absl::AnyInvocable<void(TargetConnection*)> fn);
   absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
       Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
   absl::Status Prepare(Shard* shard);
@@ -92,7 +118,8 @@ struct State : std::enable_shared_from_this<State> {
   void Abandon(Shard* shard, absl::string_view why);
   void Drain(Shard* shard, absl::Duration grace,
              absl::AnyInvocable<void()> done);
-  static void FinishDrain(Shard* shard);
+  void FinishDrain(Shard* shard);
+  void LeaveBehind(Shard* shard);
   void Log(LogLevel level, absl::string_view message) const {
     if (options.log != nullptr) options.log(level, message);
   }
@@ -100,10 +127,42 @@ struct State : std::enable_shared_from_this<State> {
   const TargetServerOptions options;
   TargetNode node;
   std::vector<std::unique_ptr<Shard>> shards;
-  std::atomic<uint32_t> connections = 0;
-  std::atomic<uint32_t> in_login = 0;
+  ConnectionShares shares;
   std::atomic<TargetNode::ConnectionId> next_id = 1;
   std::atomic<bool> shutting_down = false;
+};
+
+// Servers that were shut down while backends, or reactors, had not given back
+// what is theirs. Each is kept once for each of its reactors that has something
+// left; for ever, where that is how long it takes.
+class Abandoned {
+ public:
+  static void Keep(std::shared_ptr<State> state) {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    Kept().push_back(std::move(state));
+  }
+  // Lets go of it once; whoever calls this holds the rest, perhaps the last.
+  static std::shared_ptr<State> Drop(const State* state) {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    const auto found =
+        std::find_if(Kept().begin(), Kept().end(),
+                     [state](const auto& kept) { return kept.get() == state; });
+    if (found == Kept().end()) return nullptr;
+    std::shared_ptr<State> out = std::move(*found);
+    Kept().erase(found);
+    return out;
+  }
+
+ private:
+  // Never destroyed.
+  static std::mutex& Mutex() {
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+  }
+  static std::vector<std::shared_ptr<State>>& Kept() {
+    static auto* const kept = new std::vector<std::shared_ptr<State>>;
+    return *kept;
+  }
 };
 
 // Spreads connections: the reactor with the fewest gets the next.
@@ -116,36 +175,41 @@ Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
 
 void State::OnRequest(const transport::Address& portal,
                       std::unique_ptr<transport::ConnectionRequest> request) {
-  const TargetServerLimits& limits = options.limits;
-  const char* refusal = nullptr;
+  Shard* const shard = LeastLoaded(shards);
+  const TargetNode::ConnectionId id = next_id++;
+  std::string refusal;
   // Byte streams have none, which is fine, too.
   const auto said = DecodeIserCmPrivateData(request->private_data());
   if (!said.ok()) {
     refusal = "its private data are not iSER's";
   } else if (shutting_down) {
     refusal = "shutting down";
-  } else if (connections >= limits.max_connections) {
-    refusal = "max_connections is reached";
-  } else if (in_login >= limits.max_connections_in_login) {
-    refusal = "max_connections_in_login is reached";
+  } else {
+    refusal = shares.Arrive(
+        id, request->peer_address(), shards[0]->reactor->Now(),
+        [weak = weak_from_this(), shard, id](absl::string_view why) {
+          const std::shared_ptr<State> self = weak.lock();
+          if (self == nullptr) return;
+          self->PostTo(shard, id,
+                       [why = std::string(why)](TargetConnection* connection) {
+                         connection->End(why);
+                       });
+        });
   }
-  if (refusal != nullptr) {
+  if (!refusal.empty()) {
     Log(LogLevel::kWarning, absl::StrCat(request->peer_address(),
                                          ": refused a connection: ", refusal));
     return request->Reject({});
   }
-  ++connections;
-  ++in_login;
-  Shard* shard = LeastLoaded(shards);
   ++shard->load;
   IserSetup iser(shard->iser_memories, MoverOptions(options), options.capture);
   iser.Answers(*said);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
-                  [self = shared_from_this(), shard, portal,
+                  [self = shared_from_this(), shard, id, portal,
                    iser](absl::StatusOr<transport::Endpoint> endpoint) {
-                    self->Adopt(shard, portal, iser, std::move(endpoint));
+                    self->Adopt(shard, id, portal, iser, std::move(endpoint));
                   });
 }
 
@@ -180,26 +244,31 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   context.worker = shard->worker.get();
   context.worker_memory = shard->worker;
   context.node = &node;
+  context.shares = &shares;
   context.options = &options;
   context.post_to = [weak = weak_from_this(), shard](
                         TargetNode::ConnectionId id,
                         absl::AnyInvocable<void(TargetConnection*)> fn) {
     const std::shared_ptr<State> self = weak.lock();
-    if (self == nullptr) return;
-    shard->reactor->Post([self, shard, id, fn = std::move(fn)]() mutable {
-      const auto found = shard->connections.find(id);
-      if (found != shard->connections.end()) fn(found->second.get());
-    });
+    if (self != nullptr) self->PostTo(shard, id, std::move(fn));
   };
   context.ended = [this, shard](TargetNode::ConnectionId id) {
     Ended(shard, id);
   };
-  context.left_login = [this] { --in_login; };
   return context;
 }
 
-void State::Adopt(Shard* shard, const transport::Address& portal,
-                  IserSetup iser,
+void State::PostTo(Shard* shard, TargetNode::ConnectionId id,
+                   absl::AnyInvocable<void(TargetConnection*)> fn) {
+  shard->reactor->Post(
+      [self = shared_from_this(), shard, id, fn = std::move(fn)]() mutable {
+        const auto found = shard->connections.find(id);
+        if (found != shard->connections.end()) fn(found->second.get());
+      });
+}
+
+void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
+                  const transport::Address& portal, IserSetup iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
   std::unique_ptr<ConnectionTransport> connected;
@@ -207,6 +276,8 @@ void State::Adopt(Shard* shard, const transport::Address& portal,
     problem = absl::StrCat("accept failed: ", endpoint.status().message());
   } else if (shard->draining) {
     problem = "shutting down";
+  } else if (shares.leaving(id)) {
+    problem = "a connection gave way to a new one before it was accepted";
   } else {
     const absl::Status prepared = Prepare(shard);
     if (!prepared.ok()) {
@@ -221,12 +292,10 @@ void State::Adopt(Shard* shard, const transport::Address& portal,
   if (!problem.empty()) {
     endpoint = absl::CancelledError();  // Before the buffers that it was given.
     Log(LogLevel::kWarning, absl::StrCat(portal.ToString(), ": ", problem));
-    --connections;
-    --in_login;
+    shares.Gone(id);
     --shard->load;
     return;
   }
-  const TargetNode::ConnectionId id = next_id++;
   shard->connections[id] = std::make_unique<TargetConnection>(
       ContextOf(shard), id, portal, std::move(connected));
 }
@@ -236,9 +305,9 @@ void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
   shard->reactor->Post([self = shared_from_this(), shard, id] {
     shard->connections.erase(id);
     self->node.Unregister(id);
-    --self->connections;
+    self->shares.Gone(id);
     --shard->load;
-    if (shard->draining) FinishDrain(shard);
+    if (shard->draining) self->FinishDrain(shard);
   });
 }
 
@@ -267,20 +336,51 @@ void State::ListeningChanged(const transport::Address& portal,
 void State::Drain(Shard* shard, absl::Duration grace,
                   absl::AnyInvocable<void()> done) {
   shard->draining = true;
-  shard->drained = std::move(done);
+  shard->drained.push_back(std::move(done));
   for (auto& [id, connection] : shard->connections) connection->Drain(grace);
+  const absl::Time limit =
+      shard->reactor->Now() + grace + options.limits.backend_patience;
+  if (limit < shard->drain_limit) {
+    shard->drain_limit = limit;
+    shard->drain_timer = std::make_unique<transport::Timer>(
+        shard->reactor, [this, shard] { LeaveBehind(shard); });
+    shard->drain_timer->ScheduleAt(limit);
+  }
   FinishDrain(shard);
 }
 
 void State::FinishDrain(Shard* shard) {
-  if (!shard->connections.empty() || shard->drained == nullptr) return;
-  // Registrations hold on to the worker's buffers.
-  shard->iser_memories.reset();
-  shard->worker.reset();
-  shard->buffers.reset();
+  std::shared_ptr<State> kept;
+  if (shard->connections.empty()) {
+    // Registrations hold on to the worker's buffers.
+    shard->iser_memories.reset();
+    shard->worker.reset();
+    shard->buffers.reset();
+    shard->drain_timer.reset();
+    if (std::exchange(shard->left_behind, false)) kept = Abandoned::Drop(this);
+  } else if (!shard->left_behind) {
+    return;
+  }
   auto drained = std::move(shard->drained);
-  shard->drained = nullptr;
-  drained();
+  shard->drained.clear();
+  for (auto& done : drained) done();
+}
+
+// A backend may still write to the memory of its requests, and tell of their
+// end, for as long as it wants: what they belong to stays.
+void State::LeaveBehind(Shard* shard) {
+  if (shard->connections.empty() || shard->left_behind) return;
+  for (const auto& [id, connection] : shard->connections) {
+    const SessionInfo session = connection->Info();
+    Log(LogLevel::kError,
+        absl::StrCat(session.peer, ": commands of ", session.initiator_name,
+                     " at ", session.target_name,
+                     " have not come back from their backend: the session is "
+                     "left behind"));
+  }
+  shard->left_behind = true;
+  Abandoned::Keep(shared_from_this());
+  FinishDrain(shard);
 }
 
 class TargetServerImpl final : public TargetServer {
@@ -327,6 +427,13 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
         state->ListeningChanged(address, status);
         if (theirs != nullptr) theirs(status);
       };
+  options.on_trouble =
+      [state = state_, address,
+       theirs = std::move(options.on_trouble)](const absl::Status& status) {
+        state->Log(LogLevel::kError,
+                   absl::StrCat(address.ToString(), ": ", status.message()));
+        if (theirs != nullptr) theirs(status);
+      };
   auto listener = transport::PersistentListener::Create(
       *backend, state_->shards[0]->reactor, address, options,
       [state = state_, portal = address](
@@ -350,16 +457,34 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
     struct Gather {
       size_t left;
       absl::AnyInvocable<void()> done;
+      std::unique_ptr<transport::Timer> limit;
     };
     auto gather = std::make_shared<Gather>();
     gather->left = state_->shards.size();
     gather->done = std::move(done);
+    // A reactor that a backend blocks does not answer.
+    gather->limit = std::make_unique<transport::Timer>(
+        first, [state = state_, weak = std::weak_ptr<Gather>(gather)] {
+          const std::shared_ptr<Gather> late = weak.lock();
+          if (late == nullptr || late->done == nullptr) return;
+          state->Log(LogLevel::kError,
+                     absl::StrCat(late->left,
+                                  " reactors do not turn: what is "
+                                  "on them is left behind"));
+          Abandoned::Keep(state);
+          std::exchange(late->done, nullptr)();
+        });
+    gather->limit->ScheduleAfter(grace +
+                                 state_->options.limits.backend_patience +
+                                 TargetServerLimits::kShutdownMargin);
     for (const std::unique_ptr<Shard>& shard : state_->shards) {
       shard->reactor->Post(
           [state = state_, shard = shard.get(), grace, first, gather] {
             state->Drain(shard, grace, [first, gather] {
               first->Post([gather] {
-                if (--gather->left == 0) gather->done();
+                if (--gather->left > 0) return;
+                gather->limit.reset();
+                if (gather->done) std::exchange(gather->done, nullptr)();
               });
             });
           });

@@ -32,9 +32,17 @@ struct TargetServerLimits {
   static constexpr uint32_t kMaxQueueDepth = 8192;
   static constexpr absl::Duration kMaxCoalesceDelay = absl::Milliseconds(10);
 
-  uint32_t max_connections =
-      4096;  // Over all portals; more are closed at once.
+  // Over all portals. Of more, quiet ones give way to new ones while they log
+  // in or discover (connection_shares.h); otherwise the new one is closed.
+  uint32_t max_connections = 4096;
   uint32_t max_connections_in_login = 256;
+  uint32_t max_discovery_sessions = 256;
+  // What each peer may have of these: each address, and each initiator name.
+  // Zero: half of it, but no more than kDefaultSessionsPerPeer sessions.
+  uint32_t max_logins_per_peer = 0;
+  uint32_t max_discovery_per_peer = 0;
+  uint32_t max_sessions_per_peer = 0;
+  static constexpr uint32_t kDefaultSessionsPerPeer = 1024;
   uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
   size_t max_send_queue_bytes = 4u << 20;  // Per connection.
   // What each reactor keeps of the memory for copies (of what is sent under a
@@ -42,6 +50,9 @@ struct TargetServerLimits {
   // allocate.
   size_t max_spare_buffer_bytes = 16u << 20;
   absl::Duration login_timeout = absl::Seconds(15);
+  // A discovery session that asks for nothing for this long is ended. Zero:
+  // never.
+  absl::Duration discovery_idle_timeout = absl::Seconds(60);
   // A NOP-In ping is sent after this much silence in full feature phase, and
   // the session dropped when no answer comes in time. Zero turns pings off.
   absl::Duration nop_interval = absl::Seconds(30);
@@ -55,6 +66,11 @@ struct TargetServerLimits {
   absl::Duration coalesce_delay = absl::Microseconds(50);
   // A connection that accepts no byte for this long is dropped.
   absl::Duration send_timeout = absl::Seconds(60);
+  // At Shutdown(): how long commands may take to come back from their backend
+  // once the grace is over. Then what they use is left behind.
+  absl::Duration backend_patience = absl::Seconds(5);
+  // And how much later Shutdown() calls back when a reactor does not answer.
+  static constexpr absl::Duration kShutdownMargin = absl::Seconds(1);
   // Where listening has ended by itself, as on a device that was removed: how
   // often it is tried again. Zero: never. It is ListenOptions::retry_interval.
   absl::Duration listen_retry_interval = absl::Seconds(2);
@@ -128,10 +144,19 @@ class TargetServer {
   virtual absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) = 0;
 
-  // Ends gracefully: no new connections or commands; commands in flight finish;
-  // initiators are told (Async Message: logout request) and have until `grace`
-  // to log out; what is left is dropped. Then `done` runs on one of the
-  // reactors.
+  // Ends gracefully: no new connections; initiators are told (Async Message:
+  // logout request) and have until `grace` to log out, and their commands are
+  // served until they do; what is left is dropped. Then `done` runs on the
+  // first reactor, `grace` + limits.backend_patience + kShutdownMargin from now
+  // at the latest.
+  //
+  // Until then, commands that a backend holds are waited for. If it never gives
+  // them back, they and what they use, the backend too, stay in memory for
+  // ever, and the log says so; the backend may still end them while the reactor
+  // turns.
+  //
+  // May be called again, with a shorter grace: the sessions get no longer one.
+  // Every `done` runs.
   virtual void Shutdown(absl::Duration grace,
                         absl::AnyInvocable<void()> done) = 0;
 

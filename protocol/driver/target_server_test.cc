@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "protocol/driver/end_to_end_test_util.h"
 #include "protocol/session/target_session_harness.h"
+#include "scsi/target/testing_backend.h"
 #include "transport/auto/fake_backend.h"
 #include "transport/byte_stream.h"
 
@@ -28,12 +29,16 @@ class RawPeer : private transport::StreamObserver {
  public:
   explicit RawPeer(SimStack* stack,
                    absl::string_view scheme_host = "sim://server:3260")
+      : RawPeer(stack, stack->client_reactor, scheme_host) {}
+  // From another host.
+  RawPeer(SimStack* stack, transport::Reactor* reactor,
+          absl::string_view scheme_host = "sim://server:3260")
       : stack_(stack) {
     const auto address = transport::Address::Parse(scheme_host).value();
     attempt_ =
         stack->registry.Find("sim")
             .value()
-            ->Connect(stack->client_reactor, address, {},
+            ->Connect(reactor, address, {},
                       [this](absl::StatusOr<transport::Endpoint> endpoint) {
                         Connected(std::move(endpoint));
                       })
@@ -52,24 +57,33 @@ class RawPeer : private transport::StreamObserver {
   bool closed() const { return closed_; }
   const std::string& received() const { return received_; }
 
-  // Logs in to the target of the stack; `isid` tells sessions apart.
-  void LogIn(uint8_t isid, absl::string_view target = kTargetName) {
+  // Logs in to the target of the stack; `isid` tells sessions apart. Without a
+  // target, to discover.
+  void LogIn(uint8_t isid, absl::string_view target = kTargetName,
+             absl::string_view initiator = "iqn.2001-04.com.example:raw") {
+    Send(FirstLogin(isid, target, initiator, /*transit=*/true));
+    stack_->RunUntil([this] { return received_.size() >= kBhsSize || closed_; },
+                     absl::Seconds(5));
+  }
+  static std::string FirstLogin(uint8_t isid, absl::string_view target,
+                                absl::string_view initiator, bool transit) {
     LoginRequestPdu login;
-    login.transit = true;
+    login.transit = transit;
     login.csg = LoginStage::kOperational;
-    login.nsg = LoginStage::kFullFeature;
+    if (transit) login.nsg = LoginStage::kFullFeature;
     login.isid = {0x80, 0, 0, 0, 0, isid};
     login.initiator_task_tag = 1;
     login.cmd_sn = 1;
-    std::string text =
-        absl::StrCat("InitiatorName=iqn.2001-04.com.example:raw");
+    std::string text = absl::StrCat("InitiatorName=", initiator);
     text += '\0';
-    absl::StrAppend(&text, "TargetName=", target);
-    text += '\0';
-    text += std::string("InitialR2T=No") + '\0';
-    Send(ToWire(login, text));
-    stack_->RunUntil([this] { return received_.size() >= kBhsSize || closed_; },
-                     absl::Seconds(5));
+    if (target.empty()) {
+      text += std::string("SessionType=Discovery") + '\0';
+    } else {
+      absl::StrAppend(&text, "TargetName=", target);
+      text += '\0';
+      text += std::string("InitialR2T=No") + '\0';
+    }
+    return ToWire(login, text);
   }
   // Status-Class and Status-Detail of the first response.
   int LoginStatus() const {
@@ -122,6 +136,10 @@ class RawPeer : private transport::StreamObserver {
   bool reading_ = true;
   bool closed_ = false;
 };
+
+absl::Duration WholeSeconds(absl::Duration duration) {
+  return absl::Floor(duration + absl::Milliseconds(500), absl::Seconds(1));
+}
 
 class TargetServerTest : public ::testing::Test {
  protected:
@@ -189,19 +207,21 @@ TEST_F(TargetServerTest, ClosesConnectionsBeyondTheLimits) {
   TargetServerLimits limits;
   limits.max_connections = 4;
   limits.max_connections_in_login = 2;
+  limits.max_logins_per_peer = 2;
+  limits.max_sessions_per_peer = 4;
   Restart(limits);
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (int i = 0; i < 3; ++i)
     peers.push_back(std::make_unique<RawPeer>(&stack_));
   stack_.world.RunFor(absl::Milliseconds(100));
-  EXPECT_FALSE(peers[0]->closed());
+  EXPECT_TRUE(peers[0]->closed()) << "the oldest that is mute";
   EXPECT_FALSE(peers[1]->closed());
-  EXPECT_TRUE(peers[2]->closed());
-  EXPECT_THAT(log_, Contains(HasSubstr("max_connections_in_login is reached")));
+  EXPECT_FALSE(peers[2]->closed());
+  EXPECT_THAT(log_, Contains(HasSubstr("gave way to a new one")));
   // Logged in, they make room for further logins.
-  peers[0]->LogIn(1);
-  peers[1]->LogIn(2);
-  EXPECT_EQ(peers[1]->LoginStatus(), 0);
+  peers[1]->LogIn(1);
+  peers[2]->LogIn(2);
+  EXPECT_EQ(peers[2]->LoginStatus(), 0);
   for (int i = 0; i < 3; ++i) {
     peers.push_back(std::make_unique<RawPeer>(&stack_));
     peers.back()->LogIn(static_cast<uint8_t>(10 + i));
@@ -214,6 +234,87 @@ TEST_F(TargetServerTest, ClosesConnectionsBeyondTheLimits) {
   stack_.world.RunFor(absl::Seconds(1));
   EXPECT_EQ(Sessions(), 0u);
   ExpectServes();
+}
+
+// Whatever many connections of one host do or leave undone, another logs in,
+// and so does a new one of the same host.
+TEST_F(TargetServerTest, ALoginNeverWaitsForThoseThatAreQuiet) {
+  Restart(TargetServerLimits());
+  const std::string half =
+      RawPeer::FirstLogin(1, kTargetName, "iqn.2001-04.com.example:raw", false);
+  for (const std::string& said : {std::string(), half.substr(0, 30), half}) {
+    std::vector<std::unique_ptr<RawPeer>> held;
+    for (int i = 0; i < 300; ++i) {
+      held.push_back(std::make_unique<RawPeer>(&stack_));
+      held.back()->Send(said);
+      if (i % 100 == 99) stack_.world.RunFor(absl::Seconds(2));
+    }
+    RawPeer same_host(&stack_);
+    same_host.LogIn(1);
+    EXPECT_EQ(same_host.LoginStatus(), 0) << "they say " << said.size();
+    RawPeer other_host(&stack_, stack_.world.AddReactor("other"));
+    other_host.LogIn(2, kTargetName, "iqn.2001-04.com.example:other");
+    EXPECT_EQ(other_host.LoginStatus(), 0) << "they say " << said.size();
+    EXPECT_EQ(Sessions(), 2u + 127u) << "half of the places, less one";
+  }
+}
+
+TEST_F(TargetServerTest, DiscoverySessionsKeepNobodyOut) {
+  TargetServerLimits limits;
+  limits.max_discovery_sessions = 20;
+  limits.nop_interval = absl::ZeroDuration();  // Or it would notice first.
+  Restart(limits);
+  std::vector<std::unique_ptr<RawPeer>> hoard;
+  for (int i = 0; i < 30; ++i) {
+    hoard.push_back(std::make_unique<RawPeer>(&stack_));
+    hoard.back()->LogIn(static_cast<uint8_t>(i), "");
+    EXPECT_EQ(hoard.back()->LoginStatus(), i < 10 ? 0 : 0x0302) << i;
+  }
+  EXPECT_THAT(log_, Contains(HasSubstr("max_discovery_per_peer is reached")));
+  RawPeer normal(&stack_);
+  normal.LogIn(1);
+  EXPECT_EQ(normal.LoginStatus(), 0);
+  stack_.world.RunFor(absl::Seconds(6));  // Those that were refused go.
+  // Those that do nothing give way.
+  RawPeer fresh(&stack_);
+  fresh.LogIn(99, "");
+  EXPECT_EQ(fresh.LoginStatus(), 0);
+  EXPECT_EQ(Sessions(), 11u);
+  EXPECT_TRUE(hoard[0]->closed());
+  EXPECT_FALSE(hoard[1]->closed());
+  stack_.world.RunFor(absl::Seconds(62));
+  EXPECT_EQ(Sessions(), 1u);
+  EXPECT_THAT(log_, Contains(HasSubstr("asked for nothing for 1m")));
+}
+
+TEST_F(TargetServerTest, EachPeerHasItsShareOfTheSessions) {
+  TargetServerLimits limits;
+  limits.max_sessions_per_peer = 3;
+  Restart(limits);
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  const auto log_in = [&](transport::Reactor* from, uint8_t isid,
+                          absl::string_view name) {
+    peers.push_back(std::make_unique<RawPeer>(&stack_, from));
+    peers.back()->LogIn(isid, kTargetName, name);
+    return peers.back()->LoginStatus();
+  };
+  transport::Reactor* const one = stack_.client_reactor;
+  transport::Reactor* const two = stack_.world.AddReactor("two");
+  for (uint8_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(log_in(one, i, "iqn.2001-04.com.example:a"), 0);
+  }
+  EXPECT_EQ(log_in(one, 3, "iqn.2001-04.com.example:b"), 0x0302);
+  EXPECT_EQ(log_in(two, 3, "iqn.2001-04.com.example:a"), 0x0302);
+  EXPECT_EQ(log_in(two, 3, "iqn.2001-04.com.example:b"), 0);
+  EXPECT_THAT(log_, Contains(HasSubstr("max_sessions_per_peer is reached")));
+  // A session that is reinstated is in the place of its own.
+  EXPECT_EQ(log_in(one, 2, "iqn.2001-04.com.example:a"), 0);
+  stack_.world.RunFor(absl::Seconds(6));  // Those that were refused go.
+  EXPECT_EQ(Sessions(), 4u);
+  // And those that are over make room.
+  peers.clear();
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(log_in(one, 4, "iqn.2001-04.com.example:a"), 0);
 }
 
 TEST_F(TargetServerTest, DropsAReaderThatNeverDrainsAndServesTheOthers) {
@@ -294,6 +395,91 @@ TEST_F(TargetServerTest, RefusesTargetsThatAreNotThere) {
   EXPECT_EQ(peer.LoginStatus(), 0x0203);
   stack_.world.RunFor(absl::Seconds(10));
   EXPECT_TRUE(peer.closed());
+}
+
+TEST_F(TargetServerTest, EveryShutdownCallsBack) {
+  Restart(TargetServerLimits());
+  RawPeer deaf(&stack_);
+  deaf.LogIn(1);
+  std::vector<std::string> called;
+  const absl::Time start = stack_.world.now();
+  stack_.server->Shutdown(absl::Seconds(10),
+                          [&] { called.push_back("first"); });
+  stack_.world.RunFor(absl::Seconds(1));
+  stack_.server->Shutdown(absl::Seconds(2),
+                          [&] { called.push_back("second"); });
+  stack_.world.RunUntil([&] { return called.size() == 2; }, absl::Minutes(1));
+  EXPECT_THAT(called, ::testing::ElementsAre("first", "second"));
+  EXPECT_EQ(WholeSeconds(stack_.world.now() - start), absl::Seconds(3))
+      << "the shorter grace";
+  // Once it is down, at once.
+  stack_.server->Shutdown(absl::Hours(1), [&] { called.push_back("third"); });
+  stack_.world.RunFor(absl::Milliseconds(1));
+  EXPECT_EQ(called.size(), 3u);
+  stack_.server.reset();
+}
+
+// A command that its backend never gives back, or gives back when nobody waits
+// for it any more.
+TEST_F(TargetServerTest, ShutdownLeavesBehindWhatABackendKeeps) {
+  const auto medium =
+      std::make_shared<scsi::testing::TestBackend>(scsi::testing::ThinInfo(64));
+  medium->completion = scsi::testing::TestBackend::Completion::kHeld;
+  stack_.target = scsi::Target::Create(kTargetName);
+  ASSERT_TRUE(stack_.target->AddLogicalUnit(medium, {}).ok());
+  const std::weak_ptr<scsi::Target> target = stack_.target;
+  Restart(TargetServerLimits());
+  RawPeer peer(&stack_);
+  peer.LogIn(1);
+  ScsiCommandPdu read;
+  read.read = true;
+  read.initiator_task_tag = 2;
+  read.expected_data_transfer_length = 512;
+  read.cdb[0] = 0x28;
+  read.cdb[8] = 1;
+  // The first answer is a unit attention.
+  for (read.cmd_sn = 1; read.cmd_sn <= 2; ++read.cmd_sn) {
+    peer.Send(ToWire(read));
+    stack_.world.RunFor(absl::Milliseconds(100));
+  }
+  ASSERT_EQ(medium->held(), 1u);
+  bool down = false;
+  const absl::Time start = stack_.world.now();
+  stack_.server->Shutdown(absl::Seconds(3), [&] { down = true; });
+  stack_.world.RunUntil([&] { return down; }, absl::Minutes(1));
+  EXPECT_EQ(WholeSeconds(stack_.world.now() - start),
+            absl::Seconds(3) + TargetServerLimits().backend_patience);
+  EXPECT_THAT(log_, Contains(HasSubstr("the session is left behind")));
+  stack_.server.reset();
+  stack_.target = nullptr;
+  EXPECT_FALSE(target.expired()) << "the backend uses it";
+  stack_.world.RunFor(absl::Minutes(1));
+  // At last. Nothing is left then.
+  EXPECT_EQ(medium->CompleteHeld(), 1u);
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(target.expired());
+}
+
+TEST_F(TargetServerTest, WhoLogsOutAndStaysDoesNotHoldUpAShutdown) {
+  Restart(TargetServerLimits());
+  for (const bool before : {true, false}) {
+    RawPeer peer(&stack_);
+    peer.LogIn(1);
+    LogoutRequestPdu logout;
+    logout.initiator_task_tag = 7;
+    logout.cmd_sn = 1;
+    logout.immediate = true;
+    if (before) peer.Send(ToWire(logout));
+    stack_.world.RunFor(absl::Milliseconds(100));
+    bool down = false;
+    const absl::Time start = stack_.world.now();
+    stack_.server->Shutdown(absl::Minutes(10), [&] { down = true; });
+    if (!before) peer.Send(ToWire(logout));
+    stack_.world.RunUntil([&] { return down; }, absl::Minutes(20));
+    EXPECT_LE(stack_.world.now() - start, absl::Seconds(2));
+    stack_.server.reset();
+    stack_.StartServer();
+  }
 }
 
 TEST_F(TargetServerTest, ShutdownTellsInitiatorsAndDropsTheDeaf) {

@@ -42,6 +42,8 @@ struct DaemonConfig {
   protocol::LogLevel log_level = protocol::LogLevel::kInfo;
   transport::ReactorThreadsOptions reactors;
   protocol::TargetServerOptions server;
+  // As many connections as there are descriptors for, in place of its limit.
+  bool fit_connections = true;
   absl::Duration shutdown_grace = absl::Seconds(10);
   std::vector<PortalConfig> portals;
   std::vector<TargetConfig> targets;

@@ -60,13 +60,31 @@ void CheckReactors(const Reactors& reactors, Checker* checker,
   checker->Spin(reactors, Reactors::kSpinFieldNumber, &out->reactor);
 }
 
+void CheckConnections(const Limits& limits, Checker* checker,
+                      protocol::TargetServerLimits* to) {
+  constexpr uint32_t kMost = 1000000;
+  for (const auto& [field, out] :
+       {std::pair(Limits::kMaxConnectionsFieldNumber, &to->max_connections),
+        std::pair(Limits::kMaxConnectionsInLoginFieldNumber,
+                  &to->max_connections_in_login),
+        std::pair(Limits::kMaxDiscoverySessionsFieldNumber,
+                  &to->max_discovery_sessions),
+        std::pair(Limits::kMaxLoginsPerPeerFieldNumber,
+                  &to->max_logins_per_peer),
+        std::pair(Limits::kMaxDiscoveryPerPeerFieldNumber,
+                  &to->max_discovery_per_peer),
+        std::pair(Limits::kMaxSessionsPerPeerFieldNumber,
+                  &to->max_sessions_per_peer)}) {
+    checker->Number(limits, field, 1, kMost, out);
+  }
+  checker->Duration(limits, Limits::kDiscoveryIdleTimeoutFieldNumber,
+                    &to->discovery_idle_timeout);
+}
+
 void CheckLimits(const Limits& limits, Checker* checker,
                  protocol::TargetServerOptions* out) {
   protocol::TargetServerLimits* to = &out->limits;
-  checker->Number(limits, Limits::kMaxConnectionsFieldNumber, 1, 1000000,
-                  &to->max_connections);
-  checker->Number(limits, Limits::kMaxConnectionsInLoginFieldNumber, 1, 1000000,
-                  &to->max_connections_in_login);
+  CheckConnections(limits, checker, to);
   checker->Number(limits, Limits::kQueueDepthFieldNumber, 1,
                   protocol::TargetServerLimits::kMaxQueueDepth,
                   &to->queue_depth);
@@ -74,6 +92,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
                 &to->max_send_queue_bytes);
   checker->Size(limits, Limits::kSpareBuffersFieldNumber, 0, 64 * kGiB,
                 &to->max_spare_buffer_bytes);
+  checker->Duration(limits, Limits::kBackendPatienceFieldNumber,
+                    &to->backend_patience);
   checker->Duration(limits, Limits::kLoginTimeoutFieldNumber,
                     &to->login_timeout);
   checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
@@ -286,6 +306,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   out.reactors.reactor.adaptive_spin = true;
   CheckReactors(config.reactors(), &checker, &out.reactors);
   CheckLimits(config.limits(), &checker, &out.server);
+  out.fit_connections = !config.limits().has_max_connections();
   CheckNegotiation(config.negotiation(), &checker, &out.server.offer);
   CheckTransport(config.transport(), &checker, &out.server);
   CheckIser(config.iser(), &checker, &out.server);

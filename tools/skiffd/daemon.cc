@@ -1,7 +1,13 @@
 #include "tools/skiffd/daemon.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,10 +22,15 @@
 #include "scsi/backend/ram_backend.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/units.h"
+#include "tools/skiffd/descriptors.h"
+#include "tools/skiffd/flags.h"
 #include "transport/adaptive_spin.h"
 
 namespace skiff::tools::skiffd {
 namespace {
+
+// After Shutdown() has called back.
+constexpr absl::Duration kThreadsToEnd = absl::Seconds(4);
 
 absl::Status At(const std::string& where, const absl::Status& status) {
   return absl::Status(status.code(),
@@ -57,6 +68,44 @@ void AddConnection(const protocol::ConnectionInfo& connection,
 
 }  // namespace
 
+// A thread that ends the process when the daemon does not end in time: the
+// threads that could are blocked then.
+class Daemon::EndLimit {
+ public:
+  EndLimit(absl::Duration limit, protocol::LogSink log)
+      : log_(std::move(log)), thread_([this, limit] { Watch(limit); }) {}
+  ~EndLimit() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void Watch(absl::Duration limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (changed_.wait_for(lock, absl::ToChronoNanoseconds(limit),
+                          [this] { return ended_; })) {
+      return;
+    }
+    if (log_ != nullptr) {
+      log_(protocol::LogLevel::kError,
+           "a reactor is blocked, by a disk perhaps: ending without it");
+    }
+    _exit(kExitImmediate);
+  }
+
+  const protocol::LogSink log_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;  // Under mutex_.
+  std::thread thread_;  // The last: it uses the others.
+};
+
+Daemon::Daemon() = default;
+
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const DaemonConfig& config, const transport::Registry& registry) {
   std::unique_ptr<Daemon> self(new Daemon);
@@ -65,8 +114,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
   self->LogSpin(config.reactors.reactor);
+  protocol::TargetServerOptions options = config.server;
+  self->FitConnections(config, &options.limits);
+  self->end_limit_ = options.limits.backend_patience +
+                     protocol::TargetServerLimits::kShutdownMargin +
+                     kThreadsToEnd;
   auto server = protocol::TargetServer::Create(
-      &registry, self->threads_->reactors(), config.server);
+      &registry, self->threads_->reactors(), options);
   if (!server.ok()) return server.status();
   self->server_ = *std::move(server);
 
@@ -85,6 +139,34 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     self->portals_.push_back(*std::move(bound));
   }
   return self;
+}
+
+void Daemon::FitConnections(const DaemonConfig& config,
+                            protocol::TargetServerLimits* limits) {
+  const absl::StatusOr<uint64_t> limit = RaiseDescriptorLimit();
+  if (!limit.ok()) {
+    if (log_ != nullptr) {
+      log_(protocol::LogLevel::kWarning, limit.status().message());
+    }
+    return;
+  }
+  DescriptorNeeds needs;
+  needs.limit = *limit;
+  needs.open = OpenDescriptors();
+  for (const TargetConfig& target : config.targets) {
+    needs.luns += target.luns.size();
+  }
+  needs.reactors = static_cast<uint64_t>(config.reactors.count);
+  needs.in_login = limits->max_connections_in_login;
+  const uint32_t fit = ConnectionsThatFit(needs);
+  if (config.fit_connections) limits->max_connections = fit;
+  if (log_ == nullptr) return;
+  if (config.fit_connections) {
+    log_(protocol::LogLevel::kInfo, ChosenConnections(fit, *limit));
+  } else if (limits->max_connections > fit) {
+    log_(protocol::LogLevel::kWarning,
+         TooManyConnections(limits->max_connections, fit, *limit));
+  }
 }
 
 void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {
@@ -126,7 +208,7 @@ absl::Status Daemon::AddTarget(const TargetConfig& config) {
 Daemon::~Daemon() {
   if (server_ != nullptr && !shut_down_) {
     std::promise<void> done;
-    server_->Shutdown(absl::ZeroDuration(), [&done] { done.set_value(); });
+    Shutdown(absl::ZeroDuration(), [&done] { done.set_value(); });
     done.get_future().wait();
   }
   // Nothing runs on the reactors while what lives on them goes.
@@ -146,6 +228,8 @@ std::string Daemon::ReadyLine() const {
 
 void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
   shut_down_ = true;
+  watch_ = std::make_unique<EndLimit>(
+      std::min(grace, absl::Hours(24 * 365)) + end_limit_, log_);
   server_->Shutdown(grace, std::move(done));
 }
 

@@ -37,14 +37,20 @@ class Daemon {
   // with the ports that were really bound.
   std::string ReadyLine() const;
 
-  // TargetServer::Shutdown; `done` runs on a thread of the daemon.
+  // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
+  // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
   // Writes a table of the sessions to standard error, soon.
   void PrintSessions();
 
  private:
-  Daemon() = default;
+  class EndLimit;
+
+  Daemon();
   absl::Status AddTarget(const TargetConfig& config);
+  // Takes the descriptors that the system allows, and says what fits.
+  void FitConnections(const DaemonConfig& config,
+                      protocol::TargetServerLimits* limits);
   void LogSpin(const transport::EpollReactorOptions& reactor);
 
   // Destroyed from the last to the first: the server before its reactors.
@@ -53,6 +59,8 @@ class Daemon {
   std::vector<std::string> target_names_;
   std::unique_ptr<protocol::TargetServer> server_;
   bool shut_down_ = false;
+  absl::Duration end_limit_;  // Beyond the grace.
+  std::unique_ptr<EndLimit> watch_;
   std::vector<transport::Address> portals_;
 };
 

@@ -142,8 +142,9 @@ DatagramListener::~DatagramListener() {
 void DatagramListener::OnConnection(
     std::unique_ptr<ConnectionRequest> request) {
   if (unanswered() >= static_cast<size_t>(options_.backlog)) {
-    request->Reject({});
-    return;
+    // The oldest that has not said anything gives way.
+    if (guests_.empty()) return request->Reject({});
+    Remove(guests_.front().get());
   }
   ++coming_;
   request->Accept(reactor_, {}, [this, alive = alive_](auto stream) {

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -148,18 +146,21 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
   auto socket = BindFirst(address, *tcp_options, options.backlog);
   if (!socket.ok()) return socket.status();
   const int fd = socket->get();
-  std::unique_ptr<TcpListener> listener(new TcpListener(
-      reactor, address, settings, *std::move(socket), std::move(on_request)));
+  std::unique_ptr<TcpListener> listener(
+      new TcpListener(reactor, address, options, settings, *std::move(socket),
+                      std::move(on_request)));
   status = reactor->WatchFd(fd, EPOLLIN, listener.get());
   if (!status.ok()) return status;
   return listener;
 }
 
 TcpListener::TcpListener(Reactor* reactor, Address address,
+                         const ListenOptions& options,
                          const TcpOptions& settings, ScopedFd socket,
                          AcceptCallback on_request)
     : reactor_(reactor),
       address_(std::move(address)),
+      on_trouble_(options.on_trouble),
       settings_(settings),
       socket_(std::move(socket)),
       on_request_(std::move(on_request)),
@@ -200,12 +201,18 @@ void TcpListener::PauseAfter(int error_number) {
   reactor_->ModifyFd(socket_.get(), 0).IgnoreError();
   resume_.ScheduleAfter(settings_.accept_pause);
   const absl::Time now = reactor_->Now();
-  if (now < next_complaint_) return;
+  if (on_trouble_ == nullptr || now < next_complaint_) return;
   next_complaint_ = now + settings_.complaint_interval;
-  std::fprintf(stderr,
-               "skiff: %s: cannot accept connections for now: %s; raise the "
-               "limit on open files (ulimit -n) if it was reached\n",
-               address_.ToString().c_str(), std::strerror(error_number));
+  const char* advice = "";
+  if (error_number == EMFILE) {
+    advice =
+        "; raise the limit on open files (ulimit -n, LimitNOFILE= of systemd)";
+  } else if (error_number == ENFILE) {
+    advice = "; raise the system's limit on open files (sysctl fs.file-max)";
+  }
+  on_trouble_(absl::ErrnoToStatus(
+      error_number,
+      absl::StrCat("cannot accept connections for now, they wait", advice)));
 }
 
 }  // namespace skiff::transport

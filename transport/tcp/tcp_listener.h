@@ -1,6 +1,7 @@
 #ifndef SKIFF_TRANSPORT_TCP_TCP_LISTENER_H_
 #define SKIFF_TRANSPORT_TCP_TCP_LISTENER_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -25,14 +26,16 @@ class TcpListener final : public Listener, private FdHandler {
   Address address() const override { return address_; }
 
  private:
-  TcpListener(Reactor* reactor, Address address, const TcpOptions& settings,
-              ScopedFd socket, AcceptCallback on_request);
+  TcpListener(Reactor* reactor, Address address, const ListenOptions& options,
+              const TcpOptions& settings, ScopedFd socket,
+              AcceptCallback on_request);
 
   void OnFdReady(uint32_t events) override;
   void PauseAfter(int error_number);
 
   Reactor* const reactor_;
   Address address_;
+  const std::function<void(absl::Status)> on_trouble_;
   const TcpOptions settings_;
   ScopedFd socket_;
   AcceptCallback on_request_;

@@ -13,8 +13,8 @@ struct TcpOptions {
   // How long to leave the backlog alone when the process or system is out of
   // descriptors or memory. Peers wait in the backlog meanwhile.
   absl::Duration accept_pause = absl::Milliseconds(100);
-  // How often at most a listener says on standard error that it is.
-  absl::Duration complaint_interval = absl::Minutes(1);
+  // How often at most a listener says that it is (ListenOptions::on_trouble).
+  absl::Duration complaint_interval = absl::Seconds(10);
 
   bool operator==(const TcpOptions&) const = default;
 };
