@@ -43,10 +43,11 @@ std::string AcceptorKey(bool rdma, const Address& address) {
 class SimListener final : public transport::Listener, private SimAcceptor {
  public:
   SimListener(SimReactor* reactor, Address address, bool rdma, int backlog,
-              std::shared_ptr<SimDomain> domain,
+              std::shared_ptr<SimDomain> domain, SimDefect defect,
               transport::AcceptCallback on_request)
       : reactor_(reactor),
         address_(std::move(address)),
+        defect_(defect),
         key_(AcceptorKey(rdma, address_)),
         rdma_(rdma),
         backlog_(backlog),
@@ -60,7 +61,11 @@ class SimListener final : public transport::Listener, private SimAcceptor {
   bool Register() {
     return registered_ = reactor_->world()->network().AddAcceptor(key_, this);
   }
-  Address address() const override { return address_; }
+  Address address() const override {
+    Address address = address_;
+    if (defect_ == SimDefect::kWrongListenScheme) address.scheme = "tcp";
+    return address;
+  }
 
  private:
   void Incoming(std::shared_ptr<SimHandshake> handshake) override {
@@ -84,6 +89,7 @@ class SimListener final : public transport::Listener, private SimAcceptor {
 
   SimReactor* const reactor_;
   const Address address_;
+  const SimDefect defect_;
   const std::string key_;
   const bool rdma_;
   const int backlog_;
@@ -104,12 +110,19 @@ class SimBackend final : public transport::Backend {
         options_.rdma.capabilities);
   }
   std::vector<transport::DeviceReport> Devices() const override {
+    if (options_.defect == SimDefect::kNoDevices) return {};
     transport::DeviceReport report;
     report.name = "sim0";
     report.detail = absl::StrCat("simulated, seed ", world_->seed());
     report.usable = true;
     report.capabilities = options_.rdma.capabilities;
     return {report};
+  }
+  absl::Status CheckAddress(const Address& address) const override {
+    if (options_.defect == SimDefect::kUncheckedAddress) {
+      return absl::OkStatus();
+    }
+    return WantsRdma(address).status();
   }
 
   absl::StatusOr<std::unique_ptr<transport::Listener>> Listen(
@@ -160,7 +173,7 @@ absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
   if (bound.port == 0) bound.port = world_->network().AllocatePort(bound.host);
   auto listener = std::make_unique<SimListener>(
       *sim_reactor, bound, *rdma, options.backlog, DomainOf(bound.host),
-      std::move(on_request));
+      options_.defect, std::move(on_request));
   if (!listener->Register()) {
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen on ", address.ToString(),

@@ -121,7 +121,9 @@ SimConnectAttempt::SimConnectAttempt(SimReactor* reactor,
       start_(reactor, [this] { Start(); }),
       timer_(reactor, [this] { OnTimer(); }) {
   handshake_->attempt = this;
-  timer_.ScheduleAfter(options_.timeout);
+  if (handshake_->defect() != SimDefect::kIgnoredTimeout) {
+    timer_.ScheduleAfter(options_.timeout);
+  }
   if (handshake_->rdma == nullptr) {
     send_request_();
   } else {

@@ -27,6 +27,9 @@ struct SimHandshake {
   std::shared_ptr<SimRdmaWire> rdma;
   SimConnectAttempt* attempt = nullptr;  // Null once it has ended.
 
+  SimDefect defect() const {
+    return stream != nullptr ? stream->defect() : rdma->defect();
+  }
   SimPipe& pipe(int side) const {
     return stream != nullptr ? stream->pipe(side) : rdma->pipe(side);
   }

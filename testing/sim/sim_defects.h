@@ -37,6 +37,12 @@ enum class SimDefect : uint8_t {
   kCreditLeak,             // Every 16th request never gives its slot back.
   kOverflowingQueue,       // A shared queue takes any number of endpoints.
   kNestedDisconnect,       // on_disconnect from inside Disconnect().
+  // Backends.
+  kWrongScheme,        // Endpoints name another one.
+  kWrongListenScheme,  // Addresses of listeners do.
+  kIgnoredTimeout,     // Of a connect.
+  kUncheckedAddress,   // CheckAddress() takes everything.
+  kNoDevices,          // Devices() has none.
 };
 
 }  // namespace skiff::testing

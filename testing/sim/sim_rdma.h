@@ -284,7 +284,9 @@ class SimRdmaEndpoint final : public transport::RdmaEndpoint {
   absl::Span<const uint8_t> peer_private_data() const override {
     return wire_->side(1 - side_).private_data;
   }
-  absl::string_view scheme() const override { return "sim"; }
+  absl::string_view scheme() const override {
+    return wire_->defect() == SimDefect::kWrongScheme ? "tcp" : "sim";
+  }
   std::string local_address() const override {
     return wire_->side(side_).address;
   }

@@ -111,7 +111,9 @@ class SimStream final : public transport::ByteStream,
   void ShutdownWrite() override;
   void Abort() override;
   absl::Status error() const override;
-  absl::string_view scheme() const override { return "sim"; }
+  absl::string_view scheme() const override {
+    return wire_->defect() == SimDefect::kWrongScheme ? "tcp" : "sim";
+  }
   std::string local_address() const override { return wire_->address(side_); }
   std::string peer_address() const override {
     return wire_->address(1 - side_);

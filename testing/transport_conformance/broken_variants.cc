@@ -60,5 +60,10 @@ int main(int argc, char** argv) {
           Broken("credit_leak", SimDefect::kCreditLeak),
           Broken("overflowing_queue", SimDefect::kOverflowingQueue),
           Broken("nested_disconnect", SimDefect::kNestedDisconnect),
+          Broken("wrong_scheme", SimDefect::kWrongScheme),
+          Broken("wrong_listen_scheme", SimDefect::kWrongListenScheme),
+          Broken("ignored_timeout", SimDefect::kIgnoredTimeout),
+          Broken("unchecked_address", SimDefect::kUncheckedAddress),
+          Broken("no_devices", SimDefect::kNoDevices),
       });
 }

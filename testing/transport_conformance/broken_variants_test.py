@@ -56,6 +56,11 @@ CAUGHT_BY = {
     "credit_leak": ["FlowControlTest.SendQueueFillsAndEmpties", "FlowControlTest.NoCreditIsLostInManyMessages"],
     "overflowing_queue": ["CompletionTest.QueueThatIsTooSmallIsRefused"],
     "nested_disconnect": ["RdmaConnectionTest.OnDisconnectRunsOnceAtBothEnds"],
+    "wrong_scheme": ["BackendTest.EverythingHasItsScheme"],
+    "wrong_listen_scheme": ["BackendTest.EverythingHasItsScheme"],
+    "ignored_timeout": ["ConnectionTest.UnansweredUntilTheTimeout"],
+    "unchecked_address": ["BackendTest.RefusesAnUnknownOption"],
+    "no_devices": ["BackendTest.ReportsAUsableDevice"],
 }
 
 

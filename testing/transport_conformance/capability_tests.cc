@@ -1,10 +1,8 @@
 // What a transport is expected to have, it has.
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "testing/transport_conformance/conformance_pair.h"
 
 namespace skiff::testing {
@@ -120,24 +118,6 @@ TEST_P(CapabilityTest, BothSidesAgreeOnTheReadDepth) {
   // The listening side may not issue more READs than its peer answers.
   EXPECT_LE(server().capabilities().max_read_depth, 8u);
   EXPECT_GE(server().capabilities().max_read_depth, 1u);
-}
-
-TEST_P(CapabilityTest, TheBackendReportsAUsableDevice) {
-  const auto devices = world().backend(Side::kConnecting)->Devices();
-  std::string problems;
-  for (const transport::DeviceReport& device : devices) {
-    EXPECT_FALSE(device.name.empty());
-    EXPECT_FALSE(device.detail.empty()) << device.name;
-    if (device.usable) {
-      EXPECT_TRUE(device.capabilities.rdma) << device.name;
-      return;
-    }
-    EXPECT_FALSE(device.problem.empty())
-        << device.name << " is not usable, and nobody says why";
-    absl::StrAppend(&problems, "\n", device.name, ": ", device.problem);
-  }
-  ADD_FAILURE() << "none of " << devices.size()
-                << " devices is usable:" << problems;
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "testing/transport_conformance/epoll_world.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "transport/net/socket_address.h"
 
 namespace skiff::testing {
 namespace {
@@ -57,6 +61,40 @@ bool EpollWorld::RunUntil(absl::FunctionRef<bool()> done,
     if (idle_turns >= kIdleTurnsBeforeWait) Wait();
   }
   return true;
+}
+
+// A TCP listener whose backlog is full: the kernel drops what comes.
+absl::StatusOr<transport::Address> EpollWorld::SilentAddress() {
+  auto where = transport::ParseLiteral(address_.host, 0);
+  if (!where.has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat(address_.host, " is no numeric address"));
+  }
+  constexpr int kType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  transport::ScopedFd listener(socket(where->family(), kType, 0));
+  const bool here = bind(listener.get(), where->get(), where->length) == 0;
+  if (!here && errno == EADDRNOTAVAIL) {
+    return absl::UnimplementedError(
+        absl::StrCat(address_.host, " is not of this machine"));
+  }
+  if (!here || listen(listener.get(), 0) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot listen on ", address_.host));
+  }
+  const auto bound = transport::LocalAddress(listener.get());
+  silent_.push_back(std::move(listener));
+  // One fits in, and what is under way on the loopback has arrived at once.
+  for (int i = 0; i < 4; ++i) {
+    transport::ScopedFd guest(socket(bound.family(), kType, 0));
+    if (connect(guest.get(), bound.get(), bound.length) != 0 &&
+        errno != EINPROGRESS) {
+      return absl::ErrnoToStatus(errno, "cannot fill a backlog");
+    }
+    silent_.push_back(std::move(guest));
+  }
+  transport::Address silent = address_;
+  silent.port = bound.port();
+  return silent;
 }
 
 void EpollWorld::Wait() {

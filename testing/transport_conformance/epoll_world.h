@@ -7,6 +7,7 @@
 
 #include "testing/transport_conformance/transport_factory.h"
 #include "transport/epoll_reactor.h"
+#include "transport/net/scoped_fd.h"
 
 namespace skiff::testing {
 
@@ -27,6 +28,7 @@ class EpollWorld : public TransportWorld {
   transport::Address listen_address() override { return address_; }
   bool real_time() const override { return true; }
   bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) override;
+  absl::StatusOr<transport::Address> SilentAddress() override;
 
  private:
   EpollWorld(std::unique_ptr<transport::Backend> backend,
@@ -44,6 +46,7 @@ class EpollWorld : public TransportWorld {
   const transport::Address address_;
   const transport::EpollReactorOptions options_;
   std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;
+  std::vector<transport::ScopedFd> silent_;  // Of SilentAddress().
 };
 
 }  // namespace skiff::testing

@@ -73,14 +73,18 @@ struct EndState {
   std::string peer_private_data;
   std::string local_address;
   std::string peer_address;
+  std::string scheme;
   transport::Capabilities capabilities;
   size_t outstanding = 0;   // Accepted posts without a completion.
   int receive_buffer = -1;  // Of EndPlan::receives, one after the other.
 };
 
 struct ListenerState {
-  std::vector<int> ends;                  // In the order of their requests.
-  std::vector<std::string> private_data;  // Of the requests.
+  std::vector<int> ends;  // In the order of their requests.
+  // Of the requests.
+  std::vector<std::string> private_data;
+  std::vector<std::string> local_addresses;
+  std::vector<std::string> peer_addresses;
   absl::Status failure;
 };
 
@@ -137,6 +141,7 @@ class ConformanceHost {
   // Connections. Handles count up from 0 and are never used again.
   virtual absl::StatusOr<int> Listen(const ListenPlan& plan) = 0;
   virtual std::string ListenAddress(int listener) = 0;
+  virtual std::vector<std::string> ListenAddresses(int listener) = 0;
   virtual ListenerState StateOfListener(int listener) = 0;
   virtual void CloseListener(int listener) = 0;
   virtual int Connect(const std::string& address, const EndPlan& plan) = 0;

@@ -88,9 +88,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenPlan, answer, accept,
                                    reject_private_data, backlog)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EndState, phase, status, connected, error,
                                    disconnects, peer_private_data,
-                                   local_address, peer_address, capabilities,
-                                   outstanding, receive_buffer)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenerState, ends, private_data, failure)
+                                   local_address, peer_address, scheme,
+                                   capabilities, outstanding, receive_buffer)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenerState, ends, private_data,
+                                   local_addresses, peer_addresses, failure)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferSpec, size, access, registered,
                                    misalignment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece, buffer, offset, length, unregistered)

@@ -24,6 +24,7 @@ class LocalHost final : public ConformanceHost {
 
   absl::StatusOr<int> Listen(const ListenPlan& plan) override;
   std::string ListenAddress(int listener) override;
+  std::vector<std::string> ListenAddresses(int listener) override;
   ListenerState StateOfListener(int listener) override;
   void CloseListener(int listener) override;
   int Connect(const std::string& address, const EndPlan& plan) override;

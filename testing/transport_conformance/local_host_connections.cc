@@ -208,7 +208,10 @@ absl::StatusOr<int> LocalHost::Listen(const ListenPlan& plan) {
 void LocalHost::OnRequest(
     Listener* listener, std::unique_ptr<transport::ConnectionRequest> request) {
   CheckNotNested("on_request");
-  listener->state.private_data.push_back(Text(request->private_data()));
+  ListenerState* const state = &listener->state;
+  state->private_data.push_back(Text(request->private_data()));
+  state->local_addresses.push_back(request->local_address());
+  state->peer_addresses.push_back(request->peer_address());
   const ListenPlan& plan = listener->plan;
   switch (plan.answer) {
     case Answer::kReject:
@@ -237,6 +240,15 @@ void LocalHost::OnRequest(
 
 std::string LocalHost::ListenAddress(int listener) {
   return listeners_[listener]->listener->address().ToString();
+}
+
+std::vector<std::string> LocalHost::ListenAddresses(int listener) {
+  std::vector<std::string> out;
+  for (const transport::Address& address :
+       listeners_[listener]->listener->addresses()) {
+    out.push_back(address.ToString());
+  }
+  return out;
 }
 
 ListenerState LocalHost::StateOfListener(int listener) {
@@ -295,12 +307,14 @@ EndState LocalHost::State(int number) {
     state.peer_private_data = Text(end.endpoint->peer_private_data());
     state.local_address = end.endpoint->local_address();
     state.peer_address = end.endpoint->peer_address();
+    state.scheme = std::string(end.endpoint->scheme());
     state.capabilities = end.endpoint->capabilities();
   } else if (end.stream != nullptr) {
     state.error = end.stream->error();
     state.connected = state.error.ok();
     state.local_address = end.stream->local_address();
     state.peer_address = end.stream->peer_address();
+    state.scheme = std::string(end.stream->scheme());
   }
   return state;
 }

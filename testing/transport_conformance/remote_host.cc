@@ -61,6 +61,9 @@ absl::StatusOr<int> RemoteHost::Listen(const ListenPlan& plan) {
 std::string RemoteHost::ListenAddress(int listener) {
   return Call<std::string>("ListenAddress", listener);
 }
+std::vector<std::string> RemoteHost::ListenAddresses(int listener) {
+  return Call<std::vector<std::string>>("ListenAddresses", listener);
+}
 ListenerState RemoteHost::StateOfListener(int listener) {
   return Call<ListenerState>("StateOfListener", listener);
 }
@@ -153,6 +156,7 @@ const std::map<std::string, Method>& Methods() {
   static const auto* const kMethods = new std::map<std::string, Method>{
       {"Listen", Wrap(&Host::Listen)},
       {"ListenAddress", Wrap(&Host::ListenAddress)},
+      {"ListenAddresses", Wrap(&Host::ListenAddresses)},
       {"StateOfListener", Wrap(&Host::StateOfListener)},
       {"CloseListener", Wrap(&Host::CloseListener)},
       {"Connect", Wrap(&Host::Connect)},

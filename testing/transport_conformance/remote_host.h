@@ -26,6 +26,7 @@ class RemoteHost final : public ConformanceHost {
 
   absl::StatusOr<int> Listen(const ListenPlan& plan) override;
   std::string ListenAddress(int listener) override;
+  std::vector<std::string> ListenAddresses(int listener) override;
   ListenerState StateOfListener(int listener) override;
   void CloseListener(int listener) override;
   int Connect(const std::string& address, const EndPlan& plan) override;

@@ -39,6 +39,14 @@ class SimTransportWorld final : public TransportWorld {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<transport::Address> SilentAddress() override {
+    absl::Status cut = CutCable();
+    if (!cut.ok()) return cut;
+    transport::Address silent = listen_address();
+    silent.port = 3260;
+    return silent;
+  }
+
   // Its device answers no more; that its memory is gone, nobody can see.
   absl::Status KillPeer() override { return CutCable(); }
 

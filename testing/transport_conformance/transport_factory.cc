@@ -52,6 +52,10 @@ absl::Status TransportWorld::KillPeer() {
   return absl::UnimplementedError("no peer here that a test can kill");
 }
 
+absl::StatusOr<transport::Address> TransportWorld::SilentAddress() {
+  return absl::UnimplementedError("no address here that is silent");
+}
+
 void PrintTo(const TransportFactory* factory, std::ostream* out) {
   *out << factory->name();
 }

@@ -94,6 +94,11 @@ class TransportWorld {
   virtual absl::Status CutCable();
   // The listening side's host is gone, without a word.
   virtual absl::Status KillPeer();
+
+  // For byte streams, whose connections the system accepts: where nobody
+  // answers, neither by accepting nor by refusing. Unimplemented where there is
+  // no such address.
+  virtual absl::StatusOr<transport::Address> SilentAddress();
 };
 
 // A transport under test. Lives as long as the program.

@@ -31,6 +31,9 @@ class LibfabricBackend final : public Backend {
   std::vector<DeviceReport> Devices() const override {
     return FabricDevices(settings_);
   }
+  absl::Status CheckAddress(const Address& address) const override {
+    return ParseFabricOptions(address).status();
+  }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
