@@ -3,6 +3,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "transport/background.h"
@@ -42,17 +44,21 @@ InfoPtr WithAddress(const fi_info& info) {
   return nullptr;
 }
 
-// Whether user space can find the device, which ends some time after the event
-// that it was removed.
-bool IsListed(const std::string& device) {
+// Where user space finds the device, which ends some time after the event that
+// it was removed: the number of its entry. Another one that has its name by
+// then has another number. 0: nowhere.
+ino_t EntryOf(const std::string& device) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(
            "/sys/class/infiniband_verbs", error)) {
     std::string name;
     std::ifstream(entry.path() / "ibdev") >> name;
-    if (name == device) return true;
+    struct stat status;
+    if (name == device && stat(entry.path().c_str(), &status) == 0) {
+      return status.st_ino;
+    }
   }
-  return false;
+  return 0;
 }
 
 // Opening a domain does that.
@@ -99,12 +105,15 @@ bool DeviceHold::DeviceWasRemoved() {
 void DeviceHold::LetGo(std::unique_ptr<DeviceHold> hold, Fid<fid_fabric> fabric,
                        InfoPtr info, const LibfabricOptions& settings) {
   const absl::Time until = absl::Now() + settings.forget_removed_for;
-  BackgroundThread::Get("removed-devices")
+  BackgroundThread::Get(absl::StrCat("forget-", info->domain_attr->name))
       ->Run([hold = std::move(hold), fabric = std::move(fabric),
              info = std::move(info), until,
              pause = settings.forget_interval]() mutable {
         const std::string device = info->domain_attr->name;
-        while (IsListed(device) && absl::Now() < until) absl::SleepFor(pause);
+        const ino_t entry = EntryOf(device);
+        while (entry != 0 && EntryOf(device) == entry && absl::Now() < until) {
+          absl::SleepFor(pause);
+        }
         // The hold is for this, too, since that opens the device once more.
         MakeLibrdmacmLook(fabric.get(), info.get());
         hold.reset();

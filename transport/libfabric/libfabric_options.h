@@ -69,7 +69,7 @@ struct LibfabricOptions {
   // The verbs provider. How long after the last use of a device that is being
   // removed it is waited for the kernel not to list it any more, so that
   // librdmacm lets it go ...
-  absl::Duration forget_removed_for = absl::Seconds(5);
+  absl::Duration forget_removed_for = absl::Minutes(10);
   // ... and how often the kernel's list is looked at.
   absl::Duration forget_interval = absl::Milliseconds(200);
 

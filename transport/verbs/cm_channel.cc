@@ -7,42 +7,75 @@
 #include <cerrno>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
 namespace {
 
+// Whether the system still has it: another one may have its name by now.
+bool IsListed(const CmEvent::Device& device) {
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  if (list == nullptr) return true;  // Nobody knows.
+  bool found = false;
+  for (int i = 0; list[i] != nullptr; ++i) {
+    found = found || (device.name == ibv_get_device_name(list[i]) &&
+                      device.index == ibv_get_device_index(list[i]));
+  }
+  ibv_free_device_list(list);
+  return found;
+}
+
 // librdmacm keeps every device open that it ever used, and some drivers keep a
 // device until it is closed. It closes those that are not in the system's list
 // any more whenever it looks at that, so this makes it look: a device leaves
-// the list some time after the event that it is removed.
-class RemovedDevice final : public ReactorObject {
- public:
-  RemovedDevice(Reactor* reactor, const VerbsOptions& settings)
-      : reactor_(reactor),
-        until_(reactor->Now() + settings.forget_removed_for),
-        interval_(settings.forget_interval),
-        timer_(reactor, [this] { Look(); }) {
-    timer_.ScheduleAfter(interval_);
+// the list some time after the event that it is removed, perhaps long after.
+// Each device once, however many connections hear of it. On a thread of its
+// own: looking takes system calls, and may wait for the removal.
+void ForgetWhenGone(const CmEvent::Device& device,
+                    const VerbsOptions& settings) {
+  static std::mutex mutex;
+  static auto* const kWatched = new std::set<CmEvent::Device>;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!kWatched->insert(device).second) return;
   }
+  BackgroundThread::Get(absl::StrCat("forget-", device.name))
+      ->Run([device, until = absl::Now() + settings.forget_removed_for,
+             interval = settings.forget_interval] {
+        bool listed = true;
+        do {
+          absl::SleepFor(interval);
+          listed = IsListed(device);
+          // Once more when it is gone, which is what counts.
+          if (ibv_context** devices = rdma_get_devices(nullptr)) {
+            rdma_free_devices(devices);
+          }
+        } while (listed && absl::Now() < until);
+        const std::lock_guard<std::mutex> lock(mutex);
+        kWatched->erase(device);
+      });
+}
 
- private:
-  void Look() {
-    if (ibv_context** devices = rdma_get_devices(nullptr)) {
-      rdma_free_devices(devices);
-    }
-    timer_.ScheduleAfter(interval_);
-    if (reactor_->Now() > until_) reactor_->Disown(this);
-  }
+CmEvent::Device DeviceOf(const rdma_cm_id* id) {
+  if (id == nullptr || id->verbs == nullptr) return {};
+  return {ibv_get_device_name(id->verbs->device),
+          ibv_get_device_index(id->verbs->device)};
+}
 
-  Reactor* const reactor_;
-  const absl::Time until_;
-  const absl::Duration interval_;
-  Timer timer_;
-};
+// rdma_destroy_id(3) waits while the kernel removes the device, which has taken
+// half a minute. The channel's descriptor stays until then. Events of the id
+// that were taken are acknowledged, and no others come.
+void DestroyLater(rdma_cm_id* id, std::shared_ptr<rdma_event_channel> channel) {
+  CmDestroyer(DeviceOf(id).name)->Run([id, channel = std::move(channel)] {
+    rdma_destroy_id(id);
+  });
+}
 
 absl::Status NoConnectionManager(int error_number) {
   if (access("/dev/infiniband/rdma_cm", F_OK) != 0) {
@@ -58,6 +91,10 @@ CmEvent Copy(const rdma_cm_event& event) {
   copy.type = event.event;
   copy.status = event.status;
   copy.id = event.id;
+  // Until the event is acknowledged, the id is there.
+  if (event.event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+    copy.device = DeviceOf(event.id);
+  }
   const rdma_conn_param& conn = event.param.conn;
   const auto* data = static_cast<const uint8_t*>(conn.private_data);
   if (data != nullptr) {
@@ -69,6 +106,10 @@ CmEvent Copy(const rdma_cm_event& event) {
 }
 
 }  // namespace
+
+BackgroundThread* CmDestroyer(absl::string_view device) {
+  return BackgroundThread::Get(absl::StrCat("cm-", device));
+}
 
 absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
     Reactor* reactor, const VerbsOptions& settings) {
@@ -105,9 +146,14 @@ absl::StatusOr<std::shared_ptr<CmChannel>> CmChannel::ForReactor(
   return made;
 }
 
+CmChannel::CmChannel(Reactor* reactor, rdma_event_channel* channel,
+                     const VerbsOptions& settings)
+    : reactor_(reactor),
+      channel_(channel, rdma_destroy_event_channel),
+      settings_(settings) {}
+
 CmChannel::~CmChannel() {
   if (watched_) reactor_->UnwatchFd(channel_->fd);
-  rdma_destroy_event_channel(channel_);
 }
 
 absl::Status CmChannel::Watch() {
@@ -127,7 +173,7 @@ void CmChannel::OnFdReady(uint32_t /*events*/) {
   // connections that are up their share.
   for (int i = 0; i < settings_.cm_events_per_turn; ++i) {
     rdma_cm_event* event = nullptr;
-    if (rdma_get_cm_event(channel_, &event) != 0) return;
+    if (rdma_get_cm_event(channel_.get(), &event) != 0) return;
     const CmEvent copy = Copy(*event);
     rdma_cm_id* const addressee =
         event->listen_id != nullptr ? event->listen_id : event->id;
@@ -142,10 +188,11 @@ void CmChannel::OnEvent(const CmEvent& event, rdma_cm_id* addressee) {
   if (found != handlers_.end()) {
     found->second->OnCmEvent(event);
   } else if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-    rdma_destroy_id(event.id);
+    DestroyLater(event.id, channel_);
   }
-  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-    reactor_->Own(std::make_unique<RemovedDevice>(reactor_, settings_));
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL &&
+      !event.device.name.empty()) {
+    ForgetWhenGone(event.device, settings_);
   }
 }
 
@@ -196,7 +243,7 @@ absl::Status CmId::Migrate(std::shared_ptr<CmChannel> channel) {
 void CmId::Reset() {
   if (id_ == nullptr) return;
   if (handled_) SetHandler(nullptr);
-  rdma_destroy_id(std::exchange(id_, nullptr));
+  DestroyLater(std::exchange(id_, nullptr), channel_->shared_channel());
   channel_.reset();
 }
 

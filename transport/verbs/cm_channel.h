@@ -3,12 +3,16 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "transport/background.h"
 #include "transport/reactor.h"
 #include "transport/verbs/verbs_options.h"
 
@@ -16,13 +20,23 @@ namespace skiff::transport {
 
 // A copy of what rdma_get_cm_event(3) said, acknowledged already.
 struct CmEvent {
+  struct Device {
+    std::string name;
+    int index = 0;  // ibv_get_device_index(3).
+    auto operator<=>(const Device&) const = default;
+  };
+
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
   int status = 0;
   rdma_cm_id* id = nullptr;  // Of a connection request: the new one.
   std::vector<uint8_t> private_data;
   uint32_t initiator_depth = 0;      // READs that we may have outstanding.
   uint32_t responder_resources = 0;  // And the peer.
+  Device device;                     // Of a removal: which, if it is known.
 };
+
+// The thread that destroys the ids of a device ("": of none), in order.
+BackgroundThread* CmDestroyer(absl::string_view device);
 
 class CmHandler {
  public:
@@ -44,7 +58,11 @@ class CmChannel final : public std::enable_shared_from_this<CmChannel>,
 
   // Before anything else, on the reactor's thread.
   absl::Status Watch();
-  rdma_event_channel* channel() const { return channel_; }
+  rdma_event_channel* channel() const { return channel_.get(); }
+  // For what may outlive this.
+  std::shared_ptr<rdma_event_channel> shared_channel() const {
+    return channel_;
+  }
   Reactor* reactor() const { return reactor_; }
   const VerbsOptions& settings() const { return settings_; }
 
@@ -53,13 +71,12 @@ class CmChannel final : public std::enable_shared_from_this<CmChannel>,
 
  private:
   CmChannel(Reactor* reactor, rdma_event_channel* channel,
-            const VerbsOptions& settings)
-      : reactor_(reactor), channel_(channel), settings_(settings) {}
+            const VerbsOptions& settings);
   void OnFdReady(uint32_t events) override;
   void OnEvent(const CmEvent& event, rdma_cm_id* addressee);
 
   Reactor* const reactor_;
-  rdma_event_channel* const channel_;
+  const std::shared_ptr<rdma_event_channel> channel_;
   const VerbsOptions settings_;
   bool watched_ = false;
   std::map<rdma_cm_id*, CmHandler*> handlers_;
@@ -83,6 +100,8 @@ class CmId {
   void SetHandler(CmHandler* handler);
   // Takes an id without handler to another reactor's channel.
   absl::Status Migrate(std::shared_ptr<CmChannel> channel);
+  // The id is destroyed soon, by another thread: a reactor cannot wait for
+  // that.
   void Reset();
 
  private:

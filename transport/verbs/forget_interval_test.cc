@@ -1,5 +1,5 @@
-// How often librdmacm is made to look for devices that are gone is a setting.
-// In a guest, whose device is removed.
+// librdmacm is made to look for devices that are gone, which costs a reactor
+// nothing. In a guest, whose device is removed.
 
 #include <cstdlib>
 #include <memory>
@@ -14,7 +14,7 @@
 namespace skiff::transport {
 namespace {
 
-TEST(ForgetIntervalTest, RemovedDevicesAreForgottenSoOften) {
+TEST(ForgetIntervalTest, NoReactorLooksForRemovedDevices) {
   const char* const host = std::getenv("SKIFF_VM_ROCE_ADDRESS");
   ASSERT_NE(host, nullptr) << "no device has an address";
   VerbsOptions settings;
@@ -38,11 +38,7 @@ TEST(ForgetIntervalTest, RemovedDevicesAreForgottenSoOften) {
     ASSERT_LT(EpollReactor::MonotonicNow(), limit) << ended;
     reactor->Poll();
   }
-  // Nothing else has a timer.
-  const absl::Duration sleeps =
-      reactor->NextDeadline() - EpollReactor::MonotonicNow();
-  EXPECT_GT(sleeps, absl::Minutes(30));
-  EXPECT_LE(sleeps, absl::Hours(1));
+  EXPECT_EQ(reactor->NextDeadline(), absl::InfiniteFuture());
 }
 
 }  // namespace

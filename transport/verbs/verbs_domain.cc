@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/verbs/cm_channel.h"
 #include "transport/verbs/queue_pair.h"
 #include "transport/verbs/verbs_completion_queue.h"
 #include "transport/verbs/verbs_memory.h"
@@ -151,6 +152,7 @@ absl::Status VerbsDomain::Initialize() {
   if (!facts.ok()) return facts.status();
   facts_ = *std::move(facts);
   background_ = BackgroundThread::Get(absl::StrCat("destroy-", facts_.name));
+  cm_destroyer_ = CmDestroyer(facts_.name);
   capabilities_ = ToCapabilities(facts_);
   pd_ = ibv_alloc_pd(context_);
   if (pd_ == nullptr) {

@@ -79,7 +79,9 @@ class VerbsDomain final : public MemoryDomain,
   // before their completion queue; the domain stays until then.
   void DestroyLater(absl::AnyInvocable<void()> destroy);
   // How many are not destroyed yet.
-  size_t destroying() const { return background_->pending(); }
+  size_t destroying() const {
+    return background_->pending() + cm_destroyer_->pending();
+  }
 
   // The device is gone: a later Get() looks again.
   void SetRemoved() { removed_ = true; }
@@ -105,6 +107,7 @@ class VerbsDomain final : public MemoryDomain,
   ibv_cq* placeholder_ = nullptr;  // Soft-iWARP only.
   DeviceFacts facts_;
   BackgroundThread* background_ = nullptr;
+  BackgroundThread* cm_destroyer_ = nullptr;  // Of its connections' ids.
   Capabilities capabilities_;
   std::atomic<bool> removed_{false};
 

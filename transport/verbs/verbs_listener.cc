@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "transport/net/socket_address.h"
 #include "transport/verbs/cm_errors.h"
 #include "transport/verbs/verbs_acceptor.h"
@@ -16,15 +17,39 @@
 namespace skiff::transport {
 namespace {
 
+constexpr int kTriesWhileClosing = 20;
+
+// 0, or what the system says.
+int BindAndListen(rdma_cm_id* id, SocketAddress candidate, int backlog) {
+  auto* const address = reinterpret_cast<sockaddr*>(&candidate.storage);
+  if (rdma_bind_addr(id, address) != 0) return errno;
+  return rdma_listen(id, backlog) != 0 ? errno : 0;
+}
+
+// Whether a listener that was closed may still have its address.
+bool AreListenersClosing(const CmId& id) {
+  const ibv_context* const device = id.get()->verbs;
+  return CmDestroyer("")->pending() > 0 ||
+         (device != nullptr &&
+          CmDestroyer(ibv_get_device_name(device->device))->pending() > 0);
+}
+
 absl::StatusOr<CmId> Bind(const std::shared_ptr<CmChannel>& channel,
                           const Address& address, SocketAddress candidate,
                           int backlog) {
   auto id = CmId::Create(channel);
   if (!id.ok()) return id.status();
-  if (rdma_bind_addr(id->get(),
-                     reinterpret_cast<sockaddr*>(&candidate.storage)) != 0 ||
-      rdma_listen(id->get(), backlog) != 0) {
-    int error = errno;
+  int error = BindAndListen(id->get(), candidate, backlog);
+  // Closing takes milliseconds where no device is being removed.
+  for (int i = 0; i < kTriesWhileClosing && error == EADDRINUSE &&
+                  AreListenersClosing(*id);
+       ++i) {
+    absl::SleepFor(absl::Milliseconds(5));
+    id = CmId::Create(channel);
+    if (!id.ok()) return id.status();
+    error = BindAndListen(id->get(), candidate, backlog);
+  }
+  if (error != 0) {
     // What the kernel says when no device has the address.
     if (error == ENODEV) error = EADDRNOTAVAIL;
     return CallError(absl::StrCat("cannot listen on ", address.ToString()),

@@ -41,9 +41,9 @@ struct VerbsOptions {
   // Objects of a device that may wait to be destroyed by its thread for that.
   // With more, there are no new connections.
   uint32_t max_destroying = 1024;
-  // How long after a device's removal librdmacm is made to look for devices
-  // that it need not keep open, on reactors that used one.
-  absl::Duration forget_removed_for = absl::Seconds(5);
+  // From the event that a device is removed until it is gone, librdmacm is made
+  // to look for devices that it need not keep open; for so long at most ...
+  absl::Duration forget_removed_for = absl::Minutes(10);
   // ... and how often.
   absl::Duration forget_interval = absl::Milliseconds(200);
   // Connection manager events handled in one turn of a reactor.
