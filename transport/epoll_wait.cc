@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "transport/log/log.h"
 
 namespace skiff::transport {
 namespace {
@@ -32,10 +34,11 @@ bool HasPreciseWait() {
       (errno != ENOSYS && errno != EPERM)) {
     return true;
   }
-  std::fprintf(stderr,
-               "skiff: this system has no epoll_pwait2 (%s), which Linux 5.11 "
-               "and later have: timers are up to a millisecond late\n",
-               std::strerror(errno));
+  LogToProcess(
+      LogLevel::kWarning,
+      absl::StrCat("this system has no epoll_pwait2 (", std::strerror(errno),
+                   "), which Linux 5.11 and later have: timers are up to a "
+                   "millisecond late"));
   return false;
 }
 

@@ -6,7 +6,6 @@
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -20,6 +19,7 @@
 #include "transport/libfabric/fabric_info.h"
 #include "transport/libfabric/handshake.h"
 #include "transport/libfabric/shm_peer.h"
+#include "transport/log/log.h"
 
 namespace skiff::transport {
 namespace {
@@ -247,10 +247,11 @@ absl::Status FabricDomain::AdaptToShm() {
   if (readable.ok()) {
     readable_ = *std::move(readable);
   } else {
-    std::fprintf(stderr,
-                 "skiff: peers cannot read this process's memory but through "
-                 "the provider, which copies twice: %s\n",
-                 std::string(readable.status().message()).c_str());
+    LogToProcess(
+        LogLevel::kWarning,
+        absl::StrCat("peers cannot read this process's memory but through the "
+                     "provider, which copies twice: ",
+                     readable.status().message()));
   }
   return absl::OkStatus();
 }
@@ -331,11 +332,12 @@ uint32_t FabricDomain::List(uint64_t key, const void* data, size_t size) {
   // A fork of the process has told its peers that it has no list.
   if (entry == ShmRegionList::kUnlisted && readable_->descriptor() >= 0 &&
       ++unlisted_ == kUnlistedToSay) {
-    std::fprintf(stderr,
-                 "skiff: peers read some of this process's memory through the "
-                 "provider only, which copies twice: its list of %u regions "
-                 "had no place for %u; register fewer and larger ones\n",
-                 ShmRegionList::kEntries, kUnlistedToSay);
+    LogToProcess(
+        LogLevel::kWarning,
+        absl::StrCat("peers read some of this process's memory through the "
+                     "provider only, which copies twice: its list of ",
+                     ShmRegionList::kEntries, " regions had no place for ",
+                     kUnlistedToSay, "; register fewer and larger ones"));
   }
   return entry;
 }

@@ -56,7 +56,7 @@ TEST_P(ShmClosedDeathTest, TellsThatThePeerHasNoList) {
         ReadAndExit();
       },
       ::testing::ExitedWithCode(0),
-      "skiff: peers cannot read [^\n]*memfd_create[^\n]* not implemented\n"
+      "warn  peers cannot read [^\n]*memfd_create[^\n]* not implemented\n"
       "runs on libfabric shm [^\n]*, READs go through the provider, which "
       "copies twice: the peer has no list");
 }

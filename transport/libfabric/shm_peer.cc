@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "transport/log/log.h"
 #include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {
@@ -95,10 +95,10 @@ void RemoveShmOfTheDead() {
     }
   }
   if (removed == 0) return;
-  std::fprintf(stderr,
-               "skiff: removed the shared memory of %zu endpoints, whose "
-               "processes ended without closing them\n",
-               removed);
+  LogToProcess(LogLevel::kWarning,
+               absl::StrCat("removed the shared memory of ", removed,
+                            " endpoints, whose processes ended without closing "
+                            "them"));
 }
 
 absl::Status CheckShmPeer(absl::Span<const uint8_t> address) {

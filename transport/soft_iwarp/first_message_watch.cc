@@ -1,9 +1,11 @@
 #include "transport/soft_iwarp/first_message_watch.h"
 
 #include <atomic>
-#include <cstdio>
 #include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/log/log.h"
 
 namespace skiff::transport {
 namespace {
@@ -11,10 +13,10 @@ namespace {
 void SayOnce(const absl::Status& why) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  std::fprintf(stderr,
-               "skiff: cannot see whether Soft-iWARP lets first messages lie: "
-               "%s; connects to this process may hang\n",
-               std::string(why.message()).c_str());
+  LogToProcess(
+      LogLevel::kWarning,
+      absl::StrCat("cannot see whether Soft-iWARP lets first messages lie: ",
+                   why.message(), "; connects to this process may hang"));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "transport/verbs/verbs_acceptor.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/log/log.h"
 #include "transport/verbs/cm_errors.h"
 #include "transport/verbs/verbs_status.h"
 
@@ -60,11 +60,12 @@ void VerbsConnectionRequest::Reject(absl::Span<const uint8_t> private_data) {
   const size_t limit = RejectDataLimit(
       id_.get()->verbs->device->transport_type == IBV_TRANSPORT_IWARP);
   if (private_data.size() > limit) {
-    std::fprintf(stderr,
-                 "skiff: verbs://%s: rejecting %s without its %zu bytes of "
-                 "private data, %zu are the limit\n",
-                 local_address_.c_str(), peer_address_.c_str(),
-                 private_data.size(), limit);
+    // A caller's mistake: peers have no influence on it.
+    LogToProcess(
+        LogLevel::kWarning,
+        absl::StrCat("verbs://", local_address_, ": rejecting ", peer_address_,
+                     " without its ", private_data.size(),
+                     " bytes of private data, ", limit, " are the limit"));
     private_data = {};
   }
   // Fails when the peer has given up: it needs no answer then.

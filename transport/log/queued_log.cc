@@ -1,0 +1,334 @@
+#include "transport/log/queued_log.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace skiff::transport {
+namespace {
+
+// POSIX: a pipe that poll() calls writable takes so much without blocking.
+constexpr size_t kSafeWrite = 4096;
+
+bool IsWritable(int fd, int timeout_ms) {
+  pollfd out = {fd, POLLOUT, 0};
+  return poll(&out, 1, timeout_ms) == 1 && (out.revents & POLLOUT) != 0;
+}
+
+}  // namespace
+
+// What the log and its thread share. The thread may outlive the log, where it
+// is stuck in a write.
+class QueuedLog::State : public std::enable_shared_from_this<State> {
+ public:
+  explicit State(const QueuedLogOptions& options)
+      : fd_(options.fd),
+        capacity_(
+            std::max(options.max_bytes, QueuedLogOptions::kMinQueueBytes)) {
+    for (Batch& batch : batches_) {
+      // Not initialized: untouched pages take no memory.
+      batch.data.reset(new char[capacity_]);
+    }
+  }
+
+  void Start();
+  void Write(LogLevel level, absl::string_view message);
+  bool Flush(absl::Duration timeout);
+  void Stop();
+  void Salvage();
+  uint64_t dropped() const { return dropped_.load(); }
+
+  // Around fork().
+  void Lock() { mutex_.lock(); }
+  void Unlock() { mutex_.unlock(); }
+  void BecomeChild();
+
+ private:
+  // The atomics are for Salvage(), which takes no lock.
+  struct Batch {
+    std::unique_ptr<char[]> data;
+    std::atomic<size_t> size{0};
+    std::atomic<size_t> written{0};
+  };
+
+  void Run();
+  uint64_t WriteBatch(Batch* batch);
+  bool WriteSome(Batch* batch);
+  void AppendNotice();
+  void Append(const std::string& line);
+
+  const int fd_;
+  const size_t capacity_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable idle_;
+  Batch batches_[2];
+  std::atomic<int> filling_{0};  // The other one is being written.
+  bool writing_ = false;
+  bool stop_ = false;
+  bool child_ = false;
+  uint64_t untold_ = 0;  // Dropped, and not said yet.
+  uint64_t lost_ = 0;    // Not written: told with the next line, not before.
+  std::atomic<uint64_t> dropped_{0};
+};
+
+namespace {
+
+// The logs that fork() has to know of. Never destroyed.
+template <typename T>
+struct Registry {
+  std::mutex mutex;
+  std::vector<T*> logs;
+  static Registry& Get() {
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+};
+
+}  // namespace
+
+void QueuedLog::State::Start() {
+  // Signals are for threads that know what to do with them.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([self = shared_from_this()] { self->Run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void QueuedLog::State::Append(const std::string& line) {
+  Batch& batch = batches_[filling_.load()];
+  const size_t size = batch.size.load(std::memory_order_relaxed);
+  std::memcpy(batch.data.get() + size, line.data(), line.size());
+  batch.size.store(size + line.size(), std::memory_order_release);
+}
+
+void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
+  const std::string line = FormatLogLine(absl::Now(), level, message);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (child_) {
+    if (!IsWritable(fd_, 0)) return;
+    [[maybe_unused]] const ssize_t n = write(fd_, line.data(), line.size());
+    return;
+  }
+  if (stop_) return;
+  const size_t used =
+      batches_[filling_.load()].size.load(std::memory_order_relaxed);
+  // Once lines are missing, later ones come after the one that says so.
+  if (untold_ > 0 || line.size() > capacity_ - used) {
+    ++untold_;
+    ++dropped_;
+    return;
+  }
+  Append(line);
+  work_.notify_one();
+}
+
+void QueuedLog::State::AppendNotice() {
+  untold_ += std::exchange(lost_, 0);
+  if (untold_ == 0) return;
+  Append(FormatLogLine(
+      absl::Now(), LogLevel::kWarning,
+      absl::StrCat(std::exchange(untold_, 0),
+                   " lines of the log are missing before this one: they came "
+                   "faster than they could be written")));
+}
+
+void QueuedLog::State::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] {
+      return stop_ || untold_ > 0 || batches_[filling_.load()].size.load() > 0;
+    });
+    Batch& batch = batches_[filling_.load()];
+    if (batch.size.load() == 0 && untold_ == 0) break;  // Stopped.
+    filling_.store(1 - filling_.load());
+    AppendNotice();  // After what is written now, before what comes.
+    writing_ = true;
+    lock.unlock();
+    const uint64_t lost = WriteBatch(&batch);
+    lock.lock();
+    lost_ += lost;
+    dropped_ += lost;
+    batch.size.store(0);
+    batch.written.store(0);
+    writing_ = false;
+    idle_.notify_all();
+  }
+  idle_.notify_all();
+}
+
+// False when the descriptor takes nothing any more.
+bool QueuedLog::State::WriteSome(Batch* batch) {
+  const size_t from = batch->written.load();
+  const ssize_t n =
+      write(fd_, batch->data.get() + from, batch->size.load() - from);
+  if (n > 0) {
+    batch->written.store(from + static_cast<size_t>(n));
+    return true;
+  }
+  if (n < 0 && errno == EINTR) return true;
+  // Somebody else made it non-blocking.
+  if (n < 0 && errno == EAGAIN) return IsWritable(fd_, -1) || errno == EINTR;
+  return false;
+}
+
+// Returns how many lines could not be written: a full disk, or a reader that is
+// gone.
+uint64_t QueuedLog::State::WriteBatch(Batch* batch) {
+  while (batch->written.load() < batch->size.load()) {
+    if (WriteSome(batch)) continue;
+    const char* const data = batch->data.get();
+    return static_cast<uint64_t>(std::count(
+        data + batch->written.load(), data + batch->size.load(), '\n'));
+  }
+  return 0;
+}
+
+bool QueuedLog::State::Flush(absl::Duration timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return idle_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
+    return !writing_ && untold_ == 0 &&
+           batches_[filling_.load()].size.load() == 0;
+  });
+}
+
+void QueuedLog::State::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = true;
+  work_.notify_one();
+}
+
+void QueuedLog::State::BecomeChild() {
+  child_ = true;
+  for (Batch& batch : batches_) batch.size.store(0);
+}
+
+// In a signal handler: no lock, no allocation. The thread may be writing the
+// same bytes, which are then there twice.
+void QueuedLog::State::Salvage() {
+  constexpr int kPatienceMs = 100;
+  const int filling = filling_.load();
+  for (const int index : {1 - filling, filling}) {
+    Batch& batch = batches_[index];
+    size_t at = batch.written.load();
+    const size_t end = batch.size.load(std::memory_order_acquire);
+    while (at < end && IsWritable(fd_, kPatienceMs)) {
+      const ssize_t n =
+          write(fd_, batch.data.get() + at, std::min(end - at, kSafeWrite));
+      if (n <= 0 && errno != EINTR) return;
+      if (n > 0) at += static_cast<size_t>(n);
+    }
+    if (at < end) return;
+  }
+}
+
+namespace {
+
+constexpr int kFatalSignals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+struct sigaction old_actions[std::size(kFatalSignals)];
+std::atomic<void (*)()> salvage{nullptr};
+
+void OnFatalSignal(int number, siginfo_t* info, void* /*context*/) {
+  const int saved_errno = errno;
+  if (void (*const run)() = salvage.exchange(nullptr)) run();
+  for (size_t i = 0; i < std::size(kFatalSignals); ++i) {
+    if (kFatalSignals[i] == number) {
+      sigaction(number, &old_actions[i], nullptr);
+    }
+  }
+  errno = saved_errno;
+  // What faulted does so again, and meets what was there before. What was sent
+  // has to be sent again; it arrives when this returns.
+  if (info->si_code <= 0) raise(number);
+}
+
+}  // namespace
+
+QueuedLog::QueuedLog(const QueuedLogOptions& options)
+    : state_(std::make_shared<State>(options)) {
+  using Logs = Registry<State>;
+  static const int atfork = pthread_atfork(
+      [] {
+        Logs::Get().mutex.lock();
+        for (State* log : Logs::Get().logs) log->Lock();
+      },
+      [] {
+        for (State* log : Logs::Get().logs) log->Unlock();
+        Logs::Get().mutex.unlock();
+      },
+      [] {
+        for (State* log : Logs::Get().logs) {
+          log->BecomeChild();
+          log->Unlock();
+        }
+        Logs::Get().mutex.unlock();
+      });
+  static_cast<void>(atfork);
+  {
+    const std::lock_guard<std::mutex> lock(Logs::Get().mutex);
+    Logs::Get().logs.push_back(state_.get());
+  }
+  state_->Start();
+}
+
+QueuedLog::~QueuedLog() {
+  salvage.store(nullptr);
+  using Logs = Registry<State>;
+  {
+    const std::lock_guard<std::mutex> lock(Logs::Get().mutex);
+    std::vector<State*>& logs = Logs::Get().logs;
+    logs.erase(std::remove(logs.begin(), logs.end(), state_.get()), logs.end());
+  }
+  state_->Stop();
+}
+
+void QueuedLog::Write(LogLevel level, absl::string_view message) {
+  state_->Write(level, message);
+}
+
+bool QueuedLog::Flush(absl::Duration timeout) { return state_->Flush(timeout); }
+
+uint64_t QueuedLog::dropped() const { return state_->dropped(); }
+
+LogSink QueuedLog::Sink(LogLevel level) {
+  return [weak = std::weak_ptr<State>(state_), level](
+             LogLevel of_message, absl::string_view message) {
+    if (of_message > level) return;
+    if (const std::shared_ptr<State> state = weak.lock()) {
+      state->Write(of_message, message);
+    }
+  };
+}
+
+void QueuedLog::WriteOnFatalSignals() {
+  static std::atomic<State*> log{nullptr};
+  log.store(state_.get());
+  const bool first = salvage.exchange([] { log.load()->Salvage(); }) == nullptr;
+  if (!first) return;
+  struct sigaction action = {};
+  action.sa_sigaction = &OnFatalSignal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < std::size(kFatalSignals); ++i) {
+    sigaction(kFatalSignals[i], &action, &old_actions[i]);
+  }
+}
+
+}  // namespace skiff::transport

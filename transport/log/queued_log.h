@@ -1,0 +1,60 @@
+#ifndef SKIFF_TRANSPORT_LOG_QUEUED_LOG_H_
+#define SKIFF_TRANSPORT_LOG_QUEUED_LOG_H_
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "transport/log/log.h"
+
+namespace skiff::transport {
+
+struct QueuedLogOptions {
+  int fd = STDERR_FILENO;  // Not closed; may be one that blocks, or not.
+  // Lines that wait to be written. What does not fit is dropped, and counted:
+  // a line says how many once there is room. At least kMinQueueBytes; twice
+  // that is taken, as it is used.
+  size_t max_bytes = 2u << 20;
+  static constexpr size_t kMinQueueBytes = 2 * kMaxLogLine;
+};
+
+// Writes lines to a descriptor from a thread of its own: whoever logs never
+// waits for the one who reads. Thread-safe.
+//
+// In a child of fork(), which has no such thread, lines are written at once
+// where that does not block; what the parent had queued is the parent's.
+class QueuedLog {
+ public:
+  explicit QueuedLog(const QueuedLogOptions& options);
+  QueuedLog(const QueuedLog&) = delete;
+  QueuedLog& operator=(const QueuedLog&) = delete;
+  // Leaves behind what a stuck descriptor has not taken: Flush() first.
+  ~QueuedLog();
+
+  void Write(LogLevel level, absl::string_view message);
+  // Waits until all that was logged before is written, but no longer than
+  // `timeout`. False if some of it is not.
+  bool Flush(absl::Duration timeout);
+  // For what is at least as grave as `level`. May be called for as long as it
+  // exists, also when the log is gone: then it is silent.
+  LogSink Sink(LogLevel level);
+  // Lines that were dropped so far, or could not be written.
+  uint64_t dropped() const;
+
+  // From now on, a signal that ends the process with a core (SIGSEGV, SIGABRT,
+  // ...) writes what is still queued first, as far as that is possible without
+  // waiting for long, and then does what it did before. One log of a process.
+  void WriteOnFatalSignals();
+
+ private:
+  class State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_LOG_QUEUED_LOG_H_
