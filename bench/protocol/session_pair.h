@@ -100,7 +100,7 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
   }
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
-  void Log(bool, absl::string_view) override {}
+  void OnLog(bool, absl::string_view, const transport::LogSite&) override {}
 
   void LogIn();
 

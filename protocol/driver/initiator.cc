@@ -118,6 +118,14 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
     : backend_(backend),
       reactor_(reactor),
       options_(options),
+      log_(
+          reactor,
+          [this](transport::LogLevel level, absl::string_view line) {
+            const bool warns =
+                level == transport::LogLevel::kWarning && options_.warn;
+            (warns ? options_.warn : options_.log)(line);
+          },
+          options.log_limits),
       on_ready_(std::move(on_ready)),
       buffers_(StreamBuffers::kDefaultScratchBytes,
                options.max_spare_buffer_bytes),

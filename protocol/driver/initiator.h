@@ -19,6 +19,7 @@
 #include "protocol/negotiation/send_targets.h"
 #include "scsi/initiator/command.h"
 #include "transport/backend.h"
+#include "transport/log/limited_log.h"
 #include "transport/memory/registration_cache.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
@@ -123,6 +124,8 @@ struct InitiatorOptions {
   // Gets those of these lines that matter also to who does not follow events:
   // that RDMA connects, but cannot be used. Null: `log` gets them.
   std::function<void(absl::string_view message)> warn;
+  // Of the lines that a target can cause.
+  transport::LogLimits log_limits;
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
   // streams are captured by their backend (MakeTracingBackend).
   transport::CaptureSink capture;

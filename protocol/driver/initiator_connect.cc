@@ -48,14 +48,16 @@ bool IsAboutWhoWeAre(const absl::Status& refusal) {
 
 }  // namespace
 
-void InitiatorImpl::Log(absl::string_view message) const {
+void InitiatorImpl::Log(absl::string_view message,
+                        const transport::LogSite& site) {
   if (!options_.log) return;
-  options_.log(About(message));
+  log_.Log(transport::LogLevel::kInfo, "", About(message), site);
 }
 
-void InitiatorImpl::Warn(absl::string_view message) const {
-  if (!options_.warn) return Log(message);
-  options_.warn(About(message));
+void InitiatorImpl::Warn(absl::string_view message,
+                         const transport::LogSite& site) {
+  if (!options_.warn) return Log(message, site);
+  log_.Log(transport::LogLevel::kWarning, "", About(message), site);
 }
 
 std::string InitiatorImpl::About(absl::string_view message) const {
@@ -101,7 +103,8 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
                                   absl::Span<const uint8_t> sense) {
     if (on_async_event_) on_async_event_(lun, sense);
   };
-  session.log = [this](absl::string_view message) { Log(message); };
+  session.log = [this](absl::string_view message,
+                       const transport::LogSite& site) { Log(message, site); };
   return session;
 }
 

@@ -20,6 +20,7 @@
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "transport/backend.h"
+#include "transport/log/limited_log.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
 
@@ -147,13 +148,16 @@ class InitiatorImpl final : public Initiator,
   absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
       transport::Endpoint endpoint);
   absl::Status Explain(const absl::Status& why) const;
-  void Log(absl::string_view message) const;
-  void Warn(absl::string_view message) const;
+  void Log(absl::string_view message,
+           const transport::LogSite& site = transport::LogSite());
+  void Warn(absl::string_view message,
+            const transport::LogSite& site = transport::LogSite());
   std::string About(absl::string_view message) const;
 
   transport::Backend* const backend_;
   transport::Reactor* const reactor_;
   InitiatorOptions options_;
+  transport::LimitedLog log_;
   absl::AnyInvocable<void(absl::Status)> on_ready_;
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event_;

@@ -67,8 +67,11 @@ void TargetConnection::CloseConnection(const absl::Status& why,
   const Ending wanted = after_sending ? Ending::kAfterSending : Ending::kNow;
   if (ending_ >= wanted) return;
   ending_ = wanted;
-  Say(why.ok() ? LogLevel::kInfo : LogLevel::kWarning,
-      why.ok() ? "logged out" : absl::StrCat("closing: ", why.message()));
+  if (why.ok()) {
+    Say(LogLevel::kInfo, "logged out");
+  } else {
+    Say(LogLevel::kWarning, absl::StrCat("closing: ", why.message()));
+  }
   context_.reactor->ScheduleTurnEnd(this);
 }
 
@@ -314,14 +317,16 @@ std::vector<DiscoveredTarget> TargetConnection::Discover(
 
 // --- For people.
 
-void TargetConnection::Log(bool warning, absl::string_view message) {
-  Say(warning ? LogLevel::kWarning : LogLevel::kInfo, message);
+void TargetConnection::OnLog(bool warning, absl::string_view message,
+                             const transport::LogSite& site) {
+  Say(warning ? LogLevel::kWarning : LogLevel::kInfo, message, site);
 }
 
-void TargetConnection::Say(LogLevel level, absl::string_view message) {
-  if (context_.options->log != nullptr) {
-    context_.options->log(level, absl::StrCat(peer_, ": ", message));
-  }
+void TargetConnection::Say(LogLevel level, absl::string_view message,
+                           const transport::LogSite& site) {
+  if (context_.options->log == nullptr) return;
+  context_.log->Log(level, transport::PeerHost(peer_),
+                    absl::StrCat(peer_, ": ", message), site);
 }
 
 SessionInfo TargetConnection::Info() const {

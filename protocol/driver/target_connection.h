@@ -30,6 +30,7 @@ struct TargetConnectionContext {
   TargetNode* node = nullptr;
   ConnectionShares* shares = nullptr;
   const TargetServerOptions* options = nullptr;
+  transport::LimitedLog* log = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
   std::function<void(TargetNode::ConnectionId,
                      absl::AnyInvocable<void(class TargetConnection*)>)>
@@ -82,7 +83,8 @@ class TargetConnection final : private TargetSessionHost,
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override;
   absl::Time Now() override { return context_.reactor->Now(); }
-  void Log(bool warning, absl::string_view message) override;
+  void OnLog(bool warning, absl::string_view message,
+             const transport::LogSite& site) override;
   // PumpClient:
   void OnProgress() override;
   void OnClosed(absl::Status why) override;
@@ -97,7 +99,8 @@ class TargetConnection final : private TargetSessionHost,
   void OnTimer();
   void Coalesce();
   void ScheduleTimer(absl::Time now);
-  void Say(LogLevel level, absl::string_view message);
+  void Say(LogLevel level, absl::string_view message,
+           const transport::LogSite& site = transport::LogSite());
 
   const TargetConnectionContext context_;
   const TargetNode::ConnectionId id_;

@@ -26,6 +26,8 @@ struct Shard {
   std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
   std::shared_ptr<scsi::Worker> worker;
   std::unique_ptr<StreamBuffers> buffers;
+  // Of what happens on this reactor.
+  std::unique_ptr<transport::LimitedLog> log;
   std::shared_ptr<IserMemories> iser_memories;
   std::map<TargetNode::ConnectionId, std::unique_ptr<TargetConnection>>
       connections;
@@ -94,6 +96,8 @@ struct State : std::enable_shared_from_this<State> {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<Shard>());
       shards.back()->reactor = reactor;
+      shards.back()->log = std::make_unique<transport::LimitedLog>(
+          reactor, server_options.log, server_options.log_limits);
       shards.back()->iser_memories = std::make_shared<IserMemories>(
           IserMemories::Role::kTarget, MemoryOptions(server_options));
     }
@@ -120,9 +124,6 @@ struct State : std::enable_shared_from_this<State> {
              absl::AnyInvocable<void()> done);
   void FinishDrain(Shard* shard);
   void LeaveBehind(Shard* shard);
-  void Log(LogLevel level, absl::string_view message) const {
-    if (options.log != nullptr) options.log(level, message);
-  }
 
   const TargetServerOptions options;
   TargetNode node;
@@ -197,8 +198,11 @@ void State::OnRequest(const transport::Address& portal,
         });
   }
   if (!refusal.empty()) {
-    Log(LogLevel::kWarning, absl::StrCat(request->peer_address(),
-                                         ": refused a connection: ", refusal));
+    // On the first reactor, which listens.
+    shards[0]->log->Log(LogLevel::kWarning,
+                        transport::PeerHost(request->peer_address()),
+                        absl::StrCat(request->peer_address(),
+                                     ": refused a connection: ", refusal));
     return request->Reject({});
   }
   ++shard->load;
@@ -246,6 +250,7 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   context.node = &node;
   context.shares = &shares;
   context.options = &options;
+  context.log = shard->log.get();
   context.post_to = [weak = weak_from_this(), shard](
                         TargetNode::ConnectionId id,
                         absl::AnyInvocable<void(TargetConnection*)> fn) {
@@ -291,7 +296,8 @@ void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
   }
   if (!problem.empty()) {
     endpoint = absl::CancelledError();  // Before the buffers that it was given.
-    Log(LogLevel::kWarning, absl::StrCat(portal.ToString(), ": ", problem));
+    shard->log->Log(LogLevel::kWarning, portal.ToString(),
+                    absl::StrCat(portal.ToString(), ": ", problem));
     shares.Gone(id);
     --shard->load;
     return;
@@ -314,12 +320,13 @@ void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
 void State::ListeningChanged(const transport::Address& portal,
                              const absl::Status& status) {
   if (status.ok()) {
-    Log(LogLevel::kWarning,
-        absl::StrCat(portal.ToString(), ": listening again"));
+    shards[0]->log->Log(LogLevel::kWarning, portal.ToString(),
+                        absl::StrCat(portal.ToString(), ": listening again"));
     return;
   }
   const absl::Duration retry = options.limits.listen_retry_interval;
-  Log(LogLevel::kError,
+  shards[0]->log->Log(
+      LogLevel::kError, portal.ToString(),
       absl::StrCat(portal.ToString(), ": ", status.message(),
                    retry == absl::ZeroDuration()
                        ? std::string("; listen_retry_interval is 0, restart")
@@ -361,6 +368,7 @@ void State::FinishDrain(Shard* shard) {
   } else if (!shard->left_behind) {
     return;
   }
+  shard->log->Close();
   auto drained = std::move(shard->drained);
   shard->drained.clear();
   for (auto& done : drained) done();
@@ -372,7 +380,8 @@ void State::LeaveBehind(Shard* shard) {
   if (shard->connections.empty() || shard->left_behind) return;
   for (const auto& [id, connection] : shard->connections) {
     const SessionInfo session = connection->Info();
-    Log(LogLevel::kError,
+    shard->log->Log(
+        LogLevel::kError, transport::PeerHost(session.peer),
         absl::StrCat(session.peer, ": commands of ", session.initiator_name,
                      " at ", session.target_name,
                      " have not come back from their backend: the session is "
@@ -430,8 +439,9 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   options.on_trouble =
       [state = state_, address,
        theirs = std::move(options.on_trouble)](const absl::Status& status) {
-        state->Log(LogLevel::kError,
-                   absl::StrCat(address.ToString(), ": ", status.message()));
+        state->shards[0]->log->Log(
+            LogLevel::kError, address.ToString(),
+            absl::StrCat(address.ToString(), ": ", status.message()));
         if (theirs != nullptr) theirs(status);
       };
   auto listener = transport::PersistentListener::Create(
@@ -467,10 +477,11 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
         first, [state = state_, weak = std::weak_ptr<Gather>(gather)] {
           const std::shared_ptr<Gather> late = weak.lock();
           if (late == nullptr || late->done == nullptr) return;
-          state->Log(LogLevel::kError,
-                     absl::StrCat(late->left,
-                                  " reactors do not turn: what is "
-                                  "on them is left behind"));
+          state->shards[0]->log->Log(
+              LogLevel::kError, "",
+              absl::StrCat(late->left,
+                           " reactors do not turn: what is on them is left "
+                           "behind"));
           Abandoned::Keep(state);
           std::exchange(late->done, nullptr)();
         });

@@ -16,16 +16,16 @@
 #include "protocol/negotiation/parameters.h"
 #include "scsi/target/target.h"
 #include "transport/backend.h"
+#include "transport/log/limited_log.h"
+#include "transport/log/log.h"
 #include "transport/reactor.h"
 #include "transport/registry.h"
 #include "transport/trace/pcapng.h"
 
 namespace skiff::protocol {
 
-enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
-// Called from any reactor's thread; must be thread-safe. Messages have no
-// newline.
-using LogSink = std::function<void(LogLevel level, absl::string_view message)>;
+using transport::LogLevel;
+using transport::LogSink;  // Thread-safe, and may not block: see there.
 
 // The limits of one server. Every one has a reason to be changed somewhere.
 struct TargetServerLimits {
@@ -95,6 +95,8 @@ struct TargetServerOptions {
   // there is not enough left they are refused (IserMemoryOfSession() each).
   uint64_t message_memory = uint64_t{256} << 20;
   LogSink log;  // Null: silent.
+  // Of the lines that initiators can cause, each reactor by itself.
+  transport::LogLimits log_limits;
   // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
   // streams are captured by their backend (MakeTracingBackend).
   transport::CaptureSink capture;

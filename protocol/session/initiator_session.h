@@ -25,6 +25,7 @@
 #include "protocol/session/initiator_task_table.h"
 #include "protocol/session/unexpected_pdus.h"
 #include "scsi/initiator/command.h"
+#include "transport/log/log.h"
 
 namespace skiff::protocol {
 
@@ -45,8 +46,10 @@ struct InitiatorSessionOptions {
   // Asynchronous SCSI events; told through the completion queue.
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event;
-  // One line per remarkable event.
-  std::function<void(absl::string_view message)> log;
+  // One line per remarkable event. A target can cause as many as it wants of
+  // each `site`: whoever writes them limits them.
+  std::function<void(absl::string_view message, const transport::LogSite& site)>
+      log;
 };
 
 // The initiator's side of one session on one connection, from the first Login
@@ -227,8 +230,9 @@ class InitiatorSession final : public DatamoverClient {
   void CloseDown();
   void CheckTimeouts(absl::Time last_receive);
   absl::Time NextDeadline(absl::Time last_receive) const;
-  void Log(absl::string_view message) const {
-    if (options_.log) options_.log(message);
+  void Log(absl::string_view message,
+           const transport::LogSite& site = transport::LogSite()) const {
+    if (options_.log) options_.log(message, site);
   }
 
   // --- initiator_session_commands.cc: commands and their end.

@@ -49,7 +49,7 @@ InitiatorSessionTest::InitiatorSessionTest() {
   options_.max_commands = 4;
   options_.initial_cmd_sn = 0xfffffffd;  // Wraps soon.
   options_.nop_interval = absl::ZeroDuration();
-  options_.log = [this](absl::string_view message) {
+  options_.log = [this](absl::string_view message, const transport::LogSite&) {
     log_.emplace_back(message);
   };
 }

@@ -24,6 +24,7 @@
 #include "protocol/session/tag_table.h"
 #include "protocol/session/unexpected_pdus.h"
 #include "scsi/target/target.h"
+#include "transport/log/log.h"
 
 namespace skiff::protocol {
 
@@ -72,8 +73,14 @@ class TargetSessionHost : public TargetLoginPolicy {
   // (not from inside the call).
   virtual void SessionEnded() = 0;
   virtual absl::Time Now() = 0;
-  // For the log; `warning` else informational.
-  virtual void Log(bool warning, absl::string_view message) = 0;
+  // For the log; `warning` else informational. The host limits how many lines
+  // there are of each place that calls.
+  void Log(bool warning, absl::string_view message,
+           const transport::LogSite& site = transport::LogSite()) {
+    OnLog(warning, message, site);
+  }
+  virtual void OnLog(bool warning, absl::string_view message,
+                     const transport::LogSite& site) = 0;
 };
 
 // The target's end of one session and its one connection, from the first Login

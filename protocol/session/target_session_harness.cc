@@ -139,7 +139,8 @@ void TargetSessionHarness::CloseConnection(const absl::Status& why, bool) {
   close_reason_ = std::string(why.message());
 }
 
-void TargetSessionHarness::Log(bool, absl::string_view message) {
+void TargetSessionHarness::OnLog(bool, absl::string_view message,
+                                 const transport::LogSite&) {
   log_.emplace_back(message);
 }
 

@@ -76,7 +76,8 @@ class TargetSessionHarness final : private TargetSessionHost {
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
-  void Log(bool warning, absl::string_view message) override;
+  void OnLog(bool warning, absl::string_view message,
+             const transport::LogSite& site) override;
 
   const Offer offer_;
   absl::Time now_ = absl::UnixEpoch();

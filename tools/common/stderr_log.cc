@@ -2,39 +2,43 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 namespace skiff::tools {
 namespace {
 
-absl::string_view LevelName(protocol::LogLevel level) {
-  switch (level) {
-    case protocol::LogLevel::kError:
-      return "error";
-    case protocol::LogLevel::kWarning:
-      return "warn ";
-    case protocol::LogLevel::kInfo:
-      return "info ";
-    case protocol::LogLevel::kDebug:
-      return "debug";
-  }
-  return "?";
-}
+std::atomic<StderrLog*> current{nullptr};
 
 }  // namespace
 
+StderrLog::StderrLog(const Options& options)
+    : flush_timeout_(options.flush_timeout), log_(options.queue) {
+  current = this;
+  transport::SetProcessLog(StderrSink(options.level));
+  log_.WriteOnFatalSignals();
+}
+
+StderrLog::~StderrLog() {
+  Flush();
+  current = nullptr;
+}
+
 void LogToStderr(protocol::LogLevel level, absl::string_view message) {
+  if (StderrLog* const log = current.load()) {
+    return log->Write(level, message);
+  }
+  // Before and after, when nobody is served.
   const std::string line =
-      absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(),
-                                    absl::UTCTimeZone()),
-                   " ", LevelName(level), " ", message, "\n");
-  // One call for a line. Nothing can be done when standard error is gone.
+      transport::FormatLogLine(absl::Now(), level, message);
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, line.data(), line.size());
+}
+
+void FlushStderrLog() {
+  if (StderrLog* const log = current.load()) log->Flush();
 }
 
 protocol::LogSink StderrSink(protocol::LogLevel level) {

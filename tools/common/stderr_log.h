@@ -2,14 +2,50 @@
 #define SKIFF_TOOLS_COMMON_STDERR_LOG_H_
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "protocol/driver/target_server.h"
+#include "transport/log/queued_log.h"
 
 namespace skiff::tools {
+
+// While one exists, all that is logged (LogToStderr, StderrSink, and what
+// libraries say with LogToProcess) goes to standard error through one queue and
+// a thread, so that nobody waits for whoever reads it; a crash still writes
+// what is queued. At most one at a time, made while there are no other threads.
+class StderrLog {
+ public:
+  struct Options {
+    transport::QueuedLogOptions queue;
+    // How long the end of the program, at most, waits for the reader.
+    absl::Duration flush_timeout = absl::Seconds(1);
+    protocol::LogLevel level = protocol::LogLevel::kInfo;  // Of libraries.
+  };
+  explicit StderrLog(const Options& options);
+  StderrLog(const StderrLog&) = delete;
+  StderrLog& operator=(const StderrLog&) = delete;
+  ~StderrLog();  // Flushes.
+
+  // Waits for what was logged so far to be written, no longer than
+  // `flush_timeout`.
+  void Flush() { log_.Flush(flush_timeout_); }
+
+  void Write(protocol::LogLevel level, absl::string_view message) {
+    log_.Write(level, message);
+  }
+
+ private:
+  const absl::Duration flush_timeout_;
+  transport::QueuedLog log_;
+};
 
 // Writes one line to standard error:
 //   2026-11-21T09:00:35.123456Z info  10.0.0.2:41234: logged in
 // Thread-safe; lines of threads never mix.
 void LogToStderr(protocol::LogLevel level, absl::string_view message);
+
+// Waits as StderrLog::Flush() does, if there is one: before something else is
+// written to standard error.
+void FlushStderrLog();
 
 // A sink for what is at least as grave as `level`.
 protocol::LogSink StderrSink(protocol::LogLevel level);

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/log/log.h"
 #include "transport/trace/pcapng.h"
 
 namespace skiff::tools {
@@ -24,8 +25,10 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Create(
 TraceFile::~TraceFile() {
   if (std::fclose(file_) != 0 && error_ == 0) error_ = errno;
   if (error_ == 0) return;
-  std::fprintf(stderr, "the trace in %s is not complete: %s\n", path_.c_str(),
-               std::strerror(error_));
+  transport::LogToProcess(
+      transport::LogLevel::kError,
+      absl::StrCat("the trace in ", path_,
+                   " is not complete: ", std::strerror(error_)));
 }
 
 void TraceFile::Write(absl::string_view blocks) {

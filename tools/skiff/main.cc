@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tools/common/stderr_log.h"
 #include "tools/skiff/command_line.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
@@ -21,6 +22,7 @@ namespace {
 int Fail(const CommonOptions& common, const absl::Status& status) {
   const int code = static_cast<int>(ExitCodeOf(status));
   const std::string message(status.message());
+  FlushStderrLog();
   std::fprintf(stderr, "skiff: %s\n", message.c_str());
   if (common.json)
     std::printf("%s\n", ToJson(ErrorReport{code, message}).c_str());
@@ -104,6 +106,7 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseCommandLine(argc, argv, &line)) {
     return *code;
   }
+  const StderrLog log{StderrLog::Options()};
   const absl::Status refused = RefuseSecrets(line.common);
   if (!refused.ok()) return Fail(line.common, refused);
   const int code = std::visit(Runner(line.common), line.command);

@@ -10,6 +10,7 @@
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/ram_backend.h"
 #include "scsi/target/target.h"
+#include "tools/common/stderr_log.h"
 #include "tools/skiffd/parsed_config.h"
 #include "transport/address.h"
 #include "transport/reactor_threads.h"
@@ -40,6 +41,7 @@ struct PortalConfig {
 // A configuration that was checked, with every default filled in.
 struct DaemonConfig {
   protocol::LogLevel log_level = protocol::LogLevel::kInfo;
+  StderrLog::Options log;
   transport::ReactorThreadsOptions reactors;
   protocol::TargetServerOptions server;
   // As many connections as there are descriptors for, in place of its limit.

@@ -42,6 +42,19 @@ void CheckLogLevel(const Config& config, Checker* checker,
                                 "or debug"));
 }
 
+void CheckLog(const Log& log, Checker* checker, StderrLog::Options* out,
+              transport::LogLimits* limits) {
+  checker->Size(log, Log::kQueueFieldNumber,
+                transport::QueuedLogOptions::kMinQueueBytes, kGiB,
+                &out->queue.max_bytes);
+  checker->Duration(log, Log::kFlushTimeoutFieldNumber, &out->flush_timeout);
+  checker->Number(log, Log::kBurstFieldNumber, 1, 1000000, &limits->burst);
+  checker->Duration(log, Log::kIntervalFieldNumber, &limits->interval);
+  checker->Number(log, Log::kTotalBurstFieldNumber, 1, 1000000,
+                  &limits->total_burst);
+  checker->Number(log, Log::kPeersFieldNumber, 1, 1000000, &limits->peers);
+}
+
 void CheckReactors(const Reactors& reactors, Checker* checker,
                    transport::ReactorThreadsOptions* out) {
   uint32_t count = 1;
@@ -302,6 +315,8 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   Checker checker(&parsed.locations, problems);
   DaemonConfig out;
   CheckLogLevel(config, &checker, &out.log_level);
+  out.log.level = out.log_level;
+  CheckLog(config.log(), &checker, &out.log, &out.server.log_limits);
   out.reactors.name = "skiffd";
   out.reactors.reactor.adaptive_spin = true;
   CheckReactors(config.reactors(), &checker, &out.reactors);

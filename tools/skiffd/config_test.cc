@@ -97,7 +97,8 @@ std::vector<BadConfig> BadSyntax() {
   return {
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
-       "limits, negotiation, transport, shutdown_grace, portal, target, iser"},
+       "limits, negotiation, transport, shutdown_grace, portal, target, iser, "
+       "log"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "
@@ -369,6 +370,23 @@ TEST_F(ConfigTest, SetsThin) {
               IsEmpty());
   const auto& luns = config_.targets[0].luns;
   EXPECT_FALSE(std::get<scsi::RamBackendOptions>(luns[0].medium).thin);
+}
+
+TEST_F(ConfigTest, SetsTheLog) {
+  ASSERT_THAT(Problems(R"(target { name: "iqn.2026-11.org.example:t"
+                                   lun { ram { size: "1MiB" } } }
+                          log_level: "error"
+                          log { queue: "64KiB" flush_timeout: "2s" burst: 3
+                                interval: "4s" total_burst: 5 peers: 6 })"),
+              IsEmpty());
+  EXPECT_EQ(config_.log.level, protocol::LogLevel::kError);
+  EXPECT_EQ(config_.log.queue.max_bytes, 64u << 10);
+  EXPECT_EQ(config_.log.flush_timeout, absl::Seconds(2));
+  const transport::LogLimits& limits = config_.server.log_limits;
+  EXPECT_EQ(limits.burst, 3u);
+  EXPECT_EQ(limits.interval, absl::Seconds(4));
+  EXPECT_EQ(limits.total_burst, 5u);
+  EXPECT_EQ(limits.peers, 6u);
 }
 
 TEST_F(ConfigTest, TakesWhatIsSet) {

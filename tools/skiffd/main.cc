@@ -84,6 +84,7 @@ int Serve(const Signals& signals, Daemon* daemon, absl::Duration grace) {
     }
     if (stopping) {
       Log(protocol::LogLevel::kWarning, "second signal: ending at once");
+      FlushStderrLog();
       // Destructors would wait for what is still in flight.
       _exit(kExitImmediate);
     }
@@ -152,12 +153,14 @@ int Main(int argc, char** argv) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
+  const StderrLog stderr_log(config.log);  // Outlives all that logs.
   log = StderrSink(config.log_level);
   config.server.log = log;
   config.server.capture = capture;
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(config, registry);
   if (!daemon.ok()) {
+    FlushStderrLog();
     std::fprintf(stderr, "skiffd: %s\n",
                  std::string(daemon.status().message()).c_str());
     return kExitFailure;

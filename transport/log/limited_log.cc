@@ -103,6 +103,7 @@ LimitedLog::~LimitedLog() {
 }
 
 void LimitedLog::Close() {
+  if (closed_) return;
   Tell(/*all=*/true);
   timer_.Cancel();
   closed_ = true;

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The log of skiffd: what peers send doesn't make it grow, and who doesn't read it stops nothing."""
+
+import os
+import sys
+import tempfile
+import time
+
+import raw_iscsi
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAIL: {message}")
+
+
+def test_ignored_pdus(skiffd):
+    """PDUs outside of the window are ignored, and their number is said."""
+    count = 20000
+    with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(
+        skiffd, directory, settings='log { burst: 5 interval: "1s" }'
+    ) as daemon:
+        with raw_iscsi.Initiator(daemon.port) as peer:
+            peer.login()
+            begun = time.monotonic()
+            peer.send(peer.nop_out(cmd_sn=0x7FFFFFFF) * count + peer.nop_out())
+            check(peer.pdu()[0][0] == 0x20, "the ping that follows is not answered")
+            # One a second, after the first ones.
+            lines = daemon.log().count("ignored a PDU")
+            allowed = 5 + 2 * (time.monotonic() - begun + 1)
+            check(lines <= allowed, f"{lines} lines for {count} PDUs:\n{daemon.log()[:2000]}")
+            daemon.wait_for_log("more were not logged like: 127.0.0.1:")
+        check(daemon.stop() == 0, "skiffd did not end in order")
+
+
+def test_logins(skiffd):
+    """A host that comes again and again, and is refused."""
+    count = 100
+    with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory) as daemon:
+        for _ in range(count):
+            with raw_iscsi.Initiator(daemon.port) as peer:
+                check(peer.login(target="iqn.2026-11.org.example:other") == (2, 3), "login is not refused")
+        check(daemon.stop() == 0, "skiffd did not end in order")
+        # So many kinds of lines each login may have; what was left out is told at the end.
+        lines = daemon.log().count("\n")
+        check(lines < 50, f"{lines} lines for {count} logins:\n{daemon.log()[:4000]}")
+        check("more were not logged like: 127.0.0.1:" in daemon.log(), f"nothing about the rest:\n{daemon.log()}")
+
+
+def test_reader_is_stuck(skiffd):
+    """Nobody reads the pipe: what is served goes on, and so does the end."""
+    reader, writer = os.pipe()
+    settings = 'log_level: "debug" log { interval: "0s" queue: "64KiB" flush_timeout: "10ms" }'
+    with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(
+        skiffd, directory, settings=settings, stderr=writer
+    ) as daemon:
+        os.close(writer)
+        with raw_iscsi.Initiator(daemon.port) as peer:
+            peer.login()
+            # More lines than pipe and queue hold, without the limits.
+            peer.send(peer.nop_out(cmd_sn=0x7FFFFFFF) * 20000 + peer.nop_out())
+            check(peer.pdu()[0][0] == 0x20, "the ping that follows is not answered")
+        with raw_iscsi.Initiator(daemon.port) as other:
+            check(other.login() == (0, 0), "another initiator does not get in")
+        check(daemon.stop() == 0, "skiffd did not end in order")
+    text = b""
+    while piece := os.read(reader, 1 << 16):
+        text += piece
+    os.close(reader)
+    check(b"ignored a PDU" in text, "the log has nothing")
+
+
+def main():
+    skiffd = sys.argv[1]
+    test_ignored_pdus(skiffd)
+    test_logins(skiffd)
+    test_reader_is_stuck(skiffd)
+
+
+if __name__ == "__main__":
+    main()
