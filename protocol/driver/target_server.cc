@@ -233,7 +233,12 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> State::TransportOf(
 // Makes what the shard's connections share; the first connection pays for it.
 absl::Status State::Prepare(Shard* shard) {
   if (shard->worker != nullptr) return absl::OkStatus();
-  auto worker = scsi::Worker::Create(shard->reactor, options.worker);
+  scsi::WorkerOptions with_log = options.worker;
+  if (with_log.log == nullptr) {
+    with_log.log = options.log;
+    with_log.log_limits = options.log_limits;
+  }
+  auto worker = scsi::Worker::Create(shard->reactor, with_log);
   if (!worker.ok()) return worker.status();
   shard->worker = *std::move(worker);  // Shared with what registers it.
   shard->buffers =

@@ -64,6 +64,10 @@ struct IoRequest {
   // Filled by the backend before it completes the request.
   IoStatus status = IoStatus::kOk;
   uint64_t error_offset = 0;  // In bytes from the start of the medium.
+  // Why, for people; with an error only, and null and 0 before the request is
+  // submitted. What the system said, or what is to be said in its place.
+  int system_error = 0;          // An errno.
+  const char* reason = nullptr;  // In static memory.
 
   // Runs on the channel's reactor, never from inside Submit().
   void (*done)(IoRequest* request) = nullptr;

@@ -2,12 +2,10 @@
 #define SKIFF_SCSI_BACKEND_FILE_BACKEND_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 
 namespace skiff::scsi {
@@ -29,10 +27,6 @@ struct FileBackendOptions {
   bool direct = false;         // O_DIRECT.
   uint32_t queue_depth = 128;  // System calls in flight per reactor; 1 .. 4096.
   FileIo io = FileIo::kAuto;
-  // One line for people about an I/O error: path, offset and the system's
-  // reason, of which IoStatus is only a summary. The first eight errors, then
-  // ever fewer. Called on the reactors' threads. May be null.
-  std::function<void(absl::string_view message)> log;
 };
 
 // A medium in a file, through io_uring. Acknowledged FUA writes and flushes are

@@ -68,28 +68,25 @@ bool IsDoubtful(int error) {
          error == EOPNOTSUPP;
 }
 
+// Ends the request before it begins; for Submit() to return.
+bool Refuse(IoRequest* request, IoStatus status, const char* reason) {
+  request->status = status;
+  request->reason = reason;
+  return true;
+}
+
 // Completes only when the data are stable.
 bool WantsStable(const IoRequest& request) {
   return request.op == Op::kFlush || (Writes(request.op) && request.fua);
 }
 
-const char* NameOf(Op op) {
-  switch (op) {
-    case Op::kRead:
-      return "read";
-    case Op::kWrite:
-      return "write";
-    case Op::kFlush:
-      return "flush (acknowledged data may be lost)";
-    case Op::kUnmap:
-      return "unmap";
-    case Op::kWriteZeroes:
-      return "write of zeroes";
-    case Op::kCompareAndWrite:
-      return "compare-and-write";
-  }
-  return "request";
-}
+constexpr char kTooShort[] =
+    "the file ends before that, as it was made shorter while it was served";
+constexpr char kBeyondEnd[] = "it is not within the medium";
+constexpr char kBuffersTooShort[] = "the memory of the request is too short";
+constexpr char kReadOnly[] = "the medium is read-only";
+constexpr char kFlushFailedBefore[] =
+    "an earlier flush failed, and only that data were lost is known";
 
 }  // namespace
 
@@ -127,27 +124,23 @@ bool FileChannel::FinishEarly(IoRequest* request) {
   const bool writes = Writes(request->op);
   request->status = IoStatus::kOk;
   request->error_offset = request->offset;
+  const IoStatus error = writes ? IoStatus::kWriteError : IoStatus::kReadError;
   if (request->offset > info.size_bytes ||
       request->length > info.size_bytes - request->offset) {
-    request->status = writes ? IoStatus::kWriteError : IoStatus::kReadError;
-    return true;
+    return Refuse(request, error, kBeyondEnd);
   }
   const uint64_t buffer = BufferLengthOf(*request);
   if (buffer > 0 && TotalLength(request->iov, request->iov_count) < buffer) {
-    request->status = writes ? IoStatus::kWriteError : IoStatus::kReadError;
-    return true;
+    return Refuse(request, error, kBuffersTooShort);
   }
   if (writes && info.read_only) {
-    request->status = IoStatus::kNotSupported;
-    return true;
+    return Refuse(request, IoStatus::kNotSupported, kReadOnly);
   }
   if (request->op == Op::kUnmap && !info.thin) {
-    request->status = IoStatus::kNotSupported;
-    return true;
+    return Refuse(request, IoStatus::kNotSupported, nullptr);
   }
   if (WantsStable(*request) && medium_->data_lost()) {
-    request->status = IoStatus::kWriteError;
-    return true;
+    return Refuse(request, IoStatus::kWriteError, kFlushFailedBefore);
   }
   if (request->op == Op::kFlush) return info.read_only;
   return request->length == 0;
@@ -316,8 +309,10 @@ void FileChannel::OnTransferred(Operation* operation, uint64_t bytes) {
   const IoRequest& request = *operation->request;
   // O_DIRECT cannot continue in the middle of a block.
   if (medium_->direct()) bytes -= bytes % medium_->info().block_size;
-  // The file ends early: somebody truncated it.
-  if (bytes == 0) return Fail(operation, EIO);
+  if (bytes == 0) {
+    operation->request->reason = kTooShort;
+    return Fail(operation, EIO);
+  }
   if (operation->doubtful != 0) return FailDoubtful(operation);
   operation->retries = 0;
   const bool from_bounce = operation->kind == FileCall::Kind::kRead &&
@@ -394,7 +389,7 @@ void FileChannel::Fail(Operation* operation, int error) {
   if (operation->step == Step::kPunch && IsUnsupported(error)) {
     status = IoStatus::kNotSupported;
   }
-  medium_->LogError(NameOf(request.op), at, error);
+  operation->request->system_error = error;
   Finish(operation, status, at);
 }
 
@@ -407,6 +402,7 @@ void FileChannel::Finish(Operation* operation, IoStatus status,
       WantsStable(*request)) {
     status = IoStatus::kWriteError;
     error_offset = request->offset;
+    request->reason = kFlushFailedBefore;
   }
   request->status = status;
   request->error_offset = error_offset;

@@ -4,27 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "scsi/backend/file_probe.h"
 
 namespace skiff::scsi {
-namespace {
-
-constexpr uint64_t kErrorsLoggedAll = 8;
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<FileMedium>> FileMedium::Open(
     const FileBackendOptions& options) {
   std::shared_ptr<FileMedium> medium(new FileMedium);
   medium->path_ = options.path;
   medium->direct_ = options.direct;
-  medium->log_ = options.log;
   const absl::StatusOr<int> fd = OpenMediumFile(options);
   if (!fd.ok()) return fd.status();
   medium->fd_ = *fd;
@@ -65,15 +56,6 @@ ProvisioningExtent FileMedium::ProvisioningAt(uint64_t offset) const {
       std::clamp<uint64_t>(end - std::min(end, offset),
                            std::min<uint64_t>(rest, info_.block_size), rest),
       true};
-}
-
-void FileMedium::LogError(absl::string_view operation, uint64_t offset,
-                          int error) {
-  const uint64_t count = errors_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (!log_) return;
-  if (count > kErrorsLoggedAll && !std::has_single_bit(count)) return;
-  log_(absl::StrCat(path_, ": ", operation, " at byte ", offset, " failed: ",
-                    std::strerror(error), " (error ", count, " of this file)"));
 }
 
 }  // namespace skiff::scsi

@@ -3,12 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
 
@@ -43,9 +41,6 @@ class FileMedium {
   bool data_lost() const { return data_lost_.load(std::memory_order_relaxed); }
   void NoteDataLost() { data_lost_.store(true, std::memory_order_relaxed); }
 
-  // Reports one I/O error to the options' log, at a falling rate.
-  void LogError(absl::string_view operation, uint64_t offset, int error);
-
  private:
   FileMedium() = default;
 
@@ -53,10 +48,8 @@ class FileMedium {
   int fd_ = -1;
   bool direct_ = false;
   BackendInfo info_;
-  std::function<void(absl::string_view)> log_;
   std::atomic<bool> can_zero_range_{true};
   std::atomic<bool> data_lost_{false};
-  std::atomic<uint64_t> errors_{0};
 };
 
 }  // namespace skiff::scsi

@@ -124,6 +124,11 @@ void LogicalUnit::RefreshCapacity() {
                      std::memory_order_relaxed);
 }
 
+LogicalUnitStatus LogicalUnit::Status() const {
+  return {options_.lun, info_.description, block_count() << block_shift_,
+          serial_, failures_.Get()};
+}
+
 uint32_t LogicalUnit::max_compare_and_write_blocks() const {
   return std::min(
       {kMaxCompareAndWriteBytes >> block_shift_, max_transfer_blocks_, 255u});

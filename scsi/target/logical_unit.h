@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
+#include "scsi/target/io_failure.h"
 #include "scsi/target/mode_pages.h"
 #include "scsi/target/target.h"
 #include "scsi/target/write_guard.h"
@@ -51,6 +52,9 @@ class LogicalUnit {
   }
   void RefreshCapacity();
 
+  FailureCounters& failures() { return failures_; }
+  LogicalUnitStatus Status() const;
+
   ModePages& mode_pages() { return mode_pages_; }
   const ModePages& mode_pages() const { return mode_pages_; }
   const std::shared_ptr<WriteGuard>& write_guard() const { return guard_; }
@@ -69,6 +73,7 @@ class LogicalUnit {
   std::string serial_;
   uint64_t naa_ = 0;
   std::atomic<uint64_t> block_count_{0};
+  FailureCounters failures_;
   ModePages mode_pages_;
   const std::shared_ptr<WriteGuard> guard_ = std::make_shared<WriteGuard>();
 };

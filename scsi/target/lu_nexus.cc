@@ -272,10 +272,17 @@ void LuNexus::SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
 
 bool LuNexus::SubmitIo(Task* task, void (*resume)(Task*)) {
   task->io.status = IoStatus::kOk;
+  task->io.system_error = 0;
+  task->io.reason = nullptr;
   task->io.done = &OnIoDone;
   task->io.context = task;
   task->resume = resume;
-  if (lu_worker_->channel()->Submit(&task->io)) return true;
+  if (lu_worker_->channel()->Submit(&task->io)) {
+    if (task->io.status != IoStatus::kOk) [[unlikely]] {
+      lu_worker_->NoteFailure(task->io);
+    }
+    return true;
+  }
   ++task->in_flight;
   return false;
 }
@@ -301,6 +308,9 @@ bool LuNexus::CheckReady(Task* task) {
 
 void LuNexus::OnIoDone(IoRequest* request) {
   Task* task = static_cast<Task*>(request->context);
+  if (request->status != IoStatus::kOk) [[unlikely]] {
+    task->lu_nexus->lu_worker_->NoteFailure(*request);
+  }
   task->lu_nexus->Resume(task);
 }
 

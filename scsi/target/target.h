@@ -13,6 +13,8 @@
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/task.h"
+#include "transport/log/limited_log.h"
+#include "transport/log/log.h"
 #include "transport/reactor.h"
 
 namespace skiff::scsi {
@@ -34,6 +36,35 @@ struct WorkerOptions {
   size_t buffer_pool_bytes = 64u << 20;
   size_t buffer_bytes =
       1u << 20;  // One buffer; longer commands go through in steps.
+  // Tells of every operation of a medium that failed: which logical unit, what,
+  // where, and the reason. Null: silent; a TargetServer gives its own.
+  transport::LogSink log = nullptr;
+  transport::LogLimits log_limits = {};  // For each logical unit.
+};
+
+// How many operations of a medium failed, by what they were. Those that a
+// command is made of count one by one.
+struct IoFailures {
+  uint64_t reads = 0;
+  uint64_t writes = 0;
+  uint64_t flushes = 0;
+  uint64_t unmaps = 0;
+  uint64_t write_zeroes = 0;
+  uint64_t compare_and_writes = 0;
+
+  uint64_t total() const {
+    return reads + writes + flushes + unmaps + write_zeroes +
+           compare_and_writes;
+  }
+};
+
+// A logical unit, for operators.
+struct LogicalUnitStatus {
+  uint64_t lun = 0;
+  std::string medium;  // BackendInfo::description.
+  uint64_t size_bytes = 0;
+  std::string serial;
+  IoFailures failures;  // Since it was added.
 };
 
 // One reactor's share of the SCSI layer: buffers and backend channels. Create
@@ -115,6 +146,7 @@ class Target {
   // The backend's size changed (info() tells): CAPACITY DATA HAS CHANGED.
   virtual void NotifyCapacityChanged(uint64_t lun) = 0;
   virtual std::vector<uint64_t> Luns() const = 0;
+  virtual std::vector<LogicalUnitStatus> LogicalUnitStatuses() const = 0;
   // The media that are memory and stay where they are, for ports that move data
   // by RDMA.
   virtual std::vector<DirectMemory> DirectMemories() const = 0;

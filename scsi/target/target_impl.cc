@@ -86,6 +86,14 @@ std::vector<uint64_t> TargetImpl::Luns() const {
   return luns;
 }
 
+std::vector<LogicalUnitStatus> TargetImpl::LogicalUnitStatuses() const {
+  std::vector<LogicalUnitStatus> statuses;
+  for (const std::shared_ptr<LogicalUnit>& lu : LogicalUnits()) {
+    statuses.push_back(lu->Status());
+  }
+  return statuses;
+}
+
 std::vector<std::shared_ptr<LogicalUnit>> TargetImpl::LogicalUnits() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::shared_ptr<LogicalUnit>> lus;

@@ -29,6 +29,7 @@ class TargetImpl : public Target {
   absl::Status RemoveLogicalUnit(uint64_t lun) override;
   void NotifyCapacityChanged(uint64_t lun) override;
   std::vector<uint64_t> Luns() const override;
+  std::vector<LogicalUnitStatus> LogicalUnitStatuses() const override;
   std::vector<DirectMemory> DirectMemories() const override;
   absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
       Worker* worker, TargetPort* port, absl::string_view initiator_port,

@@ -77,6 +77,7 @@ void TestBackend::Execute(IoRequest* request) {
   if (failure.has_value() && failure->op == request->op) {
     request->status = failure->status;
     request->error_offset = failure->offset;
+    request->system_error = failure->system_error;
     failure.reset();
     return;
   }

@@ -24,6 +24,7 @@ class TestBackend : public Backend {
     IoRequest::Op op;
     IoStatus status;
     uint64_t offset;
+    int system_error = 0;
   };
 
   explicit TestBackend(const BackendInfo& info);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace skiff::scsi {
 
 LuWorker::LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu)
@@ -16,13 +18,36 @@ LuWorker::~LuWorker() { worker_->lu_workers_.erase(lu_.get()); }
 
 BackendChannel* LuWorker::OpenChannel() {
   auto channel = lu_->backend().OpenChannel(worker_->reactor());
-  if (channel.ok()) channel_ = *std::move(channel);
+  if (channel.ok()) {
+    channel_ = *std::move(channel);
+  } else {
+    worker_->log_.Log(transport::LogLevel::kError, Name(),
+                      absl::StrCat(Name(), ": the medium cannot be used: ",
+                                   channel.status().message()));
+  }
   return channel_.get();
 }
 
+std::string LuWorker::Name() const {
+  return absl::StrCat(lu_->target_name(), " LUN ", lu_->lun());
+}
+
+void LuWorker::NoteFailure(const IoRequest& request) {
+  if (!IsFailure(request)) return;
+  const uint64_t count = lu_->failures().Count(request.op);
+  // Each operation has lines of its own: many failed reads hide no flush.
+  worker_->log_.Log(transport::LogLevel::kError,
+                    absl::StrCat(Name(), " ", static_cast<int>(request.op)),
+                    absl::StrCat(Name(), ": ", DescribeFailure(request),
+                                 " (failure ", count, " of this LUN)"));
+}
+
 WorkerImpl::WorkerImpl(transport::Reactor* reactor,
-                       std::unique_ptr<BufferPool> buffers)
-    : reactor_(reactor), buffers_(std::move(buffers)) {}
+                       std::unique_ptr<BufferPool> buffers,
+                       const WorkerOptions& options)
+    : reactor_(reactor),
+      buffers_(std::move(buffers)),
+      log_(reactor, options.log, options.log_limits) {}
 
 std::shared_ptr<LuWorker> WorkerImpl::Attach(
     const std::shared_ptr<LogicalUnit>& lu) {
@@ -40,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(
   auto buffers =
       BufferPool::Create(options.buffer_pool_bytes, options.buffer_bytes);
   if (!buffers.ok()) return buffers.status();
-  return std::make_unique<WorkerImpl>(reactor, *std::move(buffers));
+  return std::make_unique<WorkerImpl>(reactor, *std::move(buffers), options);
 }
 
 }  // namespace skiff::scsi

@@ -2,6 +2,7 @@
 #define SKIFF_SCSI_TARGET_WORKER_IMPL_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "scsi/target/buffer_pool.h"
@@ -30,9 +31,13 @@ class LuWorker {
   BackendChannel* channel() {
     return channel_ != nullptr ? channel_.get() : OpenChannel();
   }
+  // Of a request that did not end with kOk: counts and logs it, if the medium
+  // failed.
+  void NoteFailure(const IoRequest& request);
 
  private:
   BackendChannel* OpenChannel();
+  std::string Name() const;
 
   WorkerImpl* const worker_;
   const std::shared_ptr<LogicalUnit> lu_;
@@ -42,7 +47,8 @@ class LuWorker {
 
 class WorkerImpl : public Worker {
  public:
-  WorkerImpl(transport::Reactor* reactor, std::unique_ptr<BufferPool> buffers);
+  WorkerImpl(transport::Reactor* reactor, std::unique_ptr<BufferPool> buffers,
+             const WorkerOptions& options);
 
   transport::Reactor* reactor() const override { return reactor_; }
   absl::Span<uint8_t> buffer_memory() const override {
@@ -58,6 +64,7 @@ class WorkerImpl : public Worker {
 
   transport::Reactor* const reactor_;
   const std::unique_ptr<BufferPool> buffers_;
+  transport::LimitedLog log_;
   absl::flat_hash_map<const LogicalUnit*, std::weak_ptr<LuWorker>> lu_workers_;
 };
 

@@ -97,6 +97,9 @@ class ExchangeTarget final : public scsi::Target {
   }
   void NotifyCapacityChanged(uint64_t) override {}
   std::vector<uint64_t> Luns() const override { return {0}; }
+  std::vector<scsi::LogicalUnitStatus> LogicalUnitStatuses() const override {
+    return {};
+  }
   std::vector<scsi::DirectMemory> DirectMemories() const override { return {}; }
   absl::StatusOr<std::unique_ptr<scsi::Nexus>> OpenNexus(scsi::Worker*,
                                                          scsi::TargetPort* port,

@@ -198,10 +198,10 @@ absl::Status Daemon::AddTarget(const TargetConfig& config) {
         target->AddLogicalUnit(*std::move(medium), lun.options);
     if (!status.ok()) return At(lun.where, status);
   }
+  targets_.push_back(target);
   const absl::Status status =
       server_->AddTarget(std::move(target), config.alias);
   if (!status.ok()) return At(config.where, status);
-  target_names_.push_back(config.name);
   return absl::OkStatus();
 }
 
@@ -220,8 +220,8 @@ std::string Daemon::ReadyLine() const {
   for (const transport::Address& portal : portals_) {
     absl::StrAppend(&line, " portal=", portal.ToString());
   }
-  for (const std::string& name : target_names_) {
-    absl::StrAppend(&line, " target=", name);
+  for (const std::shared_ptr<scsi::Target>& target : targets_) {
+    absl::StrAppend(&line, " target=", target->name());
   }
   return line;
 }
@@ -234,11 +234,35 @@ void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
 }
 
 void Daemon::PrintSessions() {
+  for (const std::shared_ptr<scsi::Target>& target : targets_) {
+    for (const std::string& line : LunTable(*target)) {
+      LogToStderr(protocol::LogLevel::kInfo, line);
+    }
+  }
   server_->ListSessions([](const std::vector<protocol::SessionInfo>& sessions) {
     for (const std::string& line : SessionTable(sessions)) {
       LogToStderr(protocol::LogLevel::kInfo, line);
     }
   });
+}
+
+std::vector<std::string> LunTable(const scsi::Target& target) {
+  std::vector<std::string> lines;
+  for (const scsi::LogicalUnitStatus& lu : target.LogicalUnitStatuses()) {
+    std::string line = absl::StrFormat(
+        "%s LUN %d: %s, %s, serial %s, %d failures", target.name(), lu.lun,
+        lu.medium, FormatSize(lu.size_bytes), lu.serial, lu.failures.total());
+    const scsi::IoFailures& f = lu.failures;
+    if (f.total() > 0) {
+      absl::StrAppendFormat(&line,
+                            " (%d reads, %d writes, %d flushes, %d unmaps, %d "
+                            "writes of zeroes, %d compares and writes)",
+                            f.reads, f.writes, f.flushes, f.unmaps,
+                            f.write_zeroes, f.compare_and_writes);
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 std::vector<std::string> SessionTable(

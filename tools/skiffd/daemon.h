@@ -40,7 +40,7 @@ class Daemon {
   // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
   // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
-  // Writes a table of the sessions to standard error, soon.
+  // Writes tables of the LUNs and of the sessions to the log, soon.
   void PrintSessions();
 
  private:
@@ -56,13 +56,16 @@ class Daemon {
   // Destroyed from the last to the first: the server before its reactors.
   std::unique_ptr<transport::ReactorThreads> threads_;
   protocol::LogSink log_;
-  std::vector<std::string> target_names_;
+  std::vector<std::shared_ptr<scsi::Target>> targets_;
   std::unique_ptr<protocol::TargetServer> server_;
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;
   std::vector<transport::Address> portals_;
 };
+
+// The logical units of a target as lines: what they are, and what failed.
+std::vector<std::string> LunTable(const scsi::Target& target);
 
 // The sessions as lines of a table, headings first.
 std::vector<std::string> SessionTable(
