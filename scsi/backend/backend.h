@@ -28,6 +28,14 @@ struct BackendInfo {
   bool rotational = false;
   // Buffers must be aligned to this (O_DIRECT); 1 when it does not matter.
   uint32_t buffer_alignment = 1;
+  // Of the medium, wherever it is served and under whatever name: equal for the
+  // same, different for others; printable ASCII, at most 64 characters. Empty:
+  // it has none. Logical units get their serial numbers from it.
+  std::string identity = {};
+  // Not empty: data that were acknowledged may be lost, and an operator does
+  // not know yet; when and why, in words. The logical unit then answers every
+  // medium access with MEDIUM ERROR.
+  std::string data_loss = {};
 };
 
 enum class IoStatus : uint8_t {

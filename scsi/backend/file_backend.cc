@@ -31,11 +31,13 @@ class FileBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override {
-    auto channel = std::make_unique<FileChannel>(medium_, queue_depth_);
+    const absl::StatusOr<int> fd = medium_->OpenAgain();
+    if (!fd.ok()) return fd.status();
+    auto channel = std::make_unique<FileChannel>(medium_, queue_depth_, *fd);
     absl::StatusOr<std::unique_ptr<FileEngine>> engine =
-        use_io_uring_ ? MakeUringEngine(reactor, medium_->fd(), queue_depth_,
-                                        channel.get())
-                      : MakeThreadEngine(reactor, medium_->fd(), channel.get());
+        use_io_uring_
+            ? MakeUringEngine(reactor, *fd, queue_depth_, channel.get())
+            : MakeThreadEngine(reactor, *fd, channel.get());
     if (!engine.ok()) {
       return absl::Status(
           engine.status().code(),

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
+#include "transport/log/log.h"
 
 namespace skiff::scsi {
 
@@ -27,6 +28,15 @@ struct FileBackendOptions {
   bool direct = false;         // O_DIRECT.
   uint32_t queue_depth = 128;  // System calls in flight per reactor; 1 .. 4096.
   FileIo io = FileIo::kAuto;
+  // For a block device: where what is kept with the medium is. Made if it is
+  // missing (not what is above it). Empty: nowhere.
+  std::string state_directory = {};
+  // Whoever knows that data may be lost wants it served again all the same.
+  bool clear_data_loss = false;
+  // About what is kept with the medium; errors of operations are in their
+  // requests. Called when the file is opened, and by a thread of its own. May
+  // be null.
+  transport::LogSink log = nullptr;
 };
 
 // A medium in a file, through io_uring. Acknowledged FUA writes and flushes are
@@ -39,8 +49,16 @@ struct FileBackendOptions {
 // - info().thin tells whether the file system can punch holes; where it cannot,
 //   kUnmap completes with kNotSupported.
 // - Once a flush failed, data that was acknowledged may be lost although the
-//   kernel reports that only once. Every later flush and FUA write fails, too,
-//   until the file is opened anew. A FUA write that lacks space is tried again
+//   kernel reports that only once. Every later flush and FUA write fails, too.
+//   That is kept with the medium: opened anew, its info().data_loss tells,
+//   until it is opened with clear_data_loss. A flush or FUA write that succeeds
+//   is told only when all that ran beside it have ended, and if none of them
+//   failed.
+// - info().identity is kept with it, too: in an extended attribute of the file,
+//   or in PATH.skiff where there are none; for block devices it comes from the
+//   device's WWID or UUID, or else is in state_directory. A copy of a file is
+//   another medium. A file without one that is served read-only has none.
+// - A FUA write that lacks space is tried again
 //   without FUA to tell a full medium, which fails that write alone, from an
 //   earlier write that was lost for lack of space.
 absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -91,8 +92,8 @@ constexpr char kFlushFailedBefore[] =
 }  // namespace
 
 FileChannel::FileChannel(std::shared_ptr<FileMedium> medium,
-                         uint32_t max_requests)
-    : medium_(std::move(medium)), operations_(max_requests) {
+                         uint32_t max_requests, int fd)
+    : medium_(std::move(medium)), operations_(max_requests), fd_(fd) {
   for (Operation& operation : operations_) {
     operation.next_free = free_;
     free_ = &operation;
@@ -101,6 +102,8 @@ FileChannel::FileChannel(std::shared_ptr<FileMedium> medium,
 
 FileChannel::~FileChannel() {
   assert(in_flight_ == 0 && waiting_head_ == nullptr);
+  engine_.reset();
+  if (fd_ >= 0) close(fd_);
 }
 
 bool FileChannel::Submit(IoRequest* request) {
@@ -162,6 +165,8 @@ void FileChannel::Begin(IoRequest* request, Operation* operation) {
   operation->retries = 0;
   operation->doubtful = 0;
   operation->bounced = false;
+  operation->ticket = 0;
+  if (WantsStable(*request)) EnterStable(operation);
   switch (request->op) {
     case Op::kRead:
     case Op::kWrite:
@@ -370,7 +375,7 @@ bool FileChannel::Retry(Operation* operation, int error) {
 
 // The write itself works, so that it was the fdatasync that failed.
 void FileChannel::FailDoubtful(Operation* operation) {
-  medium_->NoteDataLost();
+  medium_->NoteDataLost(operation->doubtful);
   Fail(operation, operation->doubtful);
 }
 
@@ -381,10 +386,10 @@ void FileChannel::Fail(Operation* operation, int error) {
   uint64_t at = request.offset + operation->done;
   if (operation->step == Step::kSync) {
     at = request.offset;
-    medium_->NoteDataLost();
+    medium_->NoteDataLost(error);
   } else if (operation->kind == FileCall::Kind::kWrite && request.fua &&
              error != operation->doubtful) {
-    medium_->NoteDataLost();
+    medium_->NoteDataLost(error);
   }
   if (operation->step == Step::kPunch && IsUnsupported(error)) {
     status = IoStatus::kNotSupported;
@@ -395,17 +400,56 @@ void FileChannel::Fail(Operation* operation, int error) {
 
 void FileChannel::Finish(Operation* operation, IoStatus status,
                          uint64_t error_offset) {
+  operation->request->status = status;
+  operation->request->error_offset = error_offset;
+  if (operation->ticket == 0) return Complete(operation);
+  LeaveStable(operation);
+  operation->waits_for = last_ticket_;
+  operation->next_held = std::exchange(held_, nullptr);
+  Operation* ended = nullptr;
+  for (Operation* op = operation; op != nullptr;) {
+    Operation* const next = op->next_held;
+    const bool settled = op->request->status != IoStatus::kOk ||
+                         medium_->data_lost() || stable_head_ == nullptr ||
+                         stable_head_->ticket > op->waits_for;
+    Operation*& list = settled ? ended : held_;
+    op->next_held = list;
+    list = op;
+    op = next;
+  }
+  // The last one may be what the channel's owner waits for.
+  while (ended != nullptr) {
+    Operation* const next = ended->next_held;
+    Complete(ended);
+    ended = next;
+  }
+}
+
+void FileChannel::EnterStable(Operation* operation) {
+  operation->ticket = ++last_ticket_;
+  operation->stable_prev = stable_tail_;
+  operation->stable_next = nullptr;
+  (stable_tail_ != nullptr ? stable_tail_->stable_next : stable_head_) =
+      operation;
+  stable_tail_ = operation;
+}
+
+void FileChannel::LeaveStable(Operation* operation) {
+  Operation* const prev = operation->stable_prev;
+  Operation* const next = operation->stable_next;
+  (prev != nullptr ? prev->stable_next : stable_head_) = next;
+  (next != nullptr ? next->stable_prev : stable_tail_) = prev;
+}
+
+void FileChannel::Complete(Operation* operation) {
   IoRequest* request = operation->request;
-  // The kernel tells of lost data once: another call that was under way, or
-  // waited, may have been told.
-  if (status == IoStatus::kOk && medium_->data_lost() &&
-      WantsStable(*request)) {
-    status = IoStatus::kWriteError;
-    error_offset = request->offset;
+  // Another channel's call may have been told of what was lost.
+  if (operation->ticket != 0 && request->status == IoStatus::kOk &&
+      medium_->data_lost()) {
+    request->status = IoStatus::kWriteError;
+    request->error_offset = request->offset;
     request->reason = kFlushFailedBefore;
   }
-  request->status = status;
-  request->error_offset = error_offset;
   IoRequest* next = waiting_head_;
   if (next != nullptr) {
     waiting_head_ = next->backend_next;

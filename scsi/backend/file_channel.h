@@ -21,7 +21,9 @@ namespace skiff::scsi {
 // it. Requests beyond `max_requests` wait in order.
 class FileChannel : public BackendChannel, public FileEngine::Sink {
  public:
-  FileChannel(std::shared_ptr<FileMedium> medium, uint32_t max_requests);
+  // Closes `fd`, which the engine uses, in the end; -1: there is none.
+  FileChannel(std::shared_ptr<FileMedium> medium, uint32_t max_requests,
+              int fd);
   ~FileChannel() override;
   // Before the first Submit().
   void SetEngine(std::unique_ptr<FileEngine> engine) {
@@ -65,6 +67,13 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
     AlignedMemory bounce;  // Allocated when first needed, then kept.
     std::array<iovec, kMaxIov> iov_storage;
     Operation* next_free = nullptr;
+    // Of one that is to be stable: when it began; and, once it has succeeded,
+    // the last that had begun by then.
+    uint64_t ticket = 0;
+    uint64_t waits_for = 0;
+    Operation* next_held = nullptr;
+    Operation* stable_prev = nullptr;
+    Operation* stable_next = nullptr;
   };
 
   // Settles what needs no system call. Returns true when finished.
@@ -81,6 +90,9 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   void FailDoubtful(Operation* operation);
   void Fail(Operation* operation, int error);
   void Finish(Operation* operation, IoStatus status, uint64_t error_offset);
+  void Complete(Operation* operation);
+  void EnterStable(Operation* operation);
+  void LeaveStable(Operation* operation);
   bool NeedsBounce(const IoRequest& request) const;
 
   std::shared_ptr<FileMedium> medium_;
@@ -90,6 +102,14 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   uint32_t in_flight_ = 0;
   IoRequest* waiting_head_ = nullptr;
   IoRequest* waiting_tail_ = nullptr;
+  // Operations that are to be stable. The kernel tells of data that were lost
+  // to one of those that are under way on a descriptor, and the others succeed:
+  // a success is held until all that ran beside it have ended.
+  uint64_t last_ticket_ = 0;
+  Operation* stable_head_ = nullptr;  // Those under way, the oldest first.
+  Operation* stable_tail_ = nullptr;
+  Operation* held_ = nullptr;  // Those that have succeeded, and wait.
+  const int fd_;
 };
 
 }  // namespace skiff::scsi

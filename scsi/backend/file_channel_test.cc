@@ -40,6 +40,12 @@ class FakeEngine : public FileEngine {
     pending_.pop_front();
     sink_->OnCallDone(call, limit < 0 ? limit : Carry(*call, limit));
   }
+  // The newest.
+  void EndLast(int64_t limit) {
+    FileCall* call = pending_.back();
+    pending_.pop_back();
+    sink_->OnCallDone(call, limit < 0 ? limit : Carry(*call, limit));
+  }
   void EndAll() {
     while (!pending_.empty()) End(kSize);
   }
@@ -101,7 +107,7 @@ class FileChannelTest : public ::testing::Test {
     auto medium = FileMedium::Open(options);
     EXPECT_TRUE(medium.ok()) << medium.status();
     medium_ = *medium;
-    channel_ = std::make_unique<FileChannel>(medium_, max_requests);
+    channel_ = std::make_unique<FileChannel>(medium_, max_requests, -1);
     auto engine = std::make_unique<FakeEngine>(channel_.get());
     engine_ = engine.get();
     channel_->SetEngine(std::move(engine));
@@ -285,6 +291,46 @@ TEST_F(FileChannelTest, LackOfSpaceDoesNotFailLaterFlushes) {
   EXPECT_TRUE(engine_->front().dsync);
   engine_->EndAll();
   EXPECT_EQ(write.status, IoStatus::kOk);
+}
+
+// The kernel tells one of those that run beside each other, and no other.
+TEST_F(FileChannelTest, FlushesBesideEachOtherShareAFailure) {
+  TestRequest first(Op::kFlush, 0, 0);
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  write.fua = true;
+  TestRequest last(Op::kFlush, 0, 0);
+  channel_->Submit(&last);
+  channel_->Submit(&write);
+  channel_->Submit(&first);
+  engine_->EndLast(0);
+  engine_->EndLast(512);
+  EXPECT_EQ(first.completions, 0) << "one that began earlier may fail";
+  EXPECT_EQ(write.completions, 0);
+  engine_->EndLast(-EIO);
+  for (const TestRequest* request : {&first, &write, &last}) {
+    EXPECT_EQ(request->completions, 1);
+    EXPECT_EQ(request->status, IoStatus::kWriteError);
+  }
+  EXPECT_THAT(first.reason, HasSubstr("an earlier flush failed"));
+}
+
+TEST_F(FileChannelTest, AFlushWaitsForNoneThatBeginsAfterIt) {
+  TestRequest slow(Op::kFlush, 0, 0);
+  TestRequest quick(Op::kFlush, 0, 0);
+  TestRequest late(Op::kFlush, 0, 0);
+  channel_->Submit(&slow);
+  channel_->Submit(&quick);
+  engine_->EndLast(0);  // The quick one.
+  channel_->Submit(&late);
+  EXPECT_EQ(quick.completions, 0);
+  engine_->End(0);  // The slow one.
+  EXPECT_EQ(quick.completions, 1);
+  EXPECT_EQ(quick.status, IoStatus::kOk);
+  EXPECT_EQ(slow.completions, 0) << "it ran beside the late one";
+  engine_->End(0);
+  EXPECT_EQ(slow.completions, 1);
+  EXPECT_EQ(late.completions, 1);
+  EXPECT_EQ(late.status, IoStatus::kOk);
 }
 
 // The device ran full when an earlier write was written back, and the kernel

@@ -1,5 +1,6 @@
 #include "scsi/backend/file_medium.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "scsi/backend/file_probe.h"
 
 namespace skiff::scsi {
@@ -23,15 +25,43 @@ absl::StatusOr<std::shared_ptr<FileMedium>> FileMedium::Open(
   absl::StatusOr<BackendInfo> info = ProbeMediumFile(*fd, options);
   if (!info.ok()) return info.status();
   medium->info_ = *std::move(info);
+  auto store =
+      MediumStore::Open(*fd, {.path = options.path,
+                              .read_only = options.read_only,
+                              .state_directory = options.state_directory,
+                              .clear_data_loss = options.clear_data_loss,
+                              .log = options.log});
+  if (!store.ok()) return store.status();
+  medium->store_ = *std::move(store);
+  medium->info_.identity = medium->store_->identity();
+  medium->info_.data_loss = medium->store_->data_loss();
   return medium;
 }
 
 FileMedium::~FileMedium() {
+  store_.reset();  // It uses the descriptor.
   if (fd_ < 0) return;
   // Closing alone would leave the lock for as long as the kernel still takes
   // down a ring that referred to the file.
   flock(fd_, LOCK_UN);
   close(fd_);
+}
+
+void FileMedium::NoteDataLost(int error) {
+  data_lost_.store(true, std::memory_order_release);
+  store_->NoteDataLoss(error);
+}
+
+absl::StatusOr<int> FileMedium::OpenAgain() const {
+  const int flags = fcntl(fd_, F_GETFL) & (O_ACCMODE | O_DIRECT);
+  const int fd =
+      open(absl::StrCat("/proc/self/fd/", fd_).c_str(), flags | O_CLOEXEC);
+  if (fd >= 0) return fd;
+  const int error = errno;
+  return absl::ErrnoToStatus(
+      error, absl::StrCat("cannot open ", path_,
+                          " again (is /proc mounted, and the number of open "
+                          "files large enough?)"));
 }
 
 ProvisioningExtent FileMedium::ProvisioningAt(uint64_t offset) const {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
+#include "scsi/backend/medium_store.h"
 
 namespace skiff::scsi {
 
@@ -38,13 +39,19 @@ class FileMedium {
   }
 
   // After a failed fdatasync the kernel forgets what it could not write.
-  bool data_lost() const { return data_lost_.load(std::memory_order_relaxed); }
-  void NoteDataLost() { data_lost_.store(true, std::memory_order_relaxed); }
+  bool data_lost() const { return data_lost_.load(std::memory_order_acquire); }
+  // Remembers it beyond the process, too.
+  void NoteDataLost(int error);
+
+  // Another descriptor of the file, for one channel: the kernel tells of data
+  // that could not be written once to each. The caller closes it.
+  absl::StatusOr<int> OpenAgain() const;
 
  private:
   FileMedium() = default;
 
   std::string path_;
+  std::unique_ptr<MediumStore> store_;
   int fd_ = -1;
   bool direct_ = false;
   BackendInfo info_;

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "scsi/backend/medium_record.h"
 #include "scsi/backend/memory_limit.h"
 #include "scsi/backend/provisioning_map.h"
 #include "scsi/iovec_cursor.h"
@@ -95,6 +96,8 @@ RamBackend::RamBackend(const RamBackendOptions& options)
                                               UsableMemory() / 4)) {
   info_.description = absl::StrCat("memory, ", options.size_bytes, " bytes",
                                    huge_pages_ ? ", huge pages" : "");
+  // What was in memory is lost with it: another one is another disk.
+  info_.identity = MakeMediumIdentity();
   info_.size_bytes = options.size_bytes;
   info_.block_size = options.block_size;
   info_.physical_block_size = 4096;

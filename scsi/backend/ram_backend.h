@@ -29,7 +29,7 @@ struct RamBackendOptions {
 
 // A medium in anonymous memory: sparse (pages appear when written), contiguous
 // in the address space, so that reads and writes need no copy. Lost with the
-// process.
+// process: each has an identity that no other had or will have.
 absl::StatusOr<std::unique_ptr<Backend>> MakeRamBackend(
     const RamBackendOptions& options);
 

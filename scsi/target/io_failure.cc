@@ -67,7 +67,9 @@ bool IsFailure(const IoRequest& request) {
 std::string DescribeFailure(const IoRequest& request) {
   if (request.op == Op::kFlush) {
     return absl::StrCat("flush failed: ", ReasonOf(request),
-                        "; data that were acknowledged may be lost");
+                        request.reason != nullptr
+                            ? ""
+                            : "; data that were acknowledged may be lost");
   }
   return absl::StrCat(NameOf(request.op), " of ", request.length,
                       " bytes at byte ", request.offset,

@@ -149,6 +149,58 @@ TEST_F(LimitedIoFailureTest, ManyFailuresAreAFewLines) {
   EXPECT_THAT(log_.back(), HasSubstr("97 more were not logged like: "));
 }
 
+// Read or written, with or without memory of its own: nobody gets old data in
+// place of what was acknowledged.
+TEST_F(IoFailureTest, AMediumThatLostDataIsNotReadOrWritten) {
+  BackendInfo info = Info();
+  info.data_loss = "data may be lost";
+  log_.clear();
+  WorkerOptions worker = TestReactor::SmallPool();
+  worker.log = [this](transport::LogLevel, absl::string_view line) {
+    log_.emplace_back(line);
+  };
+  TestTarget target(std::make_shared<TestBackend>(info), {}, worker);
+  EXPECT_EQ(Outcome(*target.Run(Bytes(6))), "GOOD") << "TEST UNIT READY";
+  EXPECT_EQ(Outcome(*target.Run(Cdb10(0x25, 0, 0), {}, 8)), "GOOD");
+  for (const uint8_t flags : {0x00, 0x08}) {
+    EXPECT_THAT(Outcome(*target.Run(Cdb10(0x28, 2, 8, flags), {}, 4096)),
+                HasSubstr("MEDIUM ERROR"));
+    EXPECT_THAT(Outcome(*target.Run(Cdb10(0x2a, 2, 8, flags), Bytes(4096))),
+                HasSubstr("MEDIUM ERROR"));
+  }
+  EXPECT_THAT(Outcome(*target.Run(Cdb10(0x35, 0, 0))),
+              HasSubstr("MEDIUM ERROR"));
+  EXPECT_THAT(Outcome(*target.Run(Cdb10(0x2f, 0, 8))),
+              HasSubstr("MEDIUM ERROR"));
+  EXPECT_THAT(Outcome(*target.Run(Cdb10(0x41, 0, 8), Bytes(512))),
+              HasSubstr("MEDIUM ERROR"));
+  EXPECT_EQ(target.target()->LogicalUnitStatuses().at(0).data_loss,
+            "data may be lost");
+  EXPECT_THAT(log_.front(), HasSubstr("an operator has to clear"));
+}
+
+TEST(MediumIdentityTest, NamesTheLogicalUnitUnlessASerialIsGiven) {
+  BackendInfo info = testing::ThinInfo(8);
+  const auto serial = [&info](const std::string& target, uint64_t lun,
+                              const std::string& given = "") {
+    const std::unique_ptr<Target> made = Target::Create(target);
+    EXPECT_TRUE(made->AddLogicalUnit(std::make_shared<TestBackend>(info),
+                                     {.lun = lun, .serial = given})
+                    .ok());
+    return made->LogicalUnitStatuses().at(0).serial;
+  };
+  EXPECT_NE(serial("iqn.2026-01.example:a", 0),
+            serial("iqn.2026-01.example:b", 0));
+  info.identity = "0123456789abcdef";
+  EXPECT_EQ(serial("iqn.2026-01.example:a", 0), info.identity);
+  EXPECT_EQ(serial("iqn.2026-01.example:b", 7), info.identity);
+  EXPECT_EQ(serial("iqn.2026-01.example:b", 7, "mine"), "mine");
+  info.identity = "one\ntwo";
+  EXPECT_FALSE(Target::Create("iqn.2026-01.example:a")
+                   ->AddLogicalUnit(std::make_shared<TestBackend>(info), {})
+                   .ok());
+}
+
 TEST(OpenFailureTest, AMediumThatCannotBeUsedIsLogged) {
   auto backend = std::make_shared<TestBackend>(testing::ThinInfo(8));
   backend->refuse_channels = true;

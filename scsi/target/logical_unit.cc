@@ -70,7 +70,8 @@ absl::Status CheckOptions(const LogicalUnitOptions& options,
   } texts[] = {{"vendor", options.vendor, 8},
                {"product", options.product, 16},
                {"revision", options.revision, 4},
-               {"serial", options.serial, 64}};
+               {"serial", options.serial, 64},
+               {"identity of the medium", info.identity, 64}};
   for (const auto& t : texts) {
     absl::Status s = CheckText(options.lun, t.what, t.text, t.max_length);
     if (!s.ok()) return s;
@@ -102,13 +103,17 @@ LogicalUnit::LogicalUnit(absl::string_view target_name,
       backend_(std::move(backend)),
       options_(options),
       info_(backend_->info()),
-      memory_(backend_->direct_memory()),
+      // What may be lost is not to be read past the channel that says so.
+      memory_(info_.data_loss.empty() ? backend_->direct_memory() : nullptr),
       mode_pages_(info_) {
   block_shift_ = static_cast<uint32_t>(std::countr_zero(info_.block_size));
   max_transfer_blocks_ = options_.max_transfer_bytes >> block_shift_;
-  // A serial that was given names the medium: the same one behind another
-  // target gets the same identifiers, so that multipathing recognizes it.
-  if (options_.serial.empty()) {
+  // A serial that was given, and the identity that a medium has, name the
+  // medium: the same one behind another target gets the same identifiers, so
+  // that multipathing recognizes it.
+  if (options_.serial.empty() && !info_.identity.empty()) {
+    serial_ = info_.identity;
+  } else if (options_.serial.empty()) {
     serial_ = absl::StrFormat(
         "%016x", Hash(absl::StrCat(target_name_, ",", options_.lun)));
   } else {
@@ -126,7 +131,7 @@ void LogicalUnit::RefreshCapacity() {
 
 LogicalUnitStatus LogicalUnit::Status() const {
   return {options_.lun, info_.description, block_count() << block_shift_,
-          serial_, failures_.Get()};
+          serial_,      failures_.Get(),   info_.data_loss};
 }
 
 uint32_t LogicalUnit::max_compare_and_write_blocks() const {

@@ -24,7 +24,9 @@ struct LogicalUnitOptions {
   std::string vendor = "SKIFF";  // 8 characters at most.
   std::string product = "SKIFF DISK";  // 16.
   std::string revision = "1.0";        // 4.
-  std::string serial = {};  // Empty: derived from target name and LUN.
+  // Empty: the medium's identity; where it has none, derived from target name
+  // and LUN.
+  std::string serial = {};
   uint32_t max_transfer_bytes = 16u
                                 << 20;  // VPD B0h; longer commands are refused.
   uint32_t max_tasks = 1024;            // Per nexus; beyond it TASK SET FULL.
@@ -64,7 +66,8 @@ struct LogicalUnitStatus {
   std::string medium;  // BackendInfo::description.
   uint64_t size_bytes = 0;
   std::string serial;
-  IoFailures failures;  // Since it was added.
+  IoFailures failures;    // Since it was added.
+  std::string data_loss;  // BackendInfo::data_loss.
 };
 
 // One reactor's share of the SCSI layer: buffers and backend channels. Create

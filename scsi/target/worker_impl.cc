@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scsi/target/lost_data_channel.h"
 
 namespace skiff::scsi {
 
@@ -17,6 +18,10 @@ LuWorker::LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu)
 LuWorker::~LuWorker() { worker_->lu_workers_.erase(lu_.get()); }
 
 BackendChannel* LuWorker::OpenChannel() {
+  if (!lu_->info().data_loss.empty()) {
+    channel_ = std::make_unique<LostDataChannel>();
+    return channel_.get();
+  }
   auto channel = lu_->backend().OpenChannel(worker_->reactor());
   if (channel.ok()) {
     channel_ = *std::move(channel);

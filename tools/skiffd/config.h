@@ -58,6 +58,11 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
                          const transport::Registry& registry,
                          std::vector<std::string>* problems);
 
+// Marks the LUNs ("TARGET/LUN") whose data loss is to be cleared. Mistakes as
+// with CheckConfig().
+void ClearDataLoss(const std::vector<std::string>& luns, DaemonConfig* config,
+                   std::vector<std::string>* problems);
+
 }  // namespace skiff::tools::skiffd
 
 #endif  // SKIFF_TOOLS_SKIFFD_CONFIG_H_

@@ -328,8 +328,38 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   checker.Duration(config, Config::kShutdownGraceFieldNumber,
                    &out.shutdown_grace);
   CheckPortals(config, registry, &checker, &out.portals);
+  std::string state_directory = "/var/lib/skiff";
+  if (config.has_state_directory()) state_directory = config.state_directory();
   CheckTargets(config, &checker, &out.targets);
+  for (TargetConfig& target : out.targets) {
+    for (LunConfig& lun : target.luns) {
+      auto* file = std::get_if<scsi::FileBackendOptions>(&lun.medium);
+      if (file != nullptr) file->state_directory = state_directory;
+    }
+  }
   return out;
+}
+
+void ClearDataLoss(const std::vector<std::string>& luns, DaemonConfig* config,
+                   std::vector<std::string>* problems) {
+  for (const std::string& text : luns) {
+    scsi::FileBackendOptions* found = nullptr;
+    for (TargetConfig& target : config->targets) {
+      for (LunConfig& lun : target.luns) {
+        if (text == absl::StrCat(target.name, "/", lun.options.lun)) {
+          found = std::get_if<scsi::FileBackendOptions>(&lun.medium);
+        }
+      }
+    }
+    if (found != nullptr) {
+      found->clear_data_loss = true;
+    } else {
+      problems->push_back(absl::StrCat(
+          "--clear-data-loss: ", text,
+          " is no LUN with a file; write TARGET/LUN, such as "
+          "iqn.2026-11.com.example:disks/0, of the configuration"));
+    }
+  }
 }
 
 }  // namespace skiff::tools::skiffd

@@ -98,7 +98,7 @@ std::vector<BadConfig> BadSyntax() {
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
        "limits, negotiation, transport, shutdown_grace, portal, target, iser, "
-       "log"},
+       "log, state_directory"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "
@@ -370,6 +370,27 @@ TEST_F(ConfigTest, SetsThin) {
               IsEmpty());
   const auto& luns = config_.targets[0].luns;
   EXPECT_FALSE(std::get<scsi::RamBackendOptions>(luns[0].medium).thin);
+}
+
+TEST_F(ConfigTest, KeepsAndClearsWhatIsKnownOfMedia) {
+  const std::string path = MakeFile("disk", 8192);
+  ASSERT_THAT(Problems("state_directory: \"/srv/state\"\n"
+                       "target { name: \"iqn.2026-11.org.example:t\"\n"
+                       "  lun { ram { size: \"1MiB\" } }\n"
+                       "  lun { file { path: \"DIR/disk\" } }\n}\n"),
+              IsEmpty());
+  const auto& file =
+      std::get<scsi::FileBackendOptions>(config_.targets[0].luns[1].medium);
+  EXPECT_EQ(file.state_directory, "/srv/state");
+  EXPECT_FALSE(file.clear_data_loss);
+
+  std::vector<std::string> problems;
+  const std::string target = "iqn.2026-11.org.example:t/";
+  ClearDataLoss({target + "1"}, &config_, &problems);
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_TRUE(file.clear_data_loss);
+  ClearDataLoss({target + "0", target + "2", "1"}, &config_, &problems);
+  EXPECT_THAT(problems, ::testing::SizeIs(3));
 }
 
 TEST_F(ConfigTest, SetsTheLog) {

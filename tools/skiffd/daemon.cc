@@ -38,12 +38,13 @@ absl::Status At(const std::string& where, const absl::Status& status) {
 }
 
 absl::StatusOr<std::unique_ptr<scsi::Backend>> OpenMedium(
-    const LunConfig& config) {
+    const LunConfig& config, const protocol::LogSink& log) {
   if (const auto* ram = std::get_if<scsi::RamBackendOptions>(&config.medium)) {
     return scsi::MakeRamBackend(*ram);
   }
-  return scsi::MakeFileBackend(
-      std::get<scsi::FileBackendOptions>(config.medium));
+  auto file = std::get<scsi::FileBackendOptions>(config.medium);
+  file.log = log;
+  return scsi::MakeFileBackend(file);
 }
 
 // What a session's connection runs on, and its counters.
@@ -186,13 +187,22 @@ void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {
 absl::Status Daemon::AddTarget(const TargetConfig& config) {
   std::shared_ptr<scsi::Target> target = scsi::Target::Create(config.name);
   for (const LunConfig& lun : config.luns) {
-    absl::StatusOr<std::unique_ptr<scsi::Backend>> medium = OpenMedium(lun);
+    absl::StatusOr<std::unique_ptr<scsi::Backend>> medium =
+        OpenMedium(lun, log_);
     if (!medium.ok()) return At(lun.where, medium.status());
     if (log_ != nullptr) {
       log_(protocol::LogLevel::kInfo,
            absl::StrCat(config.name, " LUN ", lun.options.lun, ": ",
                         (*medium)->info().description, ", ",
                         FormatSize((*medium)->info().size_bytes)));
+      const std::string& loss = (*medium)->info().data_loss;
+      if (!loss.empty()) {
+        log_(protocol::LogLevel::kError,
+             absl::StrCat(config.name, " LUN ", lun.options.lun, ": ", loss,
+                          "; reading and writing fail until skiffd is started "
+                          "with --clear-data-loss ",
+                          config.name, "/", lun.options.lun));
+      }
     }
     const absl::Status status =
         target->AddLogicalUnit(*std::move(medium), lun.options);
@@ -260,6 +270,7 @@ std::vector<std::string> LunTable(const scsi::Target& target) {
                             f.reads, f.writes, f.flushes, f.unmaps,
                             f.write_zeroes, f.compare_and_writes);
     }
+    if (!lu.data_loss.empty()) absl::StrAppend(&line, "; ", lu.data_loss);
     lines.push_back(std::move(line));
   }
   return lines;

@@ -70,6 +70,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
                  "error, warning, info or debug")
       ->type_name("LEVEL");
 
+  app.add_option("--clear-data-loss", flags->clear_data_loss,
+                 "Serve a LUN again, although a flush of it failed and data "
+                 "that were acknowledged may be lost")
+      ->type_name("TARGET/LUN")
+      ->allow_extra_args(false);
   app.add_option("--trace", flags->trace_file,
                  "Capture what connections carry, for Wireshark and skiff dump")
       ->type_name("FILE");

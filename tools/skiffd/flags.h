@@ -25,7 +25,8 @@ struct Flags {
   std::optional<uint32_t> queue_depth;
   std::string spin;
   std::string log_level;
-  std::string trace_file;  // Empty: no capture.
+  std::string trace_file;                    // Empty: no capture.
+  std::vector<std::string> clear_data_loss;  // TARGET/LUN each.
 };
 
 // Parses a command line. When there is nothing to run (--help, or a mistake,

@@ -140,6 +140,9 @@ int Main(int argc, char** argv) {
   const ParsedConfig parsed = ReadConfig(flags, &problems);
   if (Report(problems)) return kExitUsage;
   DaemonConfig config = CheckConfig(parsed, registry, &problems);
+  if (problems.empty()) {
+    ClearDataLoss(flags.clear_data_loss, &config, &problems);
+  }
   if (Report(problems)) return kExitUsage;
   if (flags.check) {
     std::printf("%s: ok\n", flags.config_file.empty()
