@@ -75,6 +75,11 @@ class ProblemCollector : public google::protobuf::io::ErrorCollector {
     problems_->push_back(absl::StrCat(file_, ":", line + 1, ":", column + 1,
                                       ": ", Advice(message)));
   }
+  // What the parser goes on after.
+  void AddWarning(int line, google::protobuf::io::ColumnNumber column,
+                  const std::string& message) override {
+    AddError(line, column, message);
+  }
 
  private:
   const std::string& file_;
@@ -130,6 +135,8 @@ ParsedConfig ParseConfigText(const std::string& text, const std::string& file,
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&collector);
   parser.WriteLocationsTo(&tree);
+  // A problem all the same (AddWarning), but not the last one that is found.
+  parser.AllowUnknownField(true);
   if (parser.ParseFromString(text, parsed.config.get())) {
     Locate(*parsed.config, &tree, file, &parsed.locations);
   }
