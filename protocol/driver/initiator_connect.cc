@@ -18,7 +18,8 @@ constexpr absl::string_view kLoginFailed =
 const char* Advice(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kUnavailable:
-      return "; check that the target runs and that the portal is reachable";
+      return "; check the portal's address, that it is reachable, and that the "
+             "target runs";
     case absl::StatusCode::kDeadlineExceeded:
       return "; check the network and the target's load";
     case absl::StatusCode::kPermissionDenied:
@@ -26,7 +27,7 @@ const char* Advice(absl::StatusCode code) {
       return "; check the initiator's name and secrets, and what the target "
              "allows";
     case absl::StatusCode::kNotFound:
-      return "; check the target's name; discovery lists what the portal has";
+      return "; check the target's name";
     case absl::StatusCode::kCancelled:
     // Of what the two ends can do: it says what to do.
     case absl::StatusCode::kUnimplemented:

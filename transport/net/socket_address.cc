@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                      "or use a numeric address"));
   }
   if (error != 0) {
-    return absl::NotFoundError(
+    // Not "not found", which is what a target that is there says of a name.
+    return absl::UnavailableError(
         absl::StrCat("cannot resolve \"", host, "\": ", gai_strerror(error)));
   }
   return found;
