@@ -5,26 +5,34 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "transport/trace/tracing_backend.h"
 
 namespace skiff::tools {
 
-// The file of --trace: a capture of what connections carry, for Wireshark.
+// The file of --trace: a capture of what connections carry, for Wireshark. It
+// holds what the disks hold, so that nobody but its owner may read it.
 class TraceFile {
  public:
-  // Replaces a file that is there. Errors name the path.
+  // Is told, once, why a capture has stopped; on the thread that writes.
+  using Warn = absl::AnyInvocable<void(absl::string_view)>;
+
+  // Replaces the contents of a regular file that is there, which gets mode
+  // 0600, and is refused where it belongs to somebody else or has another name;
+  // symbolic links are not followed. A named pipe or a device is written to as
+  // it is. Errors name the path.
   static absl::StatusOr<std::unique_ptr<TraceFile>> Create(
-      const std::string& path);
+      const std::string& path, Warn warn);
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
-  // Tells on standard error when not everything could be written.
   ~TraceFile();
 
-  // Thread-safe. After an error nothing more is written, so that what is there
-  // stays readable.
+  // Thread-safe. After an error, of which it warns, nothing more is written, so
+  // that what is there stays readable.
   void Write(absl::string_view blocks);
 
   // Refers to this.
@@ -33,13 +41,15 @@ class TraceFile {
   }
 
  private:
-  TraceFile(std::string path, std::FILE* file)
-      : path_(std::move(path)), file_(file) {}
+  TraceFile(std::string path, std::FILE* file, Warn warn)
+      : path_(std::move(path)), file_(file), warn_(std::move(warn)) {}
+  void Stopped(int error);
 
   const std::string path_;
   std::FILE* const file_;
   std::mutex mutex_;
-  int error_ = 0;  // An errno.
+  Warn warn_;
+  bool stopped_ = false;
 };
 
 }  // namespace skiff::tools

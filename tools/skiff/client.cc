@@ -56,7 +56,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   client->offer_.iser.unsolicited_data_out = options.unsolicited_data_out;
 
   if (!options.trace_file.empty()) {
-    auto trace = TraceFile::Create(options.trace_file);
+    auto trace =
+        TraceFile::Create(options.trace_file, [](absl::string_view warning) {
+          LogToStderr(protocol::LogLevel::kWarning, warning);
+        });
     if (!trace.ok()) return UsageError(trace.status().message());
     client->trace_ = *std::move(trace);
     client->capture_ = client->trace_->Sink();

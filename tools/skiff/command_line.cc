@@ -4,16 +4,22 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tools/common/spin.h"
 #include "tools/common/units.h"
+#include "tools/common/usage.h"
+#include "tools/common/version.h"
 #include "tools/skiff/exit_code.h"
 
 namespace skiff::tools {
@@ -291,12 +297,33 @@ void AddMachine(Builder* builder) {
   app->add_option("file", dump->file, "The capture")->required()->type_name("");
 }
 
+// What a word is that is in the place of a subcommand, and none; empty
+// otherwise.
+std::string UnknownSubcommand(const CLI::App& app, int argc,
+                              const char* const* argv) {
+  std::vector<std::string> known;
+  for (const CLI::App* subcommand : app.get_subcommands({})) {
+    known.push_back(subcommand->get_name());
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    // The program's own flags take no values.
+    if (absl::StartsWith(word, "-")) continue;
+    if (absl::c_linear_search(known, word)) return "";
+    return absl::StrCat(Unknown("subcommand", word, known), ". There are ",
+                        absl::StrJoin(known, ", "));
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<int> ParseCommandLine(int argc, const char* const* argv,
                                     CommandLine* command_line) {
   CLI::App app("An iSCSI initiator for the command line.", "skiff");
   app.footer(kFooter);
+  app.set_version_flag("--version", absl::StrCat("skiff ", kVersion),
+                       "Print the version and end");
   app.require_subcommand(1);
   app.get_formatter()->column_width(30);
   Builder builder(&app, command_line);
@@ -305,11 +332,16 @@ std::optional<int> ParseCommandLine(int argc, const char* const* argv,
   AddPerf(&builder);
   AddSession(&builder);
   AddMachine(&builder);
+  const std::string unknown = UnknownSubcommand(app, argc, argv);
+  if (!unknown.empty()) {
+    std::fprintf(stderr, "skiff: %s\n", unknown.c_str());
+    return static_cast<int>(ExitCode::kUsage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kOk
-                                                 : ExitCode::kUsage);
+    return static_cast<int>(ReportParseError(app, error) ? ExitCode::kOk
+                                                         : ExitCode::kUsage);
   }
   return std::nullopt;
 }

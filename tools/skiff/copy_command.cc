@@ -17,6 +17,7 @@
 #include "tools/skiff/copy/pipeline.h"
 #include "tools/skiff/endpoint.h"
 #include "tools/skiff/exit_code.h"
+#include "tools/skiff/interrupt.h"
 #include "tools/skiff/lun.h"
 #include "tools/skiff/progress.h"
 #include "transport/epoll_reactor.h"
@@ -115,7 +116,8 @@ absl::StatusOr<std::unique_ptr<CopyPeer>> Copier::Open(Side side) {
       source ? options_.source_offset : options_.destination_offset;
   if (IsUrl(name)) return OpenLun(name, start);
   auto file = FilePeer::Open(
-      name, source ? FilePeer::Use::kRead : FilePeer::Use::kWrite, start);
+      name, source ? FilePeer::Use::kRead : FilePeer::Use::kWrite, start,
+      InterruptFd());
   if (!file.ok()) return file.status();
   return *std::move(file);
 }
@@ -167,7 +169,10 @@ absl::Status Copier::Pass(
       home_->Stop();
     });
   });
-  home_->Run();
+  {
+    const InterruptScope interrupt([this] { pipeline_->Stop(); });
+    home_->Run();
+  }
   progress_.Clear();
   *seconds = absl::ToDoubleSeconds(absl::Now() - began);
   return result;
@@ -218,7 +223,8 @@ absl::StatusOr<CopyReport> Copier::Run() {
   status = destination_->Finish(report.bytes);
   if (!status.ok()) return status;
   report.seconds += absl::ToDoubleSeconds(absl::Now() - finishing);
-  if (!options_.verify) return report;
+  report.cut_short = InterruptedExitStatus() != 0;
+  if (!options_.verify || report.cut_short) return report;
 
   report.verify_seconds = 0;
   status = Pass(
@@ -228,6 +234,8 @@ absl::StatusOr<CopyReport> Copier::Run() {
       },
       &*report.verify_seconds);
   if (!status.ok()) return status;
+  report.cut_short = InterruptedExitStatus() != 0;
+  if (report.cut_short) report.verify_seconds = std::nullopt;
   return report;
 }
 

@@ -105,7 +105,8 @@ std::string ToJson(const CopyReport& report) {
                {"destination", report.destination},
                {"bytes", report.bytes},
                {"seconds", report.seconds},
-               {"verified", report.verify_seconds.has_value()}};
+               {"verified", report.verify_seconds.has_value()},
+               {"cut_short", report.cut_short}};
   if (report.verify_seconds.has_value()) {
     json["verify_seconds"] = *report.verify_seconds;
   }
@@ -132,6 +133,7 @@ std::string ToJson(const PerfReport& report) {
   json["sent_again"] = {{"interrupted", report.interrupted},
                         {"unanswered", report.unanswered}};
   json["recovered_errors"] = report.recovered;
+  json["cut_short"] = report.cut_short;
   json["sessions"] = Json::array();
   for (const SessionReport& session : report.sessions) {
     json["sessions"].push_back(SessionJson(session));
@@ -143,7 +145,8 @@ std::string ToJson(const PingReport& report) {
   Json json = {{"peer", report.peer},
                {"sent", report.sent},
                {"received", report.round_trips_us.size()},
-               {"round_trips_us", report.round_trips_us}};
+               {"round_trips_us", report.round_trips_us},
+               {"cut_short", report.cut_short}};
   if (report.session.has_value()) {
     json["session"] = SessionJson(*report.session);
   }

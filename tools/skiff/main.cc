@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,11 +7,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tools/common/process.h"
 #include "tools/common/stderr_log.h"
 #include "tools/skiff/command_line.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
 #include "tools/skiff/exit_code.h"
+#include "tools/skiff/interrupt.h"
 #include "tools/skiff/json.h"
 #include "tools/skiff/text.h"
 
@@ -20,7 +21,10 @@ namespace skiff::tools {
 namespace {
 
 int Fail(const CommonOptions& common, const absl::Status& status) {
-  const int code = static_cast<int>(ExitCodeOf(status));
+  const int interrupted = InterruptedExitStatus();
+  const int code = absl::IsCancelled(status) && interrupted != 0
+                       ? interrupted
+                       : static_cast<int>(ExitCodeOf(status));
   const std::string message(status.message());
   FlushStderrLog();
   std::fprintf(stderr, "skiff: %s\n", message.c_str());
@@ -37,7 +41,7 @@ int Print(const CommonOptions& common, const absl::StatusOr<Report>& report) {
   } else {
     std::fputs(ToText(*report).c_str(), stdout);
   }
-  return static_cast<int>(ExitCode::kOk);
+  return InterruptedExitStatus();
 }
 
 // Runs the subcommand of a command line.
@@ -61,7 +65,12 @@ class Runner {
     return Print(common_, Perf(common_, o));
   }
   int operator()(const PingOptions& o) {
-    return Print(common_, Ping(common_, o));
+    const auto report = Ping(common_, o);
+    const int code = Print(common_, report);
+    // Not all that were sent were answered.
+    return code == 0 && report->round_trips_us.size() < report->sent
+               ? static_cast<int>(ExitCode::kFailed)
+               : code;
   }
   int operator()(const TransportsOptions& /*o*/) {
     return Print(common_, Transports());
@@ -97,16 +106,22 @@ int Runner::operator()(const CopyOptions& o) {
   if (!report.ok() || common_.json) return Print(common_, report);
   // Standard output may be the destination.
   if (!o.quiet) std::fputs(ToText(*report).c_str(), stderr);
-  return static_cast<int>(ExitCode::kOk);
+  return InterruptedExitStatus();
 }
 
 int Main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
+  if (!PrepareProcess()) return static_cast<int>(ExitCode::kFailed);
   CommandLine line;
   if (const std::optional<int> code = ParseCommandLine(argc, argv, &line)) {
     return *code;
   }
   const StderrLog log{StderrLog::Options()};
+  WatchForInterrupts([json = line.common.json](int status) {
+    std::fputs("skiff: interrupted\n", stderr);
+    if (!json) return;
+    std::printf("%s\n", ToJson(ErrorReport{status, "interrupted"}).c_str());
+    std::fflush(stdout);
+  });
   const absl::Status refused = RefuseSecrets(line.common);
   if (!refused.ok()) return Fail(line.common, refused);
   const int code = std::visit(Runner(line.common), line.command);

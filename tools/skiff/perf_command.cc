@@ -17,6 +17,7 @@
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
 #include "tools/skiff/exit_code.h"
+#include "tools/skiff/interrupt.h"
 #include "tools/skiff/lun.h"
 #include "tools/skiff/perf/job.h"
 #include "tools/skiff/perf/plan.h"
@@ -117,7 +118,15 @@ absl::Status PerfRun::RunPass(PerfJob::Pass pass) {
       });
     });
   }
-  all.Wait();
+  {
+    const InterruptScope interrupt([this] {
+      for (size_t i = 0; i < jobs_.size(); ++i) {
+        PerfJob* job = jobs_[i].get();
+        sessions_[i]->reactor()->Post([job] { job->Stop(); });
+      }
+    });
+    all.Wait();
+  }
   for (const auto& job : jobs_) {
     interrupted_ += job->result().interrupted;
     unanswered_ += job->result().unanswered;
@@ -174,6 +183,11 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   if (verify && mixed) {
     status = RunPass(PerfJob::Pass::kFill);
     if (!status.ok()) return status;
+    if (InterruptedExitStatus() != 0) {
+      return absl::CancelledError(
+          "interrupted while the range was filled, before anything was "
+          "measured");
+    }
   }
   const CpuTime before = CpuTime::Now();
   status = RunPass(PerfJob::Pass::kWorkload);
@@ -199,12 +213,14 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   for (const auto& session : sessions_) {
     report.sessions.push_back(session->Report());
   }
-  if (verify && workload->writes()) {
+  report.cut_short = InterruptedExitStatus() != 0;
+  if (verify && workload->writes() && !report.cut_short) {
     status = RunPass(PerfJob::Pass::kReadBack);
     if (!status.ok()) return status;
     for (const auto& job : jobs_) {
       report.verified_blocks += job->result().verified;
     }
+    report.cut_short = InterruptedExitStatus() != 0;
   }
   report.interrupted = interrupted_;
   report.unanswered = unanswered_;

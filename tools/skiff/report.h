@@ -87,6 +87,7 @@ struct CopyReport {
   uint64_t bytes = 0;
   double seconds = 0;
   std::optional<double> verify_seconds;  // Verified, and found equal.
+  bool cut_short = false;                // By a signal.
 };
 
 struct LatencyReport {
@@ -122,6 +123,7 @@ struct PerfReport {
   uint64_t unanswered = 0;
   // Commands of all passes that ended well, but with RECOVERED ERROR.
   uint64_t recovered = 0;
+  bool cut_short = false;               // By a signal.
   std::vector<SessionReport> sessions;  // One for each job.
 };
 
@@ -129,6 +131,7 @@ struct PingReport {
   std::string peer;
   uint32_t sent = 0;
   std::vector<double> round_trips_us;
+  bool cut_short = false;  // By a signal.
   std::optional<SessionReport> session;
 };
 

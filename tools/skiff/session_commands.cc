@@ -1,6 +1,10 @@
 // ping and reset: about the session, not the data.
 
+#include <condition_variable>
+#include <cstdio>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,9 +14,69 @@
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
+#include "tools/skiff/interrupt.h"
 #include "tools/skiff/lun.h"
 
 namespace skiff::tools {
+namespace {
+
+// Waits that a signal ends.
+class PingWait {
+ public:
+  void Stop() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  // False when stopped.
+  bool Sleep(absl::Duration time) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return !changed_.wait_for(lock, absl::ToChronoNanoseconds(time),
+                              [this] { return stopped_; });
+  }
+  void Expect() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answer_ = std::nullopt;
+  }
+  void Answer(absl::Status status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answer_ = std::move(status);
+    changed_.notify_all();
+  }
+  // Nothing when stopped.
+  std::optional<absl::Status> Answered() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return stopped_ || answer_.has_value(); });
+    return answer_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopped_ = false;
+  std::optional<absl::Status> answer_;
+};
+
+// Tells when answers stay out, and when they come again; not of each ping.
+class OutageTeller {
+ public:
+  void Note(uint32_t number, const absl::Status& status) {
+    if (!status.ok() && lost_++ == 0) {
+      const std::string why(status.message());
+      std::fprintf(stderr, "skiff: no answer to ping %u: %s\n", number,
+                   why.c_str());
+    } else if (status.ok() && lost_ > 0) {
+      std::fprintf(stderr, "skiff: ping %u is answered again, %u were not\n",
+                   number, lost_);
+      lost_ = 0;
+    }
+  }
+
+ private:
+  uint32_t lost_ = 0;  // Since the last answer.
+};
+
+}  // namespace
 
 absl::StatusOr<PingReport> Ping(const CommonOptions& common,
                                 const PingOptions& options) {
@@ -26,17 +90,26 @@ absl::StatusOr<PingReport> Ping(const CommonOptions& common,
   PingReport report;
   session->RunOnReactor(
       [&] { report.peer = session->initiator()->peer_address(); });
-  for (uint32_t i = 0; i < options.count; ++i) {
-    if (i > 0) absl::SleepFor(options.interval);
-    ++report.sent;
+  // An answer may come after a signal has ended the wait for it.
+  const auto wait = std::make_shared<PingWait>();
+  const InterruptScope interrupt([wait] { wait->Stop(); });
+  OutageTeller outages;
+  while (report.sent < options.count) {
+    if (report.sent > 0 && !wait->Sleep(options.interval)) break;
     const absl::Time sent = absl::Now();
-    const absl::Status status = session->Await([&](Session::Done done) {
-      session->initiator()->Ping(std::move(done));
+    wait->Expect();
+    session->RunOnReactor([&] {
+      session->initiator()->Ping(
+          [wait](absl::Status status) { wait->Answer(std::move(status)); });
     });
-    if (!status.ok()) return status;
+    const std::optional<absl::Status> status = wait->Answered();
+    if (!status.has_value()) break;
+    outages.Note(++report.sent, *status);
+    if (!status->ok()) continue;
     report.round_trips_us.push_back(
         absl::ToDoubleMicroseconds(absl::Now() - sent));
   }
+  report.cut_short = InterruptedExitStatus() != 0;
   report.session = session->Report();
   return report;
 }

@@ -154,6 +154,11 @@ std::string ToText(const CopyReport& report) {
                     ShortDuration(absl::Seconds(*report.verify_seconds)), ", ",
                     Megabytes(bytes, *report.verify_seconds), "\n");
   }
+  if (report.cut_short) {
+    absl::StrAppend(&text,
+                    "interrupted: there was more to do; what was copied "
+                    "is the start of the source\n");
+  }
   return text;
 }
 
@@ -176,7 +181,7 @@ std::string ToText(const PerfReport& report) {
                         "CPU %.2f us per I/O here (user %.2f, system %.2f)\n",
                         report.cpu_user_us + report.cpu_system_us,
                         report.cpu_user_us, report.cpu_system_us);
-  if (report.verify) {
+  if (report.verify && !(report.cut_short && report.verified_blocks == 0)) {
     absl::StrAppend(&text, "verified ", WithCommas(report.verified_blocks),
                     " blocks, all intact\n");
   }
@@ -188,6 +193,9 @@ std::string ToText(const PerfReport& report) {
   if (report.recovered != 0) {
     absl::StrAppend(&text, "recovered errors of the disk: ",
                     WithCommas(report.recovered), "; look at its health\n");
+  }
+  if (report.cut_short) {
+    absl::StrAppend(&text, "interrupted: this is of the part before\n");
   }
   return text;
 }

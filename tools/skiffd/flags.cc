@@ -8,6 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "tools/common/usage.h"
+#include "tools/common/version.h"
+
 namespace skiff::tools::skiffd {
 namespace {
 
@@ -19,8 +23,9 @@ the --target before it, and LUNs are numbered from 0.
     --target iqn.2026-11.com.example:disks --lun ram:1GiB \
     --lun file:/srv/disk.img,size=10GiB,block_size=4096,direct
 
-Signals: SIGTERM, SIGINT, SIGHUP end gracefully, a second one at once;
-SIGUSR1 prints the sessions to standard error.
+Signals: SIGTERM and SIGINT end gracefully, a second one at once; so does SIGHUP
+in the quick form (unless it is ignored, as with nohup), while with --config it
+changes nothing. SIGUSR1 prints the sessions to standard error.
 Exit codes: 0 ended gracefully, 1 could not start, 2 bad flags or
 configuration, 3 a second signal cut the end short.)";
 
@@ -29,6 +34,8 @@ configuration, 3 a second signal cut the end short.)";
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
   CLI::App app("Serves disks over iSCSI.", "skiffd");
   app.footer(kFooter);
+  app.set_version_flag("--version", absl::StrCat("skiffd ", kVersion),
+                       "Print the version and end");
   app.get_formatter()->column_width(28);
 
   std::vector<std::string> listen;
@@ -82,7 +89,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return ReportParseError(app, error) ? kExitOk : kExitUsage;
   }
 
   // What CLI11 keeps for each option by itself is put back in order.

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/driver/target_server.h"
+#include "tools/common/process.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/trace_file.h"
 #include "tools/common/transports.h"
@@ -36,11 +37,11 @@ void Log(protocol::LogLevel level, absl::string_view message) {
 class Signals {
  public:
   Signals() {
-    signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
-      sigaddset(&set, number);
+    for (const int number : {SIGTERM, SIGUSR1}) sigaddset(&set, number);
+    for (const int number : {SIGINT, SIGHUP}) {
+      if (!StartedIgnoring(number)) sigaddset(&set, number);
     }
     sigprocmask(SIG_BLOCK, &set, nullptr);
     signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
@@ -75,11 +76,22 @@ class Signals {
 };
 
 // Serves until told to end. Returns the exit code.
-int Serve(const Signals& signals, Daemon* daemon, absl::Duration grace) {
+int Serve(const Signals& signals, Daemon* daemon, const Flags& flags,
+          absl::Duration grace) {
   bool stopping = false;
   while (const std::optional<int> number = signals.Wait()) {
     if (*number == SIGUSR1) {
       daemon->PrintSessions();
+      continue;
+    }
+    // A terminal that goes away takes the quick form with it. Whoever tells a
+    // daemon to reload its configuration does not mean to end it.
+    if (*number == SIGHUP && !flags.config_file.empty()) {
+      Log(protocol::LogLevel::kWarning,
+          absl::StrCat(strsignal(*number), ": nothing changes; ",
+                       flags.config_file,
+                       " is read at start only, so restart skiffd to use what "
+                       "was changed there"));
       continue;
     }
     if (stopping) {
@@ -107,6 +119,7 @@ bool Report(const std::vector<std::string>& problems) {
 }
 
 int Main(int argc, char** argv) {
+  if (!PrepareProcess()) return kExitFailure;
   Flags flags;
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
@@ -114,7 +127,10 @@ int Main(int argc, char** argv) {
   std::unique_ptr<TraceFile> trace;  // Outlives all that writes to it.
   transport::CaptureSink capture;
   if (!flags.trace_file.empty() && !flags.check) {
-    auto created = TraceFile::Create(flags.trace_file);
+    auto created =
+        TraceFile::Create(flags.trace_file, [](absl::string_view warning) {
+          Log(protocol::LogLevel::kWarning, warning);
+        });
     if (!created.ok()) {
       std::fprintf(stderr, "skiffd: %s\n",
                    std::string(created.status().message()).c_str());
@@ -170,7 +186,7 @@ int Main(int argc, char** argv) {
   }
   std::printf("%s\n", (*daemon)->ReadyLine().c_str());
   std::fflush(stdout);
-  return Serve(signals, daemon->get(), config.shutdown_grace);
+  return Serve(signals, daemon->get(), flags, config.shutdown_grace);
 }
 
 }  // namespace

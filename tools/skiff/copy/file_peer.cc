@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ constexpr mode_t kNewFileMode = 0666;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FilePeer>> FilePeer::Open(
-    const std::string& path, Use use, uint64_t start) {
+    const std::string& path, Use use, uint64_t start, int stop_fd) {
   const bool reads = use == Use::kRead;
   std::string name = path;
   int fd = -1;
@@ -40,7 +41,8 @@ absl::StatusOr<std::unique_ptr<FilePeer>> FilePeer::Open(
         absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", name)),
         ExitCode::kUsage);
   }
-  std::unique_ptr<FilePeer> peer(new FilePeer(std::move(name), fd, start));
+  std::unique_ptr<FilePeer> peer(
+      new FilePeer(std::move(name), fd, start, stop_fd));
   absl::Status status = peer->Inspect(use);
   if (!status.ok()) return status;
   return peer;
@@ -80,10 +82,22 @@ absl::Status FilePeer::Inspect(Use use) {
 
 FilePeer::~FilePeer() { close(fd_); }
 
+bool FilePeer::Ready(int16_t events) const {
+  if (seekable_ || stop_fd_ < 0) return true;
+  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd_, events, 0}};
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[0].revents == 0;
+}
+
 void FilePeer::Read(CopySlot* slot) {
   uint32_t have = 0;
   slot->end = false;
   while (have < slot->size) {
+    if (!Ready(POLLIN)) {
+      slot->end = true;
+      break;
+    }
     const ssize_t count =
         seekable_ ? pread(fd_, slot->data + have, slot->size - have,
                           static_cast<off_t>(start_ + slot->offset + have))
@@ -107,6 +121,11 @@ void FilePeer::Read(CopySlot* slot) {
 void FilePeer::Write(CopySlot* slot) {
   uint32_t put = 0;
   while (put < slot->size) {
+    if (!Ready(POLLOUT)) {
+      slot->status = absl::CancelledError(absl::StrCat(
+          "interrupted: ", name_, " did not take all that was read"));
+      break;
+    }
     const ssize_t count =
         seekable_ ? pwrite(fd_, slot->data + put, slot->size - put,
                            static_cast<off_t>(start_ + slot->offset + put))

@@ -19,9 +19,13 @@ class FilePeer final : public CopyPeer {
 
   // A file to write is created when missing, and cut to the copy's length when
   // regular. It can be read back, for verification. Errors name the path.
+  //
+  // Whoever waits for a pipe or a terminal is woken once `stop_fd` is readable:
+  // it then seems to have ended, or writing to it fails (Cancelled). -1 for
+  // never.
   static absl::StatusOr<std::unique_ptr<FilePeer>> Open(const std::string& path,
-                                                        Use use,
-                                                        uint64_t start);
+                                                        Use use, uint64_t start,
+                                                        int stop_fd = -1);
   FilePeer(const FilePeer&) = delete;
   FilePeer& operator=(const FilePeer&) = delete;
   ~FilePeer() override;
@@ -37,13 +41,17 @@ class FilePeer final : public CopyPeer {
   absl::Status Finish(uint64_t total) override;
 
  private:
-  FilePeer(std::string name, int fd, uint64_t start)
-      : name_(std::move(name)), fd_(fd), start_(start) {}
+  FilePeer(std::string name, int fd, uint64_t start, int stop_fd)
+      : name_(std::move(name)), fd_(fd), start_(start), stop_fd_(stop_fd) {}
   absl::Status Inspect(Use use);
+  // Waits until a pipe or the like is ready for `events` (poll(2)); false where
+  // it is to be left alone.
+  bool Ready(int16_t events) const;
 
   const std::string name_;
   const int fd_;
   const uint64_t start_;
+  const int stop_fd_;
   bool seekable_ = false;
   bool regular_ = false;
   std::optional<uint64_t> size_;

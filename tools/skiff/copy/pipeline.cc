@@ -85,6 +85,7 @@ void Pipeline::Fail(absl::Status status) {
 void Pipeline::Pump() {
   if (pumping_) return;
   pumping_ = true;
+  if (stopped_) reading_ended_ = true;
   while (!free_.empty() && !reading_ended_) {
     CopySlot* slot = free_.back();
     free_.pop_back();
@@ -96,6 +97,7 @@ void Pipeline::Pump() {
     }
     next_read_ += slot->size;
     if (length_.has_value() && next_read_ == *length_) reading_ended_ = true;
+    if (stopped_) reading_ended_ = true;
     slot->end = false;
     slot->status = absl::OkStatus();
     slot->done = &Pipeline::OnRead;
@@ -118,7 +120,9 @@ void Pipeline::HandleRead(CopySlot* slot) {
   if (!slot->status.ok()) {
     Fail(slot->status);
   } else if (slot->end) {
-    if (length_.has_value()) {
+    if (stopped_) {
+      reading_ended_ = true;
+    } else if (length_.has_value()) {
       Fail(absl::OutOfRangeError(absl::StrCat(source_->name(), " ended after ",
                                               slot->offset + slot->size, " of ",
                                               *length_, " bytes")));
@@ -153,7 +157,10 @@ void Pipeline::HandleRead(CopySlot* slot) {
 
 void Pipeline::FitLastPiece(CopySlot* slot) {
   const uint32_t excess = slot->size % destination_->granularity();
-  if (excess != 0 && options_.pad) {
+  if (excess != 0 && stopped_) {
+    // Not the last of the source; all that fits counts.
+    slot->size -= excess;
+  } else if (excess != 0 && options_.pad) {
     const uint32_t missing = destination_->granularity() - excess;
     std::memset(slot->data + slot->size, 0, missing);
     slot->size += missing;

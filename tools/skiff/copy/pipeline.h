@@ -1,6 +1,7 @@
 #ifndef SKIFF_TOOLS_SKIFF_COPY_PIPELINE_H_
 #define SKIFF_TOOLS_SKIFF_COPY_PIPELINE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -44,6 +45,10 @@ class Pipeline {
   void Verify(CopyPeer* destination,
               absl::AnyInvocable<void(absl::Status)> done);
 
+  // Thread-safe. Ends the pass early: nothing more is read, and what was read
+  // is still written, so that what was copied is a whole start of the source.
+  void Stop() { stopped_ = true; }
+
   // Of the current or last pass.
   uint64_t bytes_done() const { return bytes_done_; }
   // As far as it is known.
@@ -83,6 +88,7 @@ class Pipeline {
   uint64_t next_read_ = 0;
   uint64_t next_write_ = 0;
   uint64_t bytes_done_ = 0;
+  std::atomic<bool> stopped_{false};
   bool reading_ended_ = false;
   bool pumping_ = false;
   absl::Status status_;

@@ -127,6 +127,42 @@ PipelineOptions Options(std::optional<uint64_t> length = std::nullopt) {
   return options;
 }
 
+TEST(PipelineTest, StoppedWithAWholeStart) {
+  MemoryPeer from(Bytes(100 * kPiece));
+  MemoryPeer to("");
+  from.asynchronous_ = to.asynchronous_ = true;
+  Pipeline pipeline(Options(100 * kPiece));
+  std::optional<absl::Status> status;
+  pipeline.Copy(&from, &to, [&](const absl::Status& s) { status = s; });
+  for (int i = 0; i < 20; ++i) from.RunOne() || to.RunOne();
+  pipeline.Stop();
+  while (from.RunOne() || to.RunOne()) {
+  }
+  ASSERT_TRUE(status.has_value());
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_GT(pipeline.bytes_done(), 0u);
+  EXPECT_LT(pipeline.bytes_done(), 100 * kPiece);
+  EXPECT_EQ(to.bytes, from.bytes.substr(0, pipeline.bytes_done()));
+}
+
+// What a pipe gave of a block when nobody wants to wait for the rest of it.
+TEST(PipelineTest, StoppedWithinABlock) {
+  MemoryPeer from(Bytes(kPiece + 700));
+  MemoryPeer to("");
+  from.asynchronous_ = true;
+  to.granularity_ = 512;
+  Pipeline pipeline(Options());
+  std::optional<absl::Status> status;
+  pipeline.Copy(&from, &to, [&](const absl::Status& s) { status = s; });
+  pipeline.Stop();
+  while (from.RunOne()) {
+  }
+  ASSERT_TRUE(status.has_value());
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(pipeline.bytes_done(), kPiece + 512u);
+  EXPECT_EQ(to.bytes, from.bytes.substr(0, kPiece + 512));
+}
+
 TEST(PipelineTest, CopiesWhateverIsAsynchronous) {
   for (const size_t size : {0u, 1u, 4096u, 4097u, 50000u}) {
     for (int kinds = 0; kinds < 8; ++kinds) {

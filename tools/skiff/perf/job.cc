@@ -134,7 +134,9 @@ bool PerfJob::PickBlock(Slot* slot) {
 }
 
 bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
-  if (left_ == 0 || now >= deadline_nanos_ || !PickBlock(slot)) return false;
+  if (stopped_ || left_ == 0 || now >= deadline_nanos_ || !PickBlock(slot)) {
+    return false;
+  }
   --left_;
   switch (pass_) {
     case Pass::kWorkload:

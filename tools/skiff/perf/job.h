@@ -77,6 +77,10 @@ class PerfJob {
   void Start(Pass pass, absl::Duration runtime,
              absl::AnyInvocable<void()> done);
 
+  // Submits nothing more, in this pass and later ones, which end as soon as
+  // nothing is in flight. On the port's reactor.
+  void Stop() { stopped_ = true; }
+
   const PerfJobResult& result() const { return result_; }
   // What commands read and write, and who keeps it.
   absl::Span<uint8_t> memory() const { return {memory_.get(), memory_bytes_}; }
@@ -129,6 +133,7 @@ class PerfJob {
   uint64_t left_ = 0;  // Commands still to submit.
   int64_t deadline_nanos_ = 0;
   uint32_t in_flight_ = 0;
+  bool stopped_ = false;
   PerfJobResult result_;
 };
 

@@ -119,6 +119,20 @@ TEST(PerfJobTest, ReadsTheRangeOnceInOrder) {
   EXPECT_EQ(*lbas.rbegin(), 16u + 63 * 8);
 }
 
+TEST(PerfJobTest, StopsWithWhatIsInFlight) {
+  MemoryDisk disk(1 << 20);
+  PerfJob job(Options(), &disk);
+  bool done = false;
+  job.Start(PerfJob::Pass::kWorkload, absl::Hours(1), [&] { done = true; });
+  for (int i = 0; i < 100; ++i) disk.RunOne();
+  job.Stop();
+  disk.RunAll();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(job.result().read_nanos.count(), 108u);
+  // A pass that begins later is over at once.
+  EXPECT_EQ(RunPass(&job, &disk).read_nanos.count(), 0u);
+}
+
 TEST(PerfJobTest, RandomStaysInItsRange) {
   MemoryDisk disk(1 << 20);
   PerfJobOptions options = Options();
