@@ -67,7 +67,7 @@ class ProcessTest(unittest.TestCase):
 class SignalTest(ProcessTest):
 
     def test_an_ignored_hangup_stays_ignored(self):
-        for number in (signal.SIGHUP,):
+        for number in (signal.SIGHUP, signal.SIGINT):
             with ignoring(number):
                 daemon = self.quick()
             daemon.process.send_signal(number)
@@ -165,6 +165,54 @@ class SignalTest(ProcessTest):
         output = ping.communicate(timeout=SECONDS)[0].decode()
         self.assertEqual(ping.returncode, FAILED)
         self.assertRegex(output, r"^200 pings to \S+, \d+ answers; ")
+
+
+class LibraryTest(ProcessTest):
+    """libfabric and rdma-core, which few need."""
+
+    RDMA = r"libfabric|libibverbs|librdmacm|libpsm"
+
+    def mapped(self, daemon):
+        return set(re.findall(self.RDMA, pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text()))
+
+    def test_are_loaded_when_they_are_needed(self):
+        self.assertEqual(self.mapped(self.quick()), set())
+        fabric = self.start("--listen", "libfabric://127.0.0.1:0?provider=tcp", "--target", NAME, "--lun", "ram:1MiB")
+        self.assertIn("libfabric", self.mapped(fabric))
+        for program in (SKIFFD, SKIFF):
+            linked = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=SECONDS, check=True)
+            self.assertNotRegex(linked.stdout, self.RDMA)
+
+    def test_a_crash_dies_of_its_signal(self):
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE):
+            for listen in ("tcp://127.0.0.1:0", "libfabric://127.0.0.1:0?provider=tcp"):
+                daemon = self.start("--listen", listen, "--target", NAME, "--lun", "ram:1MiB")
+                self.assertIn("ready", daemon.ready)
+                # Nobody needs the core file.
+                subprocess.run(["prlimit", "--core=0", "--pid", str(daemon.process.pid)], check=True)
+                self.assertEqual(daemon.end(number), -number)
+
+    def test_a_missing_one_is_named(self):
+        for name in ("libfabric.so.1", "libibverbs.so.1"):
+            (self.path / name).write_bytes(b"")  # Found first, and nothing that can be loaded.
+        env = {"LD_LIBRARY_PATH": str(self.path)}
+        report = skiff("transports", "--json", env=env)
+        problems = {device["name"]: device.get("problem") for transport in json.loads(report.stdout)["transports"]
+                    for device in transport["devices"]}
+        for name, transport in (("libfabric", "libfabric"), ("libibverbs", "verbs")):
+            expected = rf"cannot load {name}\.so\.1 .*apt install --reinstall {name}1$"
+            self.assertRegex(problems[transport], expected)
+            result = skiff("ls", f"iser://127.0.0.1:1?transport={transport}", env=env)
+            self.assertEqual(result.returncode, NO_SESSION)
+            self.assertRegex(result.stderr.decode().strip(), expected)
+        refused = subprocess.run([SKIFFD, "--listen", "libfabric://127.0.0.1:0?provider=tcp", "--target", NAME, "--lun",
+                                  "ram:1MiB"], capture_output=True, text=True, timeout=SECONDS, check=False,
+                                 env={**os.environ, **env})
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(refused.stderr, r"skiffd: libfabric://127.0.0.1:0\?provider=tcp: .*cannot load libfabric\.so\.1")
+        # Whoever does not need it does not miss it.
+        daemon = self.quick()
+        self.assertEqual(skiff("ls", daemon.portal, env=env).returncode, OK)
 
 
 class DescriptorTest(ProcessTest):

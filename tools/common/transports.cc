@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/auto/auto_backend.h"
 #include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_library.h"
 #include "transport/tcp/tcp_backend.h"
 #include "transport/verbs/verbs_backend.h"
 
@@ -40,6 +41,11 @@ absl::Status AddTransportsAndAuto(transport::Registry* registry,
         }
         log(protocol::LogLevel::kDebug, report.ToString());
       }));
+}
+
+void LoadLibraryOf(absl::string_view scheme) {
+  // auto:// looks at devices on a thread of its own, and so loads all there.
+  if (scheme == "libfabric") transport::LoadLibfabric().IgnoreError();
 }
 
 }  // namespace skiff::tools

@@ -2,6 +2,7 @@
 #define SKIFF_TOOLS_COMMON_TRANSPORTS_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "protocol/driver/target_server.h"
 #include "transport/auto/choice_report.h"
 #include "transport/registry.h"
@@ -23,6 +24,11 @@ absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
                                   const transport::CaptureSink& capture,
                                   transport::ChoiceObserver observer = nullptr);
+
+// Loads the library that a transport needs, where it has one that takes long,
+// so that no reactor waits for it. Whoever uses the transport then is told what
+// went wrong.
+void LoadLibraryOf(absl::string_view scheme);
 
 }  // namespace skiff::tools
 

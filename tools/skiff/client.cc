@@ -136,6 +136,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Connect(
     const transport::Address& portal, const std::string& target, int reactor) {
   const absl::Status valid = CheckAddress(portal);
   if (!valid.ok()) return UsageError(valid.message());
+  LoadLibraryOf(portal.scheme);
   auto session = Login(portal, target, reactor);
   if (session.ok()) return session;
   return Explain(session.status(), portal, target);

@@ -167,6 +167,9 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
 
+  for (const PortalConfig& portal : config.portals) {
+    LoadLibraryOf(portal.address.scheme);
+  }
   const Signals signals;
   if (!signals.ok()) {
     std::perror("skiffd: cannot watch signals");

@@ -14,6 +14,7 @@
 #include "transport/libfabric/fabric_domain.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
+#include "transport/libfabric/libfabric_library.h"
 
 namespace skiff::transport {
 namespace {
@@ -149,6 +150,12 @@ std::set<std::string> DatagramProviders() {
 }  // namespace
 
 std::vector<DeviceReport> FabricDevices(const LibfabricOptions& settings) {
+  if (const absl::Status loaded = LoadLibfabric(); !loaded.ok()) {
+    DeviceReport report;
+    report.name = "libfabric";
+    report.problem = std::string(loaded.message());
+    return {report};
+  }
   Reports reports(settings);
   reports.AddAll(Everything({}, FI_EP_MSG).get());
   for (const std::string& provider : DatagramProviders()) {

@@ -1,12 +1,13 @@
 #include "transport/libfabric/libfabric_backend.h"
 
-#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "transport/libfabric/datagram_connector.h"
 #include "transport/libfabric/datagram_listener.h"
 #include "transport/libfabric/fabric_devices.h"
 #include "transport/libfabric/fabric_info.h"
+#include "transport/libfabric/libfabric_library.h"
 #include "transport/libfabric/message_connector.h"
 #include "transport/libfabric/message_listener.h"
 
@@ -38,7 +39,7 @@ class LibfabricBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
       AcceptCallback on_request) override {
-    const auto fabric = ParseFabricOptions(address);
+    const auto fabric = Prepare(address);
     if (!fabric.ok()) return fabric.status();
     if (UsesDatagrams(*fabric)) {
       return DatagramListener::Create(reactor, address, *fabric, options,
@@ -50,7 +51,7 @@ class LibfabricBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override {
-    const auto fabric = ParseFabricOptions(address);
+    const auto fabric = Prepare(address);
     if (!fabric.ok()) return fabric.status();
     if (UsesDatagrams(*fabric)) {
       return DatagramConnector::Create(reactor, address, *fabric, options,
@@ -61,6 +62,15 @@ class LibfabricBackend final : public Backend {
   }
 
  private:
+  static absl::StatusOr<FabricAddressOptions> Prepare(const Address& address) {
+    auto options = ParseFabricOptions(address);
+    if (!options.ok()) return options;
+    const absl::Status loaded = LoadLibfabric();
+    if (loaded.ok()) return options;
+    return absl::Status(loaded.code(), absl::StrCat(address.ToString(), ": ",
+                                                    loaded.message()));
+  }
+
   const LibfabricOptions settings_;
 };
 
@@ -68,8 +78,6 @@ class LibfabricBackend final : public Backend {
 
 std::unique_ptr<Backend> MakeLibfabricBackend(
     const LibfabricOptions& settings) {
-  // FabricDomain says why. libfabric reads it when it is used first.
-  setenv("FI_MR_CACHE_MAX_COUNT", "0", /*replace=*/1);
   return std::make_unique<LibfabricBackend>(settings);
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/verbs/rdma_core.h"
 #include "transport/verbs/verbs_connector.h"
 #include "transport/verbs/verbs_devices.h"
 #include "transport/verbs/verbs_listener.h"
@@ -36,7 +37,7 @@ class VerbsBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
       AcceptCallback on_request) override {
-    absl::Status status = CheckAddress(address);
+    absl::Status status = Prepare(address);
     if (!status.ok()) return status;
     return VerbsListener::Create(reactor, address, options, settings_,
                                  std::move(on_request));
@@ -45,13 +46,22 @@ class VerbsBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override {
-    absl::Status status = CheckAddress(address);
+    absl::Status status = Prepare(address);
     if (!status.ok()) return status;
     return VerbsConnector::Create(reactor, address, options, settings_,
                                   std::move(done));
   }
 
  private:
+  absl::Status Prepare(const Address& address) const {
+    absl::Status status = CheckAddress(address);
+    if (!status.ok()) return status;
+    status = LoadRdmaCore();
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat(address.ToString(), ": ",
+                                                    status.message()));
+  }
+
   const VerbsOptions settings_;
 };
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/net/socket_address.h"
 #include "transport/verbs/device_facts.h"
+#include "transport/verbs/rdma_core.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
@@ -189,6 +190,9 @@ void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
 }  // namespace
 
 std::vector<DeviceReport> VerbsDevices() {
+  if (const absl::Status loaded = LoadRdmaCore(); !loaded.ok()) {
+    return {Unusable("verbs", std::string(loaded.message()))};
+  }
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   if (list == nullptr) {

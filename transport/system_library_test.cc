@@ -1,0 +1,93 @@
+#include "transport/system_library.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace skiff::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+int (*real_puts)(const char*) = nullptr;
+int (*real_none)() = nullptr;
+
+const SystemLibrary::Function kPuts[] = {
+    {"puts", "GLIBC_2.2.5", reinterpret_cast<void**>(&real_puts)}};
+const SystemLibrary::Function kNone[] = {
+    {"skiff_none", "GLIBC_2.2.5", reinterpret_cast<void**>(&real_none)}};
+
+auto HandlerOf(int number) {
+  struct sigaction action = {};
+  EXPECT_EQ(sigaction(number, nullptr, &action), 0);
+  return action.sa_handler;
+}
+
+void Handler(int) {}
+
+TEST(SystemLibraryTest, SaysWhatToInstall) {
+  SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
+  EXPECT_EQ(library.Load(),
+            absl::UnimplementedError("libskiff_none.so.1 is not installed: apt "
+                                     "install libskiff-none1"));
+  // It stays as it was.
+  EXPECT_TRUE(absl::IsUnimplemented(library.Load()));
+}
+
+TEST(SystemLibraryTest, SaysWhenItIsBroken) {
+  SystemLibrary library("/dev/null", "broken1", {});
+  const absl::Status status = library.Load();
+  EXPECT_TRUE(absl::IsUnimplemented(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot load"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("apt install --reinstall broken1"));
+}
+
+TEST(SystemLibraryTest, SaysWhenItIsAnotherVersion) {
+  SystemLibrary library("libc.so.6", "libc6", kNone);
+  EXPECT_THAT(std::string(library.Load().message()),
+              HasSubstr("skiff_none@GLIBC_2.2.5 is missing; upgrade"));
+}
+
+TEST(SystemLibraryTest, EndsWhoDoesNotAsk) {
+  SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
+  EXPECT_DEATH(library.Require(), "libskiff_none.so.1 is not installed");
+}
+
+#if defined(__x86_64__)
+TEST(SystemLibraryTest, BindsFunctions) {
+  SystemLibrary library("libc.so.6", "libc6", kPuts);
+  ASSERT_TRUE(library.Load().ok()) << library.Load();
+  EXPECT_GE(real_puts("called"), 0);
+}
+#endif
+
+TEST(SystemLibraryTest, GivesSignalsBack) {
+  const std::string path = std::string(getenv("TEST_SRCDIR")) + "/" +
+                           getenv("TEST_WORKSPACE") +
+                           "/transport/libtakes_signals.so";
+  const auto of_segv = HandlerOf(SIGSEGV);  // A sanitizer's, perhaps.
+  const auto of_abort = HandlerOf(SIGABRT);
+  signal(SIGHUP, SIG_IGN);
+  signal(SIGTERM, Handler);
+  signal(SIGUSR1, SIG_DFL);
+  SystemLibrary library(path.c_str(), "test", {});
+  ASSERT_TRUE(library.Load().ok()) << library.Load();
+  EXPECT_EQ(HandlerOf(SIGSEGV), of_segv);
+  EXPECT_EQ(HandlerOf(SIGABRT), of_abort);
+  EXPECT_EQ(HandlerOf(SIGHUP), SIG_IGN);
+  EXPECT_EQ(HandlerOf(SIGTERM), &Handler);
+  EXPECT_EQ(HandlerOf(SIGUSR1), SIG_DFL);
+  // It was there, and is still.
+  void* const again = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(again, nullptr);
+  EXPECT_NE(dlsym(again, "SkiffTestAnswer"), nullptr);
+  dlclose(again);
+}
+
+}  // namespace
+}  // namespace skiff::transport
