@@ -190,6 +190,8 @@ absl::string_view AdditionalSenseName(AdditionalSense code) {
       return "LOGICAL UNIT NOT READY, CAUSE NOT REPORTABLE";
     case AdditionalSense::kNotReadyBecomingReady:
       return "LOGICAL UNIT IS IN PROCESS OF BECOMING READY";
+    case AdditionalSense::kNotReadyAccessTransition:
+      return "LOGICAL UNIT NOT ACCESSIBLE, ASYMMETRIC ACCESS STATE TRANSITION";
     case AdditionalSense::kWriteError:
       return "WRITE ERROR";
     case AdditionalSense::kUnexpectedUnsolicitedData:

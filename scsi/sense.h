@@ -37,6 +37,7 @@ enum class AdditionalSense : uint16_t {
   kNone = 0x0000,
   kNotReadyCauseNotReportable = 0x0400,
   kNotReadyBecomingReady = 0x0401,
+  kNotReadyAccessTransition = 0x040a,
   kWriteError = 0x0c00,
   kUnexpectedUnsolicitedData = 0x0c0c,
   kNotEnoughUnsolicitedData = 0x0c0d,

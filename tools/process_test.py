@@ -115,7 +115,7 @@ class SignalTest(ProcessTest):
         data = os.urandom(MIB)
         # Another piece is waited for, of which only a part has come.
         write = self.begin("write", daemon.url(0), "--transfer-size=64k", stdin=subprocess.PIPE)
-        write.stdin.write(data + bytes(1000))
+        write.stdin.write(data + bytes(300))
         write.stdin.flush()
         self.wait_for_session(daemon, r"iSCSI over tcp, .* out, 1 MiB in$")
         errors = self.interrupt(write)[1]

@@ -91,6 +91,8 @@ struct InitiatorOptions {
   absl::Duration command_timeout = absl::Seconds(60);
   // How long each task management request, and each Text Request, may take.
   absl::Duration task_management_timeout = absl::Seconds(10);
+  // For each Text Request, such as those of SendTargets().
+  absl::Duration text_timeout = absl::Seconds(10);
   uint32_t max_redirects = 4;
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>

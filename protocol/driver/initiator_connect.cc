@@ -22,15 +22,13 @@ const char* Advice(absl::StatusCode code) {
              "target runs";
     case absl::StatusCode::kDeadlineExceeded:
       return "; check the network and the target's load";
+    // These say themselves what to do: refusals of a login, and what the two
+    // ends can do.
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-      return "; check the initiator's name and secrets, and what the target "
-             "allows";
     case absl::StatusCode::kNotFound:
-      return "; check the target's name";
-    case absl::StatusCode::kCancelled:
-    // Of what the two ends can do: it says what to do.
     case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kCancelled:
       return "";
     default:
       return "; see the target's log";
@@ -100,6 +98,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   session.nop_timeout = options_.nop_timeout;
   session.command_timeout = options_.command_timeout;
   session.task_management_timeout = options_.task_management_timeout;
+  session.text_timeout = options_.text_timeout;
   session.on_async_event = [this](uint64_t lun,
                                   absl::Span<const uint8_t> sense) {
     if (on_async_event_) on_async_event_(lun, sense);

@@ -43,6 +43,7 @@ struct InitiatorSessionOptions {
   absl::Duration nop_timeout = absl::Seconds(5);
   absl::Duration command_timeout = absl::Seconds(60);
   absl::Duration task_management_timeout = absl::Seconds(10);
+  absl::Duration text_timeout = absl::Seconds(10);  // For each Text Request.
   // Asynchronous SCSI events; told through the completion queue.
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event;

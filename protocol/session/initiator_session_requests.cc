@@ -107,6 +107,7 @@ void InitiatorSession::SendRequest(Lane* lane) {
 absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
   absl::Duration timeout = options_.task_management_timeout;
   if (request.kind == Request::Kind::kLogout) timeout = options_.logout_timeout;
+  if (request.kind == Request::Kind::kText) timeout = options_.text_timeout;
   if (request.kind == Request::Kind::kPing &&
       options_.nop_timeout > absl::ZeroDuration()) {
     timeout = options_.nop_timeout;
@@ -246,9 +247,11 @@ void InitiatorSession::RequestTimedOut(Lane* lane) {
               "within ",
               absl::FormatDuration(options_.nop_timeout), " (nop_timeout)")));
     case Request::Kind::kText:
-      return Lose(Loss::kTimeout, absl::DeadlineExceededError(
-                                      "the target did not answer a Text "
-                                      "Request"));
+      return Lose(
+          Loss::kTimeout,
+          absl::DeadlineExceededError(absl::StrCat(
+              "the target did not answer a Text Request within ",
+              absl::FormatDuration(options_.text_timeout), " (text_timeout)")));
     case Request::Kind::kLogout:
       Finish(lane, absl::DeadlineExceededError(absl::StrCat(
                        "the target did not answer the logout within ",
@@ -294,7 +297,7 @@ void InitiatorSession::OnTextResponse(const ControlPdu& pdu) {
   request.lun = response.lun;
   TrySend(&general_);
   if (request.deadline != absl::InfiniteFuture()) {
-    request.deadline = now_ + options_.task_management_timeout;
+    request.deadline = now_ + options_.text_timeout;
   }
 }
 

@@ -132,6 +132,21 @@ TEST_F(InitiatorRequestsTest, RequestsFailWithTheSession) {
   EXPECT_EQ(second_->code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(InitiatorRequestsTest, ATextIsNotWaitedForForEver) {
+  options_.text_timeout = absl::Seconds(3);
+  LogIn();
+  std::optional<absl::StatusOr<std::string>> text;
+  session_->SendText(
+      "x", [&](absl::StatusOr<std::string> t) { text = std::move(t); });
+  Advance();
+  AdvanceHearing(absl::Seconds(3));
+  Completed();
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(text->status().message(),
+            "the target did not answer a Text Request within 3s "
+            "(text_timeout)");
+}
+
 TEST_F(InitiatorRequestsTest, GathersALongText) {
   LogIn();
   std::optional<absl::StatusOr<std::string>> text;

@@ -101,7 +101,11 @@ TEST_F(DiskProbeTest, WaitsUntilReady) {
   const FakePort::Answer power_on = {.status = 0x02,
                                      .key = SenseKey::kUnitAttention,
                                      .code = AdditionalSense::kPowerOn};
-  port_.answers[0x00] = {power_on, becoming_ready, becoming_ready};
+  const FakePort::Answer in_transition = {
+      .status = 0x02,
+      .key = SenseKey::kNotReady,
+      .code = AdditionalSense::kNotReadyAccessTransition};
+  port_.answers[0x00] = {power_on, becoming_ready, in_transition};
   EXPECT_TRUE(Probe().ok());
   EXPECT_EQ(port_.CountOf("TEST UNIT READY"), 4u);
   port_.answers[0x00].assign(10, becoming_ready);

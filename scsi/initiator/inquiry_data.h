@@ -16,6 +16,8 @@ namespace skiff::scsi {
 // is cut, and what is not printable ASCII becomes '?'.
 
 struct InquiryData {
+  static constexpr uint8_t kNoLogicalUnit = 3;  // A peripheral qualifier.
+
   uint8_t peripheral_qualifier =
       0;                    // 0: a logical unit is there; 3: cannot be.
   uint8_t device_type = 0;  // 0: direct access block device.

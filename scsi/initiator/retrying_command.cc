@@ -120,7 +120,10 @@ RetryingCommand::Verdict RetryingCommand::Judge() {
     case SenseKey::kAbortedCommand:
       return unless_executed;
     case SenseKey::kNotReady:
-      return sense->code == AdditionalSense::kNotReadyBecomingReady
+      // Both say that it passes by itself; the latter where the port's way of
+      // access is being changed (SPC-4 section 5.15.2.7).
+      return sense->code == AdditionalSense::kNotReadyBecomingReady ||
+                     sense->code == AdditionalSense::kNotReadyAccessTransition
                  ? Verdict::kRetryLater
                  : Verdict::kFinal;
     default:

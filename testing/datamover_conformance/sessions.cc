@@ -177,7 +177,7 @@ TEST_P(SessionsTest, SaysWhyTheFirstLoginFailed) {
   ASSERT_TRUE(stack->ready().has_value());
   EXPECT_EQ(stack->ready()->code(), absl::StatusCode::kNotFound);
   for (const char* part : {"com.example:nowhere", stack->portal.c_str(),
-                           "check the target's name"}) {
+                           "check the target name"}) {
     EXPECT_NE(stack->ready()->message().find(part), absl::string_view::npos)
         << *stack->ready();
   }
@@ -188,7 +188,8 @@ TEST_P(SessionsTest, SaysWhyTheFirstLoginFailed) {
   stack->RunUntil([&] { return stack->ready().has_value(); });
   ASSERT_TRUE(stack->ready().has_value());
   EXPECT_FALSE(stack->ready()->ok());
-  for (const char* part : {kTargetName, stack->portal.c_str(), "check that"}) {
+  for (const char* part :
+       {kTargetName, stack->portal.c_str(), "check the portal"}) {
     EXPECT_NE(stack->ready()->message().find(part), absl::string_view::npos)
         << *stack->ready();
   }

@@ -16,6 +16,7 @@
 #include "tools/common/completion.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/transports.h"
+#include "tools/skiff/choice_text.h"
 #include "tools/skiff/exit_code.h"
 #include "tools/skiff/repeats.h"
 #include "tools/skiff/text.h"
@@ -94,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.connect.timeout = options_.login_timeout;
   options.login_timeout = options_.login_timeout;
   options.command_timeout = options_.command_timeout;
+  options.text_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
   options.rdma_retry_interval = options_.rdma_retry_interval;
   options.coalesce.max_delay = options_.coalesce;
@@ -157,14 +159,22 @@ absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
           done(status);
         });
   });
-  if (!status.ok()) return status;
-  return targets;
+  if (status.ok()) return targets;
+  return WithExitCode(
+      absl::Status(status.code(),
+                   absl::StrCat("discovery at ", portal.ToString(), ": ",
+                                status.message(),
+                                absl::IsDeadlineExceeded(status)
+                                    ? "; --command-timeout sets the limit"
+                                    : "")),
+      ExitCode::kNoSession);
 }
 
 absl::Status Client::Explain(const absl::Status& failure,
                              const transport::Address& portal,
                              const std::string& target) {
-  std::string message(failure.message());
+  std::string message = WhyNotConnected(portal);
+  if (message.empty()) message = std::string(failure.message());
   if (absl::IsNotFound(failure) && !target.empty()) {
     std::vector<std::string> names;
     const auto targets = Discover(portal);
@@ -189,6 +199,13 @@ absl::Status Client::Explain(const absl::Status& failure,
 void Client::NoteChoice(const transport::ChoiceReport& report) {
   const std::lock_guard<std::mutex> lock(choices_mutex_);
   why_no_rdma_[report.address] = report.fell_back() ? report.WhyNoRdma() : "";
+  why_not_[report.address] = BriefFailure(report);
+}
+
+std::string Client::WhyNotConnected(const transport::Address& portal) const {
+  const std::lock_guard<std::mutex> lock(choices_mutex_);
+  const auto found = why_not_.find(portal.ToString());
+  return found != why_not_.end() ? found->second : "";
 }
 
 std::string Client::WhyNoRdma(const transport::Address& portal) const {

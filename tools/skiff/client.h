@@ -56,6 +56,8 @@ class Client {
   // Why the last connection to a portal is not over RDMA although that was
   // preferred; empty if it is.
   std::string WhyNoRdma(const transport::Address& portal) const;
+  // Why no transport connected when there was a choice; empty if one did.
+  std::string WhyNotConnected(const transport::Address& portal) const;
   absl::StatusOr<std::unique_ptr<Session>> Login(
       const transport::Address& portal, const std::string& target, int reactor);
   // Adds advice to why a login failed.
@@ -69,6 +71,7 @@ class Client {
   protocol::Offer offer_;
   mutable std::mutex choices_mutex_;  // Reactors note what they chose.
   std::map<std::string, std::string> why_no_rdma_;  // By address.
+  std::map<std::string, std::string> why_not_;      // The same.
   transport::Registry registry_;
   std::unique_ptr<transport::ReactorThreads> threads_;
 };

@@ -67,6 +67,14 @@ std::string ToJson(const ListReport& report) {
         luns.push_back({{"lun", lun.lun}, {"problem", lun.problem}});
         continue;
       }
+      if (lun.device_type != 0) {
+        luns.push_back({{"lun", lun.lun},
+                        {"device_type", lun.device_type},
+                        {"vendor", lun.vendor},
+                        {"product", lun.product},
+                        {"revision", lun.revision}});
+        continue;
+      }
       luns.push_back({{"lun", lun.lun},
                       {"size", lun.size_bytes},
                       {"block_size", lun.block_size},

@@ -20,6 +20,7 @@ namespace skiff::tools {
 namespace {
 
 constexpr uint32_t kMaxLuns = 16384;
+constexpr size_t kMaxNamedLuns = 16;  // In an error.
 constexpr uint16_t kVpdBytes = 0xfff0;
 constexpr uint32_t kFirstLunListBytes = 8 + 8 * 256;
 // 16384 LUNs of one level; a longer list is no list of ours.
@@ -85,8 +86,6 @@ absl::StatusOr<std::vector<uint8_t>> FetchVpd(Session* session, uint64_t wire,
                kVpdBytes);
 }
 
-namespace {
-
 absl::Status NoSuchLun(Session* session, uint32_t lun) {
   std::vector<std::string> others;
   if (const auto luns = FetchLuns(session); luns.ok()) {
@@ -100,12 +99,14 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
       others.back().append(absl::StrCat(" and ", more, " more"));
     }
   }
-  return absl::NotFoundError(
-      absl::StrCat("the target has no LUN ", lun, "; it has ",
-                   others.empty() ? "none" : absl::StrJoin(others, ", ")));
+  const size_t more =
+      others.size() > kMaxNamedLuns ? others.size() - kMaxNamedLuns : 0;
+  others.resize(others.size() - more);
+  return absl::NotFoundError(absl::StrCat(
+      "the target has no LUN ", lun, "; it has ",
+      others.empty() ? "none" : absl::StrJoin(others, ", "),
+      more == 0 ? "" : absl::StrCat(" and ", more, " more (ls lists them)")));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Lun>> Lun::Open(Session* session, uint32_t lun) {
   std::unique_ptr<Lun> self(new Lun(session, WireLun(session, lun)));

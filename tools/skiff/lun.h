@@ -52,6 +52,9 @@ absl::StatusOr<std::vector<uint8_t>> Fetch(Session* session, uint64_t wire,
                                            const scsi::Cdb& cdb,
                                            uint32_t allocated);
 
+// An error that names the LUNs that the target has, or the first of them.
+absl::Status NoSuchLun(Session* session, uint32_t lun);
+
 absl::StatusOr<scsi::InquiryData> FetchInquiry(Session* session, uint64_t wire);
 absl::StatusOr<std::vector<uint64_t>> FetchLuns(Session* session);
 // As in Command::lun. There are two ways to write numbers above 255, and

@@ -53,7 +53,11 @@ class Runner {
     return Print(common_, Discover(common_, o));
   }
   int operator()(const ListOptions& o) {
-    return Print(common_, List(common_, o));
+    const auto report = List(common_, o);
+    const int code = Print(common_, report);
+    return code == 0 && report->incomplete()
+               ? static_cast<int>(ExitCode::kFailed)
+               : code;
   }
   int operator()(const InquiryOptions& o) {
     return Print(common_, Inquire(common_, o));

@@ -8,6 +8,7 @@
 
 #include "scsi/initiator/scsi_error.h"
 #include "scsi/lun.h"
+#include "scsi/sense.h"
 #include "tools/skiff/client.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/endpoint.h"
@@ -38,6 +39,15 @@ absl::StatusOr<Connected> Connect(const CommonOptions& common,
 LunReport ReportLun(Session* session, uint32_t number) {
   LunReport report;
   report.lun = number;
+  const auto inquiry = FetchInquiry(session, scsi::EncodeLun(number));
+  if (inquiry.ok() && inquiry->peripheral_qualifier == 0 &&
+      inquiry->device_type != 0) {
+    report.device_type = inquiry->device_type;
+    report.vendor = inquiry->vendor;
+    report.product = inquiry->product;
+    report.revision = inquiry->revision;
+    return report;
+  }
   const auto lun = Lun::Open(session, number);
   if (!lun.ok()) {
     report.problem = std::string(lun.status().message());
@@ -121,8 +131,12 @@ absl::StatusOr<ListReport> List(const CommonOptions& common,
       target.problem = std::string(session.status().message());
     } else {
       auto luns = ReportLuns(session->get());
-      if (!luns.ok()) return luns.status();
-      target.luns = *std::move(luns);
+      if (!luns.ok() && names.size() == 1) return luns.status();
+      if (luns.ok()) {
+        target.luns = *std::move(luns);
+      } else {
+        target.problem = std::string(luns.status().message());
+      }
       target.session = (*session)->Report();
     }
     report.targets.push_back(std::move(target));
@@ -139,15 +153,18 @@ absl::StatusOr<FactsReport> Inquire(const CommonOptions& common,
   auto connected = Connect(common, *endpoint);
   if (!connected.ok()) return connected.status();
   Session* session = connected->session.get();
-  // Says which LUNs there are, when this is none.
-  const auto lun = Lun::Open(session, endpoint->lun);
-  if (!lun.ok()) return lun.status();
-  const uint64_t wire = (*lun)->wire();
+  const uint64_t wire = scsi::EncodeLun(endpoint->lun);
+  // Of whatever it is, a disk or not.
+  const auto inquiry = FetchInquiry(session, wire);
+  if (absl::IsNotFound(inquiry.status()) ||
+      (inquiry.ok() &&
+       inquiry->peripheral_qualifier == scsi::InquiryData::kNoLogicalUnit)) {
+    return NoSuchLun(session, endpoint->lun);
+  }
+  if (!inquiry.ok()) return inquiry.status();
 
   FactsReport report;
   if (options.pages.empty()) {
-    const auto inquiry = FetchInquiry(session, wire);
-    if (!inquiry.ok()) return inquiry.status();
     report.sections.push_back(InquirySection(*inquiry));
     report.session = session->Report();
     return report;

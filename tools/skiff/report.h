@@ -29,7 +29,8 @@ struct LunReport {
   std::string product;
   std::string revision;
   std::string serial;
-  std::string problem;  // When there is no more to tell.
+  uint8_t device_type = 0;  // Of others than disks, which have no size here.
+  std::string problem;      // When there is no more to tell.
 };
 
 // A session with a target, and what its connections have done so far.
@@ -60,6 +61,9 @@ struct ListReport {
     std::optional<SessionReport> session = std::nullopt;
   };
   std::vector<Target> targets;
+
+  // Whether something could not be looked at.
+  bool incomplete() const;
 };
 
 // Facts in the order in which they are told.

@@ -108,14 +108,26 @@ std::string ToText(const DiscoveryReport& report) {
 std::string ToText(const ListReport& report) {
   std::vector<Row> rows = {{"TARGET", "LUN", "SIZE", "BLOCK", "VENDOR",
                             "PRODUCT", "REVISION", "SERIAL"}};
+  std::string notes;  // Sentences, which are no columns.
   for (const auto& target : report.targets) {
     if (target.luns.empty()) {
-      rows.push_back({target.name, "",
-                      target.problem.empty() ? "no LUNs" : target.problem});
+      rows.push_back({target.name, "-"});
+      absl::StrAppend(&notes, target.name, ": ",
+                      target.problem.empty() ? "no LUNs" : target.problem,
+                      "\n");
     }
     for (const LunReport& lun : target.luns) {
       if (!lun.problem.empty()) {
-        rows.push_back({target.name, absl::StrCat(lun.lun), lun.problem});
+        rows.push_back({target.name, absl::StrCat(lun.lun), "-"});
+        absl::StrAppend(&notes, target.name, " LUN ", lun.lun, ": ",
+                        lun.problem, "\n");
+        continue;
+      }
+      if (lun.device_type != 0) {
+        rows.push_back({target.name, absl::StrCat(lun.lun), "-", "-",
+                        lun.vendor, lun.product, lun.revision});
+        absl::StrAppendFormat(&notes, "%s LUN %d: no disk, but of type %02xh\n",
+                              target.name, lun.lun, lun.device_type);
         continue;
       }
       rows.push_back({target.name, absl::StrCat(lun.lun),
@@ -124,7 +136,16 @@ std::string ToText(const ListReport& report) {
     }
   }
   if (rows.size() == 1) return "no targets\n";
-  return FormatTable(rows);
+  return FormatTable(rows) + notes;
+}
+
+bool ListReport::incomplete() const {
+  return std::any_of(targets.begin(), targets.end(), [](const Target& target) {
+    return !target.problem.empty() ||
+           std::any_of(
+               target.luns.begin(), target.luns.end(),
+               [](const LunReport& lun) { return !lun.problem.empty(); });
+  });
 }
 
 std::string ToText(const FactsReport& report) {

@@ -94,12 +94,14 @@ ListReport TwoTargets() {
 
 TEST(TextTest, ListsLunsAndProblems) {
   EXPECT_EQ(ToText(TwoTargets()),
-            "TARGET  LUN  SIZE          BLOCK  VENDOR  PRODUCT     REVISION  "
-            "SERIAL\n"
-            "iqn.a     0  1 GiB           512  SKIFF   SKIFF DISK       1.0  "
-            "S1\n"
-            "iqn.a     3  NOT READY\n"
-            "iqn.b        login failed\n");
+            "TARGET  LUN  SIZE   BLOCK  VENDOR  PRODUCT     REVISION  SERIAL\n"
+            "iqn.a     0  1 GiB    512  SKIFF   SKIFF DISK       1.0  S1\n"
+            "iqn.a     3  -\n"
+            "iqn.b     -\n"
+            "iqn.a LUN 3: NOT READY\n"
+            "iqn.b: login failed\n");
+  EXPECT_TRUE(TwoTargets().incomplete());
+  EXPECT_FALSE(ListReport().incomplete());
   EXPECT_EQ(ToText(ListReport()), "no targets\n");
 }
 

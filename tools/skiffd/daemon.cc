@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "protocol/negotiation/negotiated_keys.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
+#include "scsi/backend/memory_limit.h"
 #include "scsi/backend/ram_backend.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/units.h"
@@ -115,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
   self->LogSpin(config.reactors.reactor);
+  self->WarnOfMemory(config);
   protocol::TargetServerOptions options = config.server;
   self->FitConnections(config, &options.limits);
   self->end_limit_ = options.limits.backend_patience +
@@ -182,6 +185,27 @@ void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {
        absl::StrCat("reactors poll for up to ", time,
                     " before they sleep, while there is something to do that "
                     "soon"));
+}
+
+// Memory is taken as it is written, so that too much of it shows late.
+void Daemon::WarnOfMemory(const DaemonConfig& config) {
+  const uint64_t usable = scsi::UsableMemory();
+  if (log_ == nullptr || usable == 0) return;
+  uint64_t wanted = 0;
+  for (const TargetConfig& target : config.targets) {
+    for (const LunConfig& lun : target.luns) {
+      const auto* ram = std::get_if<scsi::RamBackendOptions>(&lun.medium);
+      if (ram == nullptr) continue;
+      const uint64_t left = std::numeric_limits<uint64_t>::max() - wanted;
+      wanted += std::min<uint64_t>(ram->size_bytes, left);
+    }
+  }
+  if (wanted <= usable) return;
+  log_(protocol::LogLevel::kWarning,
+       absl::StrCat("RAM disks can grow to ", FormatSize(wanted),
+                    ", but this process may use ", FormatSize(usable),
+                    " of memory: the system will end it when initiators have "
+                    "written that much; make the disks smaller, or use files"));
 }
 
 absl::Status Daemon::AddTarget(const TargetConfig& config) {

@@ -47,6 +47,7 @@ class Daemon {
   class EndLimit;
 
   Daemon();
+  void WarnOfMemory(const DaemonConfig& config);
   absl::Status AddTarget(const TargetConfig& config);
   // Takes the descriptors that the system allows, and says what fits.
   void FitConnections(const DaemonConfig& config,

@@ -84,6 +84,7 @@ SKIFF_LIBFABRIC(SKIFF_LIBFABRIC_FORWARDER)
 extern "C" __attribute__((visibility("hidden"))) int fi_getinfo(
     uint32_t version, const char* node, const char* service, uint64_t flags,
     const fi_info* hints, fi_info** info) {
+  LoadLibfabric().IgnoreError();  // Before it looks at the environment.
   libfabric.Require();
   int result = -FI_ENODATA;
   bool called = false;
