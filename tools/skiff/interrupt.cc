@@ -42,13 +42,14 @@ void HandleSignals(sigset_t set) {
       // What else is under way may never end.
       _exit(status);
     }
-    eventfd_write(watch.fd, 1);
     const std::lock_guard<std::mutex> lock(watch.mutex);
     if (watch.stop == nullptr) {
       watch.ended(status);
       _exit(status);
     }
     watch.stop();
+    // Whoever this wakes may be done before the lock is free.
+    eventfd_write(watch.fd, 1);
   }
 }
 
