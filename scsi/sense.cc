@@ -254,6 +254,8 @@ absl::string_view AdditionalSenseName(AdditionalSense code) {
       return "INVALID MESSAGE ERROR";
     case AdditionalSense::kDataPhaseError:
       return "DATA PHASE ERROR";
+    case AdditionalSense::kInitiatorResponseTimeout:
+      return "INITIATOR RESPONSE TIMEOUT";
     case AdditionalSense::kOverlappedCommands:
       return "OVERLAPPED COMMANDS ATTEMPTED";
     case AdditionalSense::kInsufficientResources:

@@ -69,6 +69,7 @@ enum class AdditionalSense : uint16_t {
   kProtocolServiceCrcError = 0x4705,
   kInvalidMessageError = 0x4900,
   kDataPhaseError = 0x4b00,
+  kInitiatorResponseTimeout = 0x4b06,
   kOverlappedCommands = 0x4e00,
   kInsufficientResources = 0x5503,
 };

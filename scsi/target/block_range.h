@@ -9,12 +9,6 @@
 
 namespace skiff::scsi {
 
-// The logical blocks that a CDB names.
-struct BlockRange {
-  uint64_t lba = 0;
-  uint64_t blocks = 0;
-};
-
 // LOGICAL BLOCK ADDRESS and TRANSFER LENGTH (or NUMBER OF LOGICAL BLOCKS ...)
 // are at the same places in all CDBs of the same length (SPC-4 section 4.2.2).
 inline BlockRange ReadBlockRange(const uint8_t* cdb) {

@@ -121,6 +121,8 @@ LogicalUnit::LogicalUnit(absl::string_view target_name,
   }
   naa_ = kNaaLocallyAssigned |
          (Hash(absl::StrCat(options_.vendor, ",", serial_)) >> 4);
+  guard_ = std::make_shared<WriteGuard>(
+      std::max(1u, info_.physical_block_size >> block_shift_));
   RefreshCapacity();
 }
 

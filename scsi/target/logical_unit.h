@@ -75,7 +75,7 @@ class LogicalUnit {
   std::atomic<uint64_t> block_count_{0};
   FailureCounters failures_;
   ModePages mode_pages_;
-  const std::shared_ptr<WriteGuard> guard_ = std::make_shared<WriteGuard>();
+  std::shared_ptr<WriteGuard> guard_;
 };
 
 }  // namespace skiff::scsi

@@ -32,12 +32,23 @@ LuNexus::LuNexus(NexusImpl* nexus, Kind kind,
       task_set_(max_tasks) {
   // What deployed targets do: an initiator that (re)connects is told to forget
   // what it knew.
+  if (lu_worker_ != nullptr) lu_worker_->Add(this);
   if (kind_ != Kind::kNone) {
     Establish(AdditionalSense::kPowerOnResetOrBusDeviceReset);
   }
 }
 
-LuNexus::~LuNexus() { assert(unreleased_ == 0 && task_set_.empty()); }
+LuNexus::~LuNexus() {
+  assert(unreleased_ == 0 && task_set_.empty());
+  if (lu_worker_ != nullptr) lu_worker_->Remove(this);
+}
+
+void LuNexus::ForEachGuarded(absl::FunctionRef<void(Task*)> fn) const {
+  for (Task* task = task_set_.first_enabled(); task != nullptr;
+       task = task->next) {
+    if (task->guarded) fn(task);
+  }
+}
 
 SenseFormat LuNexus::sense_format() const {
   return lu_ != nullptr && lu_->mode_pages().descriptor_sense()
@@ -61,6 +72,9 @@ void LuNexus::Submit(Task* task) {
   task->exclusive = false;
   task->terminate = false;
   task->held = false;
+  task->receiving = false;
+  task->late = false;
+  task->excused = 0;
   task->transfers = 0;
   ++unreleased_;
   if (shut_) [[unlikely]] {
@@ -145,6 +159,9 @@ void LuNexus::RejectCommand(Task* task, bool unknown_service_action) {
 void LuNexus::Finish(Task* task, const uint8_t* data, uint32_t length) {
   if (task->guarded) LeaveGuard(task);
   if (task->exclusive) ReleaseExclusive(task);
+  // Nothing of it is sent: the response may have to wait for its initiator, the
+  // buffer need not.
+  if (length == 0 && task->buffer != nullptr) buffers_->Release(task);
   if (task->status == ScsiStatus::kCheckCondition || task_set_.aca())
       [[unlikely]] {
     return FinishWithAca(task, data, length);
@@ -244,15 +261,17 @@ void LuNexus::InvalidParameter(Task* task, uint16_t byte, int bit) {
 
 // --- Waiting.
 
-bool LuNexus::AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*)) {
+bool LuNexus::AcquireBuffer(Task* task, uint64_t bytes, bool in_steps,
+                            void (*resume)(Task*)) {
   if (task->buffer != nullptr) return true;
   task->resume = resume;
-  return buffers_->Acquire(task, bytes);
+  return buffers_->Acquire(nexus_->account(), task, bytes, in_steps);
 }
 
 bool LuNexus::ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to,
                              uint32_t length, void (*resume)(Task*)) {
   task->resume = resume;
+  task->receiving = true;
   if (port_->ReceiveDataOut(task, offset, to, length) ==
       TransferResult::kDone) {
     return true;
@@ -265,6 +284,7 @@ bool LuNexus::ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to,
 void LuNexus::SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
                          uint32_t length, void (*resume)(Task*)) {
   task->resume = resume;
+  task->receiving = false;
   ++task->in_flight;
   ++task->transfers;
   port_->SendDataIn(task, offset, from, length);
@@ -323,8 +343,23 @@ void LuNexus::OnTransferDone(Task* task, bool ok) {
 // Once nothing outside refers to the task: there may be I/O under way.
 void LuNexus::FailTransfer(Task* task) {
   if (task->in_flight > 0) return;
-  task->lu_nexus->CheckCondition(task, SenseKey::kAbortedCommand,
-                                 AdditionalSense::kDataPhaseError);
+  task->lu_nexus->CheckCondition(
+      task, SenseKey::kAbortedCommand,
+      task->late ? AdditionalSense::kInitiatorResponseTimeout
+                 : AdditionalSense::kDataPhaseError);
+}
+
+// With a response, unlike an abort: the initiator may be well, and its data
+// only late. ABORTED COMMAND tells it to try again (SPC-4 section 4.5.6). Data
+// that still come are the port's to drop.
+bool LuNexus::GiveUpData(Task* task) {
+  if (!task->receiving || task->terminate || task->late ||
+      task->transfers == 0 || task->in_flight != task->transfers) {
+    return false;
+  }
+  task->late = true;
+  port_->CancelTransfers(task);
+  return true;
 }
 
 void LuNexus::Resume(Task* task) {
@@ -343,7 +378,9 @@ void LuNexus::Resume(Task* task) {
 void LuNexus::Abort(Task* task, bool respond) {
   if (task->terminate) return;
   task->respond = respond;
-  if (task->phase == Task::Phase::kWaitingForBuffer) buffers_->Cancel(task);
+  if (task->phase == Task::Phase::kWaitingForBuffer) {
+    buffers_->Cancel(nexus_->account(), task);
+  }
   if (task->phase == Task::Phase::kWaitingForGuard) {
     lu_worker_->guard().Cancel(task);
   }
@@ -356,6 +393,7 @@ void LuNexus::Abort(Task* task, bool respond) {
 void LuNexus::FinishAbort(Task* task) {
   if (task->guarded) LeaveGuard(task);
   if (task->exclusive) ReleaseExclusive(task);
+  if (task->buffer != nullptr) buffers_->Release(task);
   task_set_.Remove(task);
   task->phase = Task::Phase::kAborted;
   task->status = ScsiStatus::kTaskAborted;

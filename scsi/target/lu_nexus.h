@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "scsi/sense.h"
 #include "scsi/target/task.h"
 #include "scsi/target/task_set.h"
@@ -59,6 +60,8 @@ class LuNexus {
   // Tasks that the port still refers to.
   bool idle() const { return unreleased_ == 0; }
   bool shut() const { return shut_; }
+  // Calls `fn` for each task that the write guard counts.
+  void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) const;
 
   // --- For the commands.
   Kind kind() const { return kind_; }
@@ -95,7 +98,14 @@ class LuNexus {
   // was aborted. One transfer and one I/O may be under way together; then the
   // same `resume` runs after each, and Task::in_flight tells when both are
   // done.
-  bool AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*));
+  bool AcquireBuffer(Task* task, uint64_t bytes, void (*resume)(Task*)) {
+    return AcquireBuffer(task, bytes, /*in_steps=*/false, resume);
+  }
+  // For a command that can go through a smaller buffer in steps.
+  bool AcquireBufferForSteps(Task* task, uint64_t bytes,
+                             void (*resume)(Task*)) {
+    return AcquireBuffer(task, bytes, /*in_steps=*/true, resume);
+  }
   bool ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to, uint32_t length,
                       void (*resume)(Task*));
   // `resume` runs when the memory may change again.
@@ -107,12 +117,17 @@ class LuNexus {
   void LeaveGuard(Task* task) { lu_worker_->guard().Leave(task); }
   bool AcquireExclusive(Task* task, void (*resume)(Task*));
   void ReleaseExclusive(Task* task) { lu_worker_->guard().Release(task); }
+  // Ends a task that waits for nothing but its initiator's data, soon. False:
+  // this one does not.
+  bool GiveUpData(Task* task);
   // The logical unit's medium can be reached; else completes the task.
   bool CheckReady(Task* task);
 
  private:
   static void OnIoDone(IoRequest* request);
   static void FailTransfer(Task* task);
+  bool AcquireBuffer(Task* task, uint64_t bytes, bool in_steps,
+                     void (*resume)(Task*));
 
   void Execute(Task* task);
   void AdmitSlowly(Task* task, TaskSet::Admission admission);

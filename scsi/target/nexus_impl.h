@@ -41,6 +41,7 @@ class NexusImpl : public Nexus {
   TargetImpl& target() const { return *target_; }
   WorkerImpl* worker() const { return worker_; }
   TargetPort* port() const { return port_; }
+  BufferAccount* account() { return &account_; }
   const std::string& target_port() const { return target_port_; }
   uint16_t relative_target_port_id() const { return relative_target_port_id_; }
   const std::shared_ptr<Anchor>& anchor() const { return anchor_; }
@@ -75,6 +76,7 @@ class NexusImpl : public Nexus {
   const std::string target_port_;
   const uint16_t relative_target_port_id_;
   const std::shared_ptr<Anchor> anchor_ = std::make_shared<Anchor>();
+  BufferAccount account_;
 
   uint64_t last_lun_;
   LuNexus* last_lu_nexus_ = nullptr;

@@ -71,7 +71,9 @@ void Read(LuNexus& lu, Task* task) {
   const uint64_t bytes = BytesToRead(lu, *task);
   if (bytes == 0) return lu.Good(task);
   if (!lu.CheckReady(task)) return;
-  if (lu.AcquireBuffer(task, bytes, &ReadFirstPiece)) ReadFirstPiece(task);
+  if (lu.AcquireBufferForSteps(task, bytes, &ReadFirstPiece)) {
+    ReadFirstPiece(task);
+  }
 }
 
 // SBC-3 section 5.6. There is no cache to fetch into, so that GOOD rather than

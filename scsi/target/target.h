@@ -10,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/task.h"
@@ -33,8 +34,9 @@ struct LogicalUnitOptions {
 };
 
 struct WorkerOptions {
-  // Bounce buffers for backends without direct memory; tasks wait when they run
-  // out.
+  // Bounce buffers for backends without direct memory. Each I_T nexus has a
+  // small one of its own and borrows the rest; tasks wait when there is none
+  // for them.
   size_t buffer_pool_bytes = 64u << 20;
   size_t buffer_bytes =
       1u << 20;  // One buffer; longer commands go through in steps.
@@ -42,6 +44,10 @@ struct WorkerOptions {
   // where, and the reason. Null: silent; a TargetServer gives its own.
   transport::LogSink log = nullptr;
   transport::LogLimits log_limits = {};  // For each logical unit.
+  // How long a write may wait for its initiator's data while others wait for
+  // what it holds: a buffer, or the blocks of a COMPARE AND WRITE. It then ends
+  // in ABORTED COMMAND, INITIATOR RESPONSE TIMEOUT.
+  absl::Duration data_patience = absl::Seconds(2);
 };
 
 // How many operations of a medium failed, by what they were. Those that a
@@ -70,6 +76,14 @@ struct LogicalUnitStatus {
   std::string data_loss;  // BackendInfo::data_loss.
 };
 
+// How a worker's bounce buffers are used.
+struct BufferUse {
+  uint64_t total_bytes = 0;
+  uint64_t held_bytes = 0;
+  uint32_t waiting_tasks = 0;
+  uint64_t given_up = 0;  // Writes whose data did not come in time, so far.
+};
+
 // One reactor's share of the SCSI layer: buffers and backend channels. Create
 // one per reactor, on its thread or before it runs; destroy after its nexuses.
 class Worker {
@@ -81,6 +95,8 @@ class Worker {
   // All bounce buffers: data of tasks are here or in direct memory, as a rule.
   // For ports that move them by RDMA.
   virtual absl::Span<uint8_t> buffer_memory() const = 0;
+  // On the worker's thread.
+  virtual BufferUse buffer_use() const = 0;
 };
 
 // SAM-5 section 7; the transport's codes are mapped by the port.

@@ -87,8 +87,14 @@ struct Task {
   bool terminate = false;  // Abort when the last of `in_flight` returns.
   bool respond = false;    // What Aborted() then says.
   bool held = false;       // Complete but for an ACA condition (see TaskSet).
+  bool receiving = false;  // Its last transfer is, or was, Data-Out.
+  bool in_steps = false;   // While it waits: any buffer will do.
+  bool late = false;       // Its data did not come, and were given up.
   uint8_t transfers = 0;   // How many of `in_flight` are the port's.
   uint32_t chunk = 0;      // Bytes of the step under way.
+  // While `guarded`: the exclusive task (WriteGuard's count of them) that need
+  // not wait for this one. Zero: none.
+  uint32_t excused = 0;
   Task* wait_next = nullptr;        // In the one queue it waits in.
   void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
 };

@@ -129,7 +129,7 @@ void Start(Task* task, void (*next)(Task*)) {
   LuNexus& lu = *task->lu_nexus;
   if (TotalBytes(*task) == 0) return lu.Good(task);
   if (!lu.CheckReady(task)) return;
-  if (lu.AcquireBuffer(task, 2 * TotalBytes(*task), next)) next(task);
+  if (lu.AcquireBufferForSteps(task, 2 * TotalBytes(*task), next)) next(task);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "scsi/target/worker_impl.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "scsi/target/lost_data_channel.h"
+#include "scsi/target/lu_nexus.h"
 
 namespace skiff::scsi {
 
@@ -11,11 +13,23 @@ LuWorker::LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu)
     : worker_(worker),
       lu_(std::move(lu)),
       guard_(std::make_shared<WriteGuard::Member>(lu_->write_guard(),
-                                                  worker->reactor())) {
+                                                  worker->reactor(), this,
+                                                  worker->data_patience())) {
   OpenChannel();
 }
 
-LuWorker::~LuWorker() { worker_->lu_workers_.erase(lu_.get()); }
+LuWorker::~LuWorker() {
+  guard_->Detach();
+  worker_->lu_workers_.erase(lu_.get());
+}
+
+void LuWorker::Remove(LuNexus* nexus) {
+  nexuses_.erase(std::find(nexuses_.begin(), nexuses_.end(), nexus));
+}
+
+void LuWorker::ForEachGuarded(absl::FunctionRef<void(Task*)> fn) {
+  for (LuNexus* nexus : nexuses_) nexus->ForEachGuarded(fn);
+}
 
 BackendChannel* LuWorker::OpenChannel() {
   if (!lu_->info().data_loss.empty()) {
@@ -52,6 +66,7 @@ WorkerImpl::WorkerImpl(transport::Reactor* reactor,
                        const WorkerOptions& options)
     : reactor_(reactor),
       buffers_(std::move(buffers)),
+      data_patience_(options.data_patience),
       log_(reactor, options.log, options.log_limits) {}
 
 std::shared_ptr<LuWorker> WorkerImpl::Attach(
@@ -67,8 +82,14 @@ std::shared_ptr<LuWorker> WorkerImpl::Attach(
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(
     transport::Reactor* reactor, const WorkerOptions& options) {
+  if (options.data_patience <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "WorkerOptions::data_patience is ",
+        absl::FormatDuration(options.data_patience), ": it must be positive"));
+  }
   auto buffers =
-      BufferPool::Create(options.buffer_pool_bytes, options.buffer_bytes);
+      BufferPool::Create(reactor, options.buffer_pool_bytes,
+                         options.buffer_bytes, options.data_patience);
   if (!buffers.ok()) return buffers.status();
   return std::make_unique<WorkerImpl>(reactor, *std::move(buffers), options);
 }

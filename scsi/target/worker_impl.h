@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "scsi/target/buffer_pool.h"
@@ -12,16 +13,22 @@
 
 namespace skiff::scsi {
 
+class LuNexus;
 class WorkerImpl;
 
 // A logical unit as one worker sees it: shared by the worker's nexuses, used
 // and destroyed on its reactor.
-class LuWorker {
+
+class LuWorker : public WriteGuard::Member::Writes {
  public:
   LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu);
   LuWorker(const LuWorker&) = delete;
   LuWorker& operator=(const LuWorker&) = delete;
-  ~LuWorker();
+  ~LuWorker() override;
+
+  // The worker's nexuses of the logical unit, which list themselves.
+  void Add(LuNexus* nexus) { nexuses_.push_back(nexus); }
+  void Remove(LuNexus* nexus);
 
   LogicalUnit& lu() const { return *lu_; }
   const std::shared_ptr<LogicalUnit>& shared_lu() const { return lu_; }
@@ -38,11 +45,13 @@ class LuWorker {
  private:
   BackendChannel* OpenChannel();
   std::string Name() const;
+  void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) override;
 
   WorkerImpl* const worker_;
   const std::shared_ptr<LogicalUnit> lu_;
   const std::shared_ptr<WriteGuard::Member> guard_;
   std::unique_ptr<BackendChannel> channel_;
+  std::vector<LuNexus*> nexuses_;
 };
 
 class WorkerImpl : public Worker {
@@ -54,7 +63,9 @@ class WorkerImpl : public Worker {
   absl::Span<uint8_t> buffer_memory() const override {
     return buffers_->memory();
   }
+  BufferUse buffer_use() const override { return buffers_->use(); }
   BufferPool& buffers() const { return *buffers_; }
+  absl::Duration data_patience() const { return data_patience_; }
 
   // The worker's one LuWorker for `lu`.
   std::shared_ptr<LuWorker> Attach(const std::shared_ptr<LogicalUnit>& lu);
@@ -64,6 +75,7 @@ class WorkerImpl : public Worker {
 
   transport::Reactor* const reactor_;
   const std::unique_ptr<BufferPool> buffers_;
+  const absl::Duration data_patience_;
   transport::LimitedLog log_;
   absl::flat_hash_map<const LogicalUnit*, std::weak_ptr<LuWorker>> lu_workers_;
 };

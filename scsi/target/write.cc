@@ -144,7 +144,7 @@ void Write(LuNexus& lu, Task* task) {
   if (lu.lu().memory() != nullptr) {
     if (lu.EnterGuard(task, &ReceiveDirectly)) ReceiveDirectly(task);
   } else {
-    if (lu.AcquireBuffer(task, length, &ReceiveFirstPiece)) {
+    if (lu.AcquireBufferForSteps(task, length, &ReceiveFirstPiece)) {
       ReceiveFirstPiece(task);
     }
   }

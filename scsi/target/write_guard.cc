@@ -4,14 +4,39 @@
 #include <cassert>
 #include <utility>
 
+#include "scsi/target/lu_nexus.h"
+
 namespace skiff::scsi {
 
 bool WriteGuard::Drained() const {
   if (admissions_ > 0) return false;
   for (const Member* member : members_) {
-    if (member->in_flight_.load(std::memory_order_seq_cst) > 0) return false;
+    // An excused write leaves under the mutex, so that this is never too
+    // little.
+    if (member->in_flight_.load(std::memory_order_seq_cst) > member->excused_) {
+      return false;
+    }
   }
   return true;
+}
+
+bool WriteGuard::IsWaiting(const Member* member) const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [member](const auto& r) { return r.member == member; });
+}
+
+bool WriteGuard::Conflicts(const Task& task) const {
+  constexpr uint8_t kUnmap = 0x42;
+  if (task.cdb[0] == kUnmap) return true;  // Many ranges, and soon over.
+  const uint64_t begin = range_.lba / alignment_ * alignment_;
+  const uint64_t end =
+      (range_.lba + range_.blocks + alignment_ - 1) / alignment_ * alignment_;
+  return task.lba < end && begin < task.lba + task.blocks;
+}
+
+void WriteGuard::Excuse(Member* member, Task* task) {
+  task->excused = round_;
+  ++member->excused_;
 }
 
 void WriteGuard::GrantIfDrained() {
@@ -22,16 +47,26 @@ void WriteGuard::GrantIfDrained() {
 
 void WriteGuard::StartNext() {
   if (owner_ != nullptr || waiting_.empty()) return;
-  owner_ = waiting_.front();
+  owner_ = waiting_.front().member;
+  range_ = waiting_.front().range;
   waiting_.pop_front();
   granted_ = false;
   exclusive_.store(true, std::memory_order_seq_cst);
   GrantIfDrained();
+  if (granted_) return;
+  for (Member* member : members_) {
+    if (member->in_flight_.load(std::memory_order_seq_cst) > 0 &&
+        !member->acquiring_) {
+      member->PostExamination();
+    }
+  }
 }
 
 void WriteGuard::EndExclusive() {
   owner_ = nullptr;
   granted_ = false;
+  if (++round_ == 0) round_ = 1;
+  for (Member* member : members_) member->excused_ = 0;
   exclusive_.store(false, std::memory_order_seq_cst);
   for (Member* member : parked_) {
     member->parked_ = false;
@@ -69,8 +104,13 @@ bool WriteGuard::Member::Queue::Remove(Task* task) {
 }
 
 WriteGuard::Member::Member(std::shared_ptr<WriteGuard> guard,
-                           transport::Reactor* reactor)
-    : guard_(std::move(guard)), reactor_(reactor) {
+                           transport::Reactor* reactor, Writes* writes,
+                           absl::Duration patience)
+    : guard_(std::move(guard)),
+      reactor_(reactor),
+      writes_(writes),
+      patience_(patience),
+      patience_timer_(reactor, [this] { GiveUpSilent(); }) {
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
   guard_->members_.push_back(this);
 }
@@ -83,8 +123,12 @@ WriteGuard::Member::~Member() {
                   members.end());
   };
   erase(guard_->members_);
-  erase(guard_->waiting_);
   erase(guard_->parked_);
+  auto& waiting = guard_->waiting_;
+  waiting.erase(
+      std::remove_if(waiting.begin(), waiting.end(),
+                     [this](const auto& r) { return r.member == this; }),
+      waiting.end());
   if (admission_pending_) --guard_->admissions_;
   if (guard_->owner_ == this) guard_->EndExclusive();
   guard_->StartNext();
@@ -97,6 +141,13 @@ bool WriteGuard::Member::EnterSlowly(Task* task) {
     {
       const std::lock_guard<std::mutex> lock(guard_->mutex_);
       if (guard_->exclusive_.load(std::memory_order_relaxed)) {
+        if (!guard_->Conflicts(*task)) {
+          in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_seq_cst);
+          task->guarded = true;
+          guard_->Excuse(this, task);
+          return true;
+        }
         if (!parked_) {
           parked_ = true;
           guard_->parked_.push_back(this);
@@ -118,17 +169,74 @@ void WriteGuard::Member::LeaveSlowly() {
   guard_->GrantIfDrained();
 }
 
+// Under the mutex, so that both counts change as one.
+void WriteGuard::Member::LeaveExcused(Task* task) {
+  const std::lock_guard<std::mutex> lock(guard_->mutex_);
+  if (task->excused == guard_->round_) --excused_;
+  task->excused = 0;
+  task->guarded = false;
+  in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1,
+                   std::memory_order_seq_cst);
+  guard_->GrantIfDrained();
+}
+
+// Excuses what writes elsewhere. With the mutex held.
+void WriteGuard::Member::Examine() {
+  if (guard_->owner_ == nullptr || guard_->granted_ || writes_ == nullptr) {
+    return;
+  }
+  const uint32_t round = guard_->round_;
+  bool conflict = false;
+  writes_->ForEachGuarded([&](Task* task) {
+    if (guard_->Conflicts(*task)) {
+      conflict = true;
+    } else if (task->excused != round) {
+      guard_->Excuse(this, task);
+    }
+  });
+  if (conflict && patience_round_ != round) {
+    patience_round_ = round;
+    patience_timer_.ScheduleAfter(patience_);
+  }
+  guard_->GrantIfDrained();
+}
+
+// The exclusive task has waited long enough for writes to its blocks that wait
+// for nothing but their data.
+void WriteGuard::Member::GiveUpSilent() {
+  std::vector<Task*> silent;
+  {
+    const std::lock_guard<std::mutex> lock(guard_->mutex_);
+    if (guard_->owner_ == nullptr || guard_->granted_ ||
+        guard_->round_ != patience_round_ || writes_ == nullptr) {
+      return;
+    }
+    writes_->ForEachGuarded([&](Task* task) {
+      if (guard_->Conflicts(*task)) silent.push_back(task);
+    });
+  }
+  for (Task* task : silent) (void)task->lu_nexus->GiveUpData(task);
+}
+
+void WriteGuard::Member::PostExamination() {
+  reactor_->Post([self = weak_from_this()] {
+    const auto member = self.lock();
+    if (member == nullptr) return;
+    const std::lock_guard<std::mutex> lock(member->guard_->mutex_);
+    member->Examine();
+  });
+}
+
 bool WriteGuard::Member::Acquire(Task* task) {
   if (!alone_ && exclusive_tasks_.head == nullptr) {
     const std::lock_guard<std::mutex> lock(guard_->mutex_);
     // Tasks that were cancelled may have left a request or a grant behind,
-    // which then serves this task.
-    const auto& waiting = guard_->waiting_;
-    if (guard_->owner_ != this &&
-        std::find(waiting.begin(), waiting.end(), this) == waiting.end()) {
-      guard_->waiting_.push_back(this);
+    // which then serves this task, or is renewed for its blocks.
+    if (guard_->owner_ != this && !guard_->IsWaiting(this)) {
+      guard_->waiting_.push_back({this, {task->lba, task->blocks}});
       acquiring_ = true;
       guard_->StartNext();
+      if (guard_->owner_ == this) Examine();
       acquiring_ = false;
       if (guard_->owner_ == this && guard_->granted_) {
         alone_ = task->exclusive = true;
@@ -145,7 +253,9 @@ void WriteGuard::Member::Release(Task* task) {
   alone_ = task->exclusive = false;
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
   guard_->EndExclusive();
-  if (exclusive_tasks_.head != nullptr) guard_->waiting_.push_back(this);
+  if (const Task* next = exclusive_tasks_.head; next != nullptr) {
+    guard_->waiting_.push_back({this, {next->lba, next->blocks}});
+  }
   guard_->StartNext();
 }
 
@@ -168,13 +278,22 @@ void WriteGuard::Member::PostAdmission() {
 }
 
 void WriteGuard::Member::OnGranted() {
-  Task* task = exclusive_tasks_.Pop();
-  if (task == nullptr) {
+  Task* task = exclusive_tasks_.head;
+  {
     const std::lock_guard<std::mutex> lock(guard_->mutex_);
-    guard_->EndExclusive();
-    guard_->StartNext();
-    return;
+    const BlockRange& range = guard_->range_;
+    // The task that asked may have been cancelled since.
+    if (task == nullptr || task->lba != range.lba ||
+        task->blocks != range.blocks) {
+      guard_->EndExclusive();
+      if (task != nullptr) {
+        guard_->waiting_.push_back({this, {task->lba, task->blocks}});
+      }
+      guard_->StartNext();
+      return;
+    }
   }
+  exclusive_tasks_.Pop();
   alone_ = task->exclusive = true;
   task->phase = Task::Phase::kEnabled;
   task->resume(task);
@@ -200,6 +319,7 @@ void WriteGuard::Member::OnAdmitted() {
   admission_pending_ = false;
   --guard_->admissions_;
   guard_->GrantIfDrained();
+  Examine();  // What was admitted may wait for its data.
 }
 
 }  // namespace skiff::scsi

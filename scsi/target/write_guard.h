@@ -8,10 +8,18 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "scsi/target/task.h"
 #include "transport/reactor.h"
 
 namespace skiff::scsi {
+
+// The logical blocks that a CDB names.
+struct BlockRange {
+  uint64_t lba = 0;
+  uint64_t blocks = 0;
+};
 
 // Makes COMPARE AND WRITE atomic against writes from every reactor, at no cost
 // that writes share (a "big-reader" lock turned around: writes are the many).
@@ -27,28 +35,49 @@ namespace skiff::scsi {
 //
 // Fair both ways: writes parked while a task was exclusive are admitted before
 // the next exclusive task is granted.
+//
+// Only writes to the exclusive task's own blocks matter to it. Each member
+// looks at its writes once somebody wants exclusivity, and *excuses* those
+// elsewhere: they are not waited for, and new ones are not parked. A write to
+// the same blocks that does nothing but wait for its initiator's data is given
+// up after a while (WorkerOptions::data_patience), so that silence stops
+// nobody.
 class WriteGuard {
  public:
   class Member;
 
-  WriteGuard() = default;
+  // `alignment`: in blocks, what the medium changes at once.
+  explicit WriteGuard(uint32_t alignment) : alignment_(alignment) {}
   WriteGuard(const WriteGuard&) = delete;
   WriteGuard& operator=(const WriteGuard&) = delete;
   ~WriteGuard() = default;
 
  private:
+  struct Request {
+    Member* member;
+    BlockRange range;
+  };
+
   // All with `mutex_` held.
   void StartNext();
   void EndExclusive();
   bool Drained() const;
   void GrantIfDrained();
+  bool IsWaiting(const Member* member) const;
+  // Whether a write touches the blocks of the task that wants exclusivity.
+  bool Conflicts(const Task& task) const;
+  // Counts a write that is in flight as one that is not waited for.
+  void Excuse(Member* member, Task* task);
 
+  const uint32_t alignment_;
   std::atomic<bool> exclusive_{false};
   std::mutex mutex_;
   std::vector<Member*> members_;
   Member* owner_ = nullptr;  // Who set `exclusive_`, granted or not.
+  BlockRange range_;         // For which blocks.
+  uint32_t round_ = 1;       // Counts owners; never zero.
   bool granted_ = false;
-  std::deque<Member*> waiting_;  // Each at most once.
+  std::deque<Request> waiting_;  // Each member at most once.
   std::vector<Member*>
       parked_;               // Who parked writes since `exclusive_` was set.
   uint32_t admissions_ = 0;  // Wake-ups on their way to parked writes.
@@ -60,7 +89,18 @@ class WriteGuard {
 class alignas(64) WriteGuard::Member
     : public std::enable_shared_from_this<Member> {
  public:
-  Member(std::shared_ptr<WriteGuard> guard, transport::Reactor* reactor);
+  // The worker's writes, for what has to look at them.
+  class Writes {
+   public:
+    virtual ~Writes() = default;
+    // Calls `fn` for each task that is counted.
+    virtual void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) = 0;
+  };
+
+  // `patience`: for data that a write waits for while an exclusive task waits
+  // for the write.
+  Member(std::shared_ptr<WriteGuard> guard, transport::Reactor* reactor,
+         Writes* writes, absl::Duration patience);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
   ~Member();
@@ -75,6 +115,9 @@ class alignas(64) WriteGuard::Member
     return EnterSlowly(task);
   }
   void Leave(Task* task) {
+    if (task->excused != 0) [[unlikely]] {
+      return LeaveExcused(task);
+    }
     task->guarded = false;
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1,
                      std::memory_order_seq_cst);
@@ -88,6 +131,8 @@ class alignas(64) WriteGuard::Member
 
   // Takes a task out that waits here.
   void Cancel(Task* task);
+  // `Writes` is gone.
+  void Detach() { writes_ = nullptr; }
 
  private:
   friend class WriteGuard;
@@ -102,6 +147,10 @@ class alignas(64) WriteGuard::Member
 
   bool EnterSlowly(Task* task);
   void LeaveSlowly();
+  void LeaveExcused(Task* task);
+  void Examine();
+  void GiveUpSilent();
+  void PostExamination();
   void PostGrant();
   void PostAdmission();
   void OnGranted();
@@ -111,11 +160,16 @@ class alignas(64) WriteGuard::Member
   std::atomic<uint32_t> in_flight_{0};
   const std::shared_ptr<WriteGuard> guard_;
   transport::Reactor* const reactor_;
+  Writes* writes_;
+  const absl::Duration patience_;
+  transport::Timer patience_timer_;
+  uint32_t patience_round_ = 0;  // For which exclusive task it runs.
   Queue parked_tasks_;
   Queue exclusive_tasks_;   // Those that wait, without the one that is alone.
   bool alone_ = false;      // A task of this member has exclusivity.
   bool acquiring_ = false;  // Inside Acquire(): a grant needs no Post().
   // Under the guard's mutex.
+  uint32_t excused_ = 0;  // Of `in_flight_`.
   bool parked_ = false;
   bool admission_pending_ = false;
 };

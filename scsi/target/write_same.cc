@@ -117,8 +117,8 @@ void WriteSame(LuNexus& lu, Task* task) {
     }
   }
   if (!lu.CheckReady(task)) return;
-  if (lu.AcquireBuffer(task, task->blocks << lu.lu().block_shift(),
-                       &ReceiveBlock)) {
+  if (lu.AcquireBufferForSteps(task, task->blocks << lu.lu().block_shift(),
+                               &ReceiveBlock)) {
     ReceiveBlock(task);
   }
 }
