@@ -386,6 +386,8 @@ class ToolsTest(unittest.TestCase):
                                      lambda: self.daemon.process.send_signal(signal.SIGUSR1))
             self.daemon.wait_for_log(r"  \d+ PDUs in, \d+ out; \d+ bytes in, \d+ out; 0 payload bytes copied")
             self.daemon.wait_for_log(r"  HeaderDigest=None .*MaxRecvDataSegmentLength=\d+/\d+ .*ErrorRecoveryLevel=0")
+            self.daemon.wait_for_log(r"memory budget: .* of .* used; 0 times it had no room")
+            self.daemon.wait_for_log(r"buffers: .* of .* held; 0 commands wait, 0 writes were given up")
             ping.terminate()
 
 

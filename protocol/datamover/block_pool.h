@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "protocol/datamover/memory_budget.h"
+
 namespace skiff::protocol {
 
 // Memory for data that have to be copied, in sizes of powers of two. Blocks
 // that were given back serve again, so that a steady load allocates nothing.
 // Bounded is what is kept for that; how much is out at once is its users'
-// business. For one thread.
+// business, and the budget's. For one thread.
 class BlockPool {
  public:
   struct GiveBack {
@@ -22,14 +24,19 @@ class BlockPool {
   // Goes back when destroyed, which must be before the pool is.
   using Block = std::unique_ptr<uint8_t[], GiveBack>;
 
-  explicit BlockPool(size_t max_spare_bytes)
-      : max_spare_bytes_(max_spare_bytes) {}
+  // `budget` is charged with all that is out or spare. It is not owned and
+  // outlives the pool; without one nothing is.
+  explicit BlockPool(size_t max_spare_bytes, MemoryBudget* budget = nullptr)
+      : max_spare_bytes_(max_spare_bytes), budget_(budget) {}
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
   ~BlockPool();
 
-  // At least `bytes` long, uninitialized.
-  Block Take(size_t bytes);
+  // At least `bytes` long, uninitialized. Null: the system has no memory.
+  Block Take(size_t bytes) { return Take(bytes, /*beyond_budget=*/true); }
+  // The same; null also where `bytes` do not fit the budget, or where whoever
+  // asks has `held` of it already and not as much is left for others.
+  Block TakeOfBudget(size_t bytes, size_t held);
 
   size_t spare_bytes() const { return spare_bytes_; }
 
@@ -45,9 +52,15 @@ class BlockPool {
     return kMinBytes << size_class;
   }
 
+  Block Take(size_t bytes, bool beyond_budget);
+  static size_t ClassFor(size_t bytes);
+  void* Allocate(size_t bytes, bool beyond_budget);
+  void Free(void* memory, size_t bytes);
+  void FreeSpares();
   void Return(uint8_t* memory, uint8_t size_class);
 
   const size_t max_spare_bytes_;
+  MemoryBudget* const budget_;
   size_t spare_bytes_ = 0;
   std::array<Spare*, kClasses> spares_ = {};
 };

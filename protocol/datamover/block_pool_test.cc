@@ -53,5 +53,66 @@ TEST(BlockPoolTest, MovedBlocksGoBackOnce) {
   EXPECT_EQ(pool.spare_bytes(), 512u);
 }
 
+TEST(BlockPoolTest, ChargesWhatIsOutAndSpare) {
+  MemoryBudget budget(1u << 20);
+  {
+    BlockPool pool(4096, &budget);
+    BlockPool::Block small = pool.Take(4000);
+    const BlockPool::Block large = pool.Take(8192);
+    EXPECT_EQ(budget.use().charged, 12288u);
+    small.reset();
+    EXPECT_EQ(budget.use().charged, 12288u) << "spare";
+    small = pool.Take(4096);
+    EXPECT_EQ(budget.use().charged, 12288u);
+  }
+  EXPECT_EQ(budget.use().charged, 0u);
+}
+
+TEST(BlockPoolTest, RefusesWhatTheBudgetHasNoRoomFor) {
+  MemoryBudget budget(64 << 10);
+  BlockPool pool(64 << 10, &budget);
+  const BlockPool::Block half = pool.TakeOfBudget(32 << 10, 0);
+  ASSERT_NE(half, nullptr);
+  EXPECT_EQ(pool.TakeOfBudget(64 << 10, 0), nullptr);
+  EXPECT_EQ(budget.use().refused, 1u);
+  EXPECT_NE(pool.Take(64 << 10), nullptr) << "cannot do without";
+  // What that has left is given up for another size.
+  EXPECT_EQ(budget.use().charged, 96u << 10);
+  EXPECT_NE(pool.TakeOfBudget(16 << 10, 0), nullptr);
+  EXPECT_EQ(budget.use().charged, 48u << 10);
+}
+
+TEST(BlockPoolTest, LeavesOthersAsMuchAsOneHas) {
+  MemoryBudget budget(64 << 10);
+  BlockPool pool(0, &budget);
+  std::vector<BlockPool::Block> greedy;
+  size_t held = 0;
+  for (;;) {
+    BlockPool::Block block = pool.TakeOfBudget(4096, held);
+    if (block == nullptr) break;
+    greedy.push_back(std::move(block));
+    held += 4096;
+  }
+  EXPECT_EQ(held, 32u << 10);
+  EXPECT_NE(pool.TakeOfBudget(4096, 0), nullptr);
+}
+
+TEST(BlockPoolTest, TheSystemMayHaveNoMemory) {
+  MemoryBudget budget(1u << 20);
+  BlockPool pool(0, &budget);
+  budget.RefuseEvery(2);
+  EXPECT_NE(pool.Take(4096), nullptr);
+  EXPECT_EQ(pool.Take(4096), nullptr);
+  EXPECT_EQ(budget.use().charged, 0u);
+  EXPECT_EQ(budget.use().lacking, 1u);
+}
+
+TEST(MemoryBudgetTest, IsAPartOfTheProcesssMemoryByDefault) {
+  EXPECT_EQ(MemoryBudget::DefaultLimit(uint64_t{1} << 30), 64u << 20);
+  EXPECT_EQ(MemoryBudget::DefaultLimit(uint64_t{64} << 30), 512u << 20);
+  EXPECT_EQ(MemoryBudget::DefaultLimit(1), 16u << 20);
+  EXPECT_EQ(MemoryBudget::DefaultLimit(0), 512u << 20) << "unknown";
+}
+
 }  // namespace
 }  // namespace skiff::protocol

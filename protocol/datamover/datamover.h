@@ -92,6 +92,10 @@ class DatamoverClient {
   // and 11.4.7.2).
   virtual void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
                              const char* why) = 0;
+  // Target: there is no memory to keep data of this task that came before
+  // GetData said where they go. They are lost, and the command ends with TASK
+  // SET FULL. What GetData promised follows.
+  virtual void TaskRefused(TaskSlot task) = 0;
   // Target: the device cannot use the memory of this task's data, as `why`
   // says; nothing of the task moves any more. The command ends with CHECK
   // CONDITION, too. What GetData and PutData promised follows.

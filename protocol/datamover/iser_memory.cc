@@ -21,6 +21,7 @@ IserMemory::IserMemory(transport::MemoryDomain* domain,
                        const IserMemoryOptions& options)
     : domain_(domain),
       options_(options),
+      blocks_(options.max_spare_block_bytes, options.budget.get()),
       max_buffers_(options.message_memory / kPairBytes) {
   if (options.keep_registrations) {
     cache_ =

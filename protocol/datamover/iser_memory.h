@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protocol/datamover/block_pool.h"
+#include "protocol/datamover/memory_budget.h"
 #include "transport/memory.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/memory/registration_cache.h"
@@ -37,6 +39,10 @@ struct IserMemoryOptions {
   // on iWARP shows such keys to its initiators, by its RDMA Reads.
   bool lasting_keys = false;
   transport::RegistrationCacheOptions cache;
+  // What blocks() are charged to; null: nothing.
+  std::shared_ptr<MemoryBudget> budget;
+  // What is kept of blocks() while they are not used.
+  size_t max_spare_block_bytes = size_t{1} << 20;
 };
 
 // Registered memory of all iSER connections of one reactor on one device:
@@ -106,6 +112,8 @@ class IserMemory {
 
   transport::MemoryDomain* domain() const { return domain_; }
   const IserMemoryOptions& options() const { return options_; }
+  // For data that have to be copied; not registered.
+  BlockPool* blocks() { return &blocks_; }
 
   // Registers long-lived memory as a whole, so that what lies in it is never
   // registered again: a medium, a pool. `owner` is held until the memory is
@@ -199,7 +207,8 @@ class IserMemory {
                                 transport::Access access, Pin* pin);
 
   transport::MemoryDomain* const domain_;
-  const IserMemoryOptions options_;
+  const IserMemoryOptions options_;  // Its budget outlives the blocks.
+  BlockPool blocks_;
   std::unique_ptr<transport::BufferPool> large_;
   std::unique_ptr<transport::BufferPool> small_;
   std::unique_ptr<transport::RegistrationCache> cache_;

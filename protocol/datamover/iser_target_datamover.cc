@@ -24,7 +24,8 @@ constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
 
 IserTargetDatamover::IserTargetDatamover(IserMemory* memory,
                                          const IserDatamoverOptions& options)
-    : channel_(memory, options, this),
+    : blocks_(memory->blocks()),
+      channel_(memory, options, this),
       get_access_(memory->domain()->capabilities().read_sink_needs_remote_write
                       ? transport::Access::kRemoteWrite
                       : transport::Access::kLocal) {}
@@ -330,6 +331,7 @@ void IserTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   Task& task = At(slot);
   task.data_failed = true;
   task.unsolicited_open = false;
+  Unstage(&task);
   client_->TaskDataError(slot, asc, ascq, why);
 }
 
@@ -412,7 +414,7 @@ void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   assert(task.live && !task.deallocated && !task.getting);
   task.deallocated = true;
   task.unsolicited_open = false;
-  task.staging.reset();
+  Unstage(&task);
   if (task.references > 0) return;
   task.live = false;
   client_->TaskDone(slot);

@@ -102,7 +102,8 @@ class IserTargetDatamover final : public IserDatamover,
     uint32_t writes = 0;  // RDMA Writes that have not ended.
     // To be told when no other write of the task refers to its memory.
     uint32_t lost_puts = 0;
-    std::unique_ptr<uint8_t[]> staging;
+    BlockPool::Block staging;
+    uint32_t staged = 0;  // What `staging` is counted with.
   };
 
   // IserChannel::Handler:
@@ -121,7 +122,9 @@ class IserTargetDatamover final : public IserDatamover,
                        const IserMessage& message);
   void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
   void MemoryError(TaskSlot slot, const absl::Status& why);
-  void Store(Task* task, absl::Span<const uint8_t> data);
+  bool Store(TaskSlot slot, absl::Span<const uint8_t> data);
+  bool Stage(TaskSlot slot);
+  void Unstage(Task* task);
   void Land(TaskSlot slot, absl::Span<const uint8_t> data);
   void PlaceStaged(Task* task);
   bool ReadRest(TaskSlot slot);
@@ -141,6 +144,7 @@ class IserTargetDatamover final : public IserDatamover,
   static constexpr uint32_t kChunk = 16;
   using Chunk = std::array<Task, kChunk>;
 
+  BlockPool* const blocks_;
   IserChannel channel_;
   const transport::Access get_access_;  // Of the sinks of RDMA Reads.
   DatamoverClient* client_ = nullptr;
@@ -148,6 +152,7 @@ class IserTargetDatamover final : public IserDatamover,
   bool enabled_ = false;
   bool pdus_came_ = false;  // In full feature phase.
   uint32_t max_tasks_ = 0;
+  uint64_t staged_bytes_ = 0;  // Of all tasks.
   // Grown by chunks, so that an idle connection stays small.
   std::vector<std::unique_ptr<Chunk>> chunks_;
 

@@ -19,9 +19,10 @@ constexpr size_t kMaxSense = 252;
 // --- Data-out.
 
 // The next unsolicited data of the task: to where they are wanted, or staged.
-void IserTargetDatamover::Store(Task* task, absl::Span<const uint8_t> data) {
-  if (data.empty()) return;
-  channel_.counters().copied_bytes += data.size();
+// False: there is no memory, and the task has failed.
+bool IserTargetDatamover::Store(TaskSlot slot, absl::Span<const uint8_t> data) {
+  if (data.empty()) return true;
+  Task* const task = &At(slot);
   const auto end = static_cast<uint32_t>(task->received + data.size());
   const bool direct =
       task->getting && task->placed == task->received && end <= task->get_end;
@@ -30,19 +31,38 @@ void IserTargetDatamover::Store(Task* task, absl::Span<const uint8_t> data) {
                 data.size());
     task->placed = end;
   } else {
-    // FirstBurstLength bounds it.
-    if (task->staging == nullptr) {
-      task->staging = std::make_unique<uint8_t[]>(task->unsolicited_end);
-    }
+    if (task->staging == nullptr && !Stage(slot)) return false;
     std::memcpy(task->staging.get() + task->received, data.data(), data.size());
   }
+  channel_.counters().copied_bytes += data.size();
   task->received = end;
+  return true;
+}
+
+// FirstBurstLength bounds it.
+bool IserTargetDatamover::Stage(TaskSlot slot) {
+  Task& task = At(slot);
+  task.staging = blocks_->TakeOfBudget(task.unsolicited_end, staged_bytes_);
+  if (task.staging != nullptr) {
+    task.staged = task.unsolicited_end;
+    staged_bytes_ += task.staged;
+    return true;
+  }
+  task.data_failed = true;
+  task.unsolicited_open = false;
+  client_->TaskRefused(slot);
+  return false;
+}
+
+void IserTargetDatamover::Unstage(Task* task) {
+  if (task->staging == nullptr) return;
+  task->staging.reset();
+  staged_bytes_ -= task->staged;
 }
 
 void IserTargetDatamover::Land(TaskSlot slot, absl::Span<const uint8_t> data) {
   Task& task = At(slot);
-  Store(&task, data);
-  if (!task.getting) return;
+  if (!Store(slot, data) || !task.getting) return;
   PlaceStaged(&task);
   if (ReadRest(slot)) EndGet(slot);
 }
@@ -55,7 +75,7 @@ void IserTargetDatamover::PlaceStaged(Task* task) {
   channel_.counters().copied_bytes += end - task->placed;
   task->placed = end;
   if (task->placed == task->received && !task->unsolicited_open) {
-    task->staging.reset();
+    Unstage(task);
   }
 }
 
@@ -71,7 +91,8 @@ bool IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
   task.get_begin = offset;
   task.get_end = offset + static_cast<uint32_t>(to.size());
   if (slot == accepted_ && command_ != nullptr && task.received == 0) {
-    Store(&task, command_->data);
+    // The client was told, and has cancelled what it asks for here.
+    if (!Store(slot, command_->data)) return false;
   }
   PlaceStaged(&task);
   if (!ReadRest(slot)) return false;

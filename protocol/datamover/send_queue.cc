@@ -83,6 +83,7 @@ void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
   item.data_size = item.pdu_data_size = static_cast<uint32_t>(data.size());
   if (data_digest_ && !data.empty()) {
     item.owned = blocks_->Take(data.size());
+    if (item.owned == nullptr) return GiveUp(&item);
     std::memcpy(item.owned.get(), data.data(), data.size());
     copied_bytes_ += data.size();
     item.data = item.owned.get();
@@ -92,6 +93,14 @@ void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
     FillTail(&item, item.data_size, 0);
   }
   bytes_ += item.size();
+}
+
+// Nothing is sent any more: this PDU is missing.
+void SendQueue::GiveUp(Item* item) {
+  out_of_memory_ = true;
+  item->header_size = item->tail_size = 0;
+  item->data_size = 0;
+  item->data = nullptr;
 }
 
 void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
@@ -106,7 +115,10 @@ void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
   EncodeLengths(item.header, ahs.size(), data_size);
   const size_t digest_size = header_digest_ ? kDigestSize : 0;
   const size_t prefix = ahs.empty() ? 0 : ahs.size() + digest_size;
+  item.task = task;
+  item.notice = notice;
   item.owned = blocks_->Take(prefix + data_size);
+  if (item.owned == nullptr) return GiveUp(&item);
   if (ahs.empty()) {
     FillHeaderDigest(&item);
   } else {
@@ -122,8 +134,6 @@ void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
   item.data = item.owned.get();
   item.data_size = static_cast<uint32_t>(prefix) + data_size;
   item.pdu_data_size = data_size;
-  item.task = task;
-  item.notice = notice;
   uint32_t digest = 0;
   if (data_digest_)
     digest = ExtendDigest(kDigestInit, item.data + prefix, data_size);
@@ -151,8 +161,14 @@ void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
     // Rare or copied anyway: assemble, then append as one block.
     uint8_t bhs[kBhsSize];
     std::memcpy(bhs, At(count_ - 1).header, kBhsSize);
-    --count_;
     const BlockPool::Block block = blocks_->Take(length);
+    if (block == nullptr) {
+      Item& item = At(count_ - 1);
+      item.task = task;
+      item.notice = notice;
+      return GiveUp(&item);
+    }
+    --count_;
     Gather(iov, iov_count, offset, length, block.get());
     copied_bytes_ += 2 * uint64_t{length};
     return AppendCopy(bhs, ahs, {block.get(), length}, task, notice);
@@ -182,6 +198,7 @@ void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
 }
 
 absl::Span<const iovec> SendQueue::Spans() {
+  if (out_of_memory_) return {};
   size_t n = 0;
   size_t skip = head_sent_;
   const auto add = [&](const uint8_t* data, size_t size) {
@@ -246,6 +263,11 @@ bool SendQueue::HeaderSent(TaskSlot task) const {
 void SendQueue::TakeOver(Item* item) {
   if (item->owned != nullptr || item->data_size == 0) return;
   item->owned = blocks_->Take(item->data_size);
+  if (item->owned == nullptr) {
+    out_of_memory_ = true;
+    item->data = nullptr;  // Counted in `bytes_`, and never looked at.
+    return;
+  }
   std::memcpy(item->owned.get(), item->data, item->data_size);
   copied_bytes_ += item->data_size;
   item->data = item->owned.get();

@@ -75,6 +75,9 @@ class SendQueue {
   void Clear();
 
   bool empty() const { return count_ == 0; }
+  // There was no memory for a copy: nothing leaves any more, and the connection
+  // is of no more use. What is appended still gets its notices.
+  bool out_of_memory() const { return out_of_memory_; }
   // PDUs and bytes that have left, and payload that was copied.
   uint64_t pdus_sent() const { return pdus_sent_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
@@ -118,12 +121,14 @@ class SendQueue {
   void FillHeaderDigest(Item* item);
   void FillTail(Item* item, uint32_t data_size, uint32_t digest);
   void TakeOver(Item* item);
+  void GiveUp(Item* item);
 
   Listener* const listener_;
   BlockPool* const blocks_;
   bool header_digest_ = false;
   bool data_digest_ = false;
   std::vector<Item> ring_;  // A power of two.
+  bool out_of_memory_ = false;
   size_t head_ = 0;
   size_t count_ = 0;
   size_t head_sent_ = 0;  // Bytes of the front item that have left.

@@ -20,12 +20,13 @@ class StreamBuffers {
   static constexpr size_t kDefaultSpareBytes = 16u << 20;
 
   // `max_spare_bytes`: what is kept of the blocks below while they are not
-  // used.
+  // used. `budget`: what they are charged to (BlockPool).
   explicit StreamBuffers(size_t scratch_bytes = kDefaultScratchBytes,
-                         size_t max_spare_bytes = kDefaultSpareBytes)
+                         size_t max_spare_bytes = kDefaultSpareBytes,
+                         MemoryBudget* budget = nullptr)
       : scratch_size_(scratch_bytes),
         scratch_(std::make_unique<uint8_t[]>(scratch_bytes)),
-        blocks_(max_spare_bytes) {}
+        blocks_(max_spare_bytes, budget) {}
 
   // Where what was just received is parsed; nothing stays in it between calls.
   // The smaller, the sooner a busy connection's first answers leave, and the

@@ -149,6 +149,10 @@ void StreamInitiatorDatamover::PushSequence(TaskSlot slot,
 }
 
 absl::Span<const iovec> StreamInitiatorDatamover::SendSpans() {
+  if (send_queue_.out_of_memory()) [[unlikely]] {
+    SayOutOfMemory();
+    return {};
+  }
   while (sending_head_ != kNoTask &&
          data_out_queued_ < options_.data_out_quantum_bytes) {
     const TaskSlot slot = sending_head_;
@@ -245,6 +249,13 @@ TaskSlot StreamInitiatorDatamover::Find(uint32_t tag) const {
 void StreamInitiatorDatamover::Refuse(const uint8_t* bhs, const char* why) {
   receiver_.Stop();
   client_->RejectNotify(RejectPdu::kProtocolError, bhs, why, /*fatal=*/true);
+}
+
+void StreamInitiatorDatamover::SayOutOfMemory() {
+  if (said_out_of_memory_ || terminated_) return;
+  said_out_of_memory_ = true;
+  client_->ConnectionTerminateNotify(
+      absl::ResourceExhaustedError("no memory for a copy of what is sent"));
 }
 
 void StreamInitiatorDatamover::OnFramingError(const std::string& why) {

@@ -66,7 +66,8 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   absl::Span<const iovec> SendSpans() override;
   void BytesSent(size_t n) override { send_queue_.BytesSent(n); }
   bool has_output() const override {
-    return !send_queue_.empty() || sending_head_ != kNoTask;
+    return (!send_queue_.empty() || sending_head_ != kNoTask) &&
+           !send_queue_.out_of_memory();
   }
   bool mid_pdu() const override { return receiver_.mid_pdu(); }
 
@@ -134,6 +135,8 @@ class StreamInitiatorDatamover final : public StreamDatamover,
     ScsiDataInPdu pdu;
   };
 
+  void SayOutOfMemory();
+
   // StreamReceiver::Handler:
   void OnPdu(const StreamReceiver::Pdu& pdu, absl::Span<const uint8_t> data,
              StreamReceiver::DigestError error) override;
@@ -175,6 +178,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   Parameters parameters_;
   bool enabled_ = false;
   bool terminated_ = false;
+  bool said_out_of_memory_ = false;
   std::vector<Task> tasks_;
   Incoming incoming_;
   TaskSlot sending_head_ = kNoTask;

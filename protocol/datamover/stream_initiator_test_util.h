@@ -80,6 +80,7 @@ class InitiatorHarness : public DatamoverClient {
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
                     const char* why, bool fatal) override;
   void TaskDataError(TaskSlot, uint8_t, uint8_t, const char*) override {}
+  void TaskRefused(TaskSlot) override {}
   void TaskMemoryError(TaskSlot, const absl::Status&) override {}
   void ConnectionTerminateNotify(const absl::Status& why) override;
 

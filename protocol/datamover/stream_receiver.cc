@@ -76,6 +76,10 @@ void StreamReceiver::Keep(const uint8_t* p, const uint8_t* end) {
   kept_at_ = 0;
   kept_end_ = static_cast<size_t>(end - p);
   kept_ = buffers_->blocks()->Take(kept_end_);
+  if (kept_ == nullptr) {
+    return Fail(
+        absl::StrCat("no memory to keep ", kept_end_, " bytes that it sent"));
+  }
   std::memcpy(kept_.get(), p, kept_end_);
 }
 
@@ -173,6 +177,10 @@ void StreamReceiver::BeginData(const Pdu& pdu) {
   sink_ = sink;
   if (sink_.kind == Sink::kAssemble) {
     assembly_ = buffers_->blocks()->Take(data_left_);
+    if (assembly_ == nullptr) {
+      return Fail(absl::StrCat("no memory for a data segment of ", data_left_,
+                               " bytes"));
+    }
     assembly_iov_ = {assembly_.get(), data_left_};
     sink_.iov = &assembly_iov_;
     sink_.iov_count = 1;

@@ -137,7 +137,9 @@ void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
     return;
   }
   if (!data.empty()) {
-    std::memcpy(PlaceOf(&At(in.task), &in), data.data(), data.size());
+    uint8_t* const place = PlaceOf(&in);
+    if (place == nullptr) return;
+    std::memcpy(place, data.data(), data.size());
     copied_bytes_ += data.size();
   }
   Landed(in);
@@ -159,7 +161,9 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
     if (!BeginCommand(pdu, data.data(), &in) || data.empty()) return;
     Task& task = At(in.task);
     if (task.received != 0) return;  // GetData took them while the call ran.
-    std::memcpy(PlaceOf(&task, &in), data.data(), data.size());
+    uint8_t* const place = PlaceOf(&in);
+    if (place == nullptr) return;
+    std::memcpy(place, data.data(), data.size());
     copied_bytes_ += data.size();
     Landed(in);
     return;
@@ -209,11 +213,12 @@ StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
                           ? BeginCommand(pdu, nullptr, &incoming_)
                           : MatchDataOut(pdu, &incoming_);
   sink.kind = StreamReceiver::Sink::kDiscard;
-  if (!wanted) {
-    incoming_.task = kNoTask;
-    return sink;
-  }
-  place_ = {PlaceOf(&At(incoming_.task), &incoming_), incoming_.length};
+  Incoming in = incoming_;
+  incoming_.task = kNoTask;
+  uint8_t* const place = wanted ? PlaceOf(&in) : nullptr;
+  if (place == nullptr) return sink;
+  incoming_ = in;
+  place_ = {place, in.length};
   sink.kind = StreamReceiver::Sink::kPlace;
   sink.iov = &place_;
   sink.iov_count = 1;
@@ -225,6 +230,13 @@ void StreamTargetDatamover::OnPlaced(const StreamReceiver::Pdu&,
   const Incoming in = incoming_;
   incoming_ = Incoming();
   if (in.task != kNoTask) Landed(in);
+}
+
+void StreamTargetDatamover::SayOutOfMemory() {
+  if (said_out_of_memory_ || terminated_) return;
+  said_out_of_memory_ = true;
+  client_->ConnectionTerminateNotify(
+      absl::ResourceExhaustedError("no memory for a copy of what is sent"));
 }
 
 void StreamTargetDatamover::OnFramingError(const std::string& why) {
@@ -349,6 +361,7 @@ void StreamTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   task.data_failed = true;
   task.unsolicited_open = false;
   task.burst_count = 0;
+  Unstage(&task);
   client_->TaskDataError(slot, asc, ascq, why);
 }
 
@@ -358,14 +371,35 @@ bool StreamTargetDatamover::CanPlaceDirectly(const Task& task, uint32_t offset,
          offset >= task.get_begin && uint64_t{offset} + length <= task.get_end;
 }
 
-uint8_t* StreamTargetDatamover::PlaceOf(Task* task, Incoming* in) {
-  in->direct = CanPlaceDirectly(*task, in->offset, in->length);
-  if (in->direct) return task->to + (in->offset - task->get_begin);
-  // Only unsolicited data come without a GetData: FirstBurstLength bounds them.
-  if (task->staging == nullptr) {
-    task->staging = blocks_->Take(task->unsolicited_end);
+// Null: there is no memory, and the task has failed.
+uint8_t* StreamTargetDatamover::PlaceOf(Incoming* in) {
+  Task& task = At(in->task);
+  in->direct = CanPlaceDirectly(task, in->offset, in->length);
+  if (in->direct) return task.to + (in->offset - task.get_begin);
+  if (task.staging == nullptr && !Stage(in->task)) return nullptr;
+  return task.staging.get() + in->offset;
+}
+
+// Only unsolicited data come without a GetData: FirstBurstLength bounds them.
+bool StreamTargetDatamover::Stage(TaskSlot slot) {
+  Task& task = At(slot);
+  task.staging = blocks_->TakeOfBudget(task.unsolicited_end, staged_bytes_);
+  if (task.staging != nullptr) {
+    task.staged = task.unsolicited_end;
+    staged_bytes_ += task.staged;
+    return true;
   }
-  return task->staging.get() + in->offset;
+  task.data_failed = true;
+  task.unsolicited_open = false;
+  task.burst_count = 0;
+  client_->TaskRefused(slot);
+  return false;
+}
+
+void StreamTargetDatamover::Unstage(Task* task) {
+  if (task->staging == nullptr) return;
+  task->staging.reset();
+  staged_bytes_ -= task->staged;
 }
 
 void StreamTargetDatamover::Landed(const Incoming& in) {
@@ -393,7 +427,7 @@ void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
   // The rest of the last PDU may still be on its way into it.
   const bool filling = incoming_.task == slot;
   if (task.placed == task.received && !task.unsolicited_open && !filling)
-    task.staging.reset();
+    Unstage(&task);
 }
 
 bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
@@ -411,7 +445,10 @@ bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
     Incoming in;
     in.task = slot;
     in.length = immediate_length_;
-    std::memcpy(PlaceOf(&task, &in), immediate_data_, immediate_length_);
+    uint8_t* const place = PlaceOf(&in);
+    // The client was told, and has cancelled what it asks for here.
+    if (place == nullptr) return false;
+    std::memcpy(place, immediate_data_, immediate_length_);
     copied_bytes_ += immediate_length_;
     task.received = immediate_length_;
     if (in.direct) task.placed = task.received;
@@ -588,7 +625,7 @@ void StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
     receiver_.AbandonPlacement();
     incoming_.task = kNoTask;
   }
-  task.staging.reset();
+  Unstage(&task);
   if (task.references > 0) return;
   task.live = false;
   client_->TaskDone(slot);

@@ -58,9 +58,16 @@ class StreamTargetDatamover final : public StreamDatamover,
   // StreamDatamover:
   absl::Span<const iovec> ReceiveSpans() override;
   void BytesReceived(size_t n) override;
-  absl::Span<const iovec> SendSpans() override { return send_queue_.Spans(); }
+  absl::Span<const iovec> SendSpans() override {
+    if (send_queue_.out_of_memory()) [[unlikely]] {
+      SayOutOfMemory();
+    }
+    return send_queue_.Spans();
+  }
   void BytesSent(size_t n) override { send_queue_.BytesSent(n); }
-  bool has_output() const override { return !send_queue_.empty(); }
+  bool has_output() const override {
+    return !send_queue_.empty() && !send_queue_.out_of_memory();
+  }
   bool mid_pdu() const override { return receiver_.mid_pdu(); }
 
  private:
@@ -109,6 +116,7 @@ class StreamTargetDatamover final : public StreamDatamover,
     // Unsolicited data that arrived before GetData said where they go, by
     // offset.
     BlockPool::Block staging;
+    uint32_t staged = 0;  // What `staging` is counted with.
   };
 
   // The data segment that is being received or handled.
@@ -118,6 +126,8 @@ class StreamTargetDatamover final : public StreamDatamover,
     uint32_t length = 0;
     bool direct = false;  // To the place that GetData named; else to staging.
   };
+
+  void SayOutOfMemory();
 
   // StreamReceiver::Handler:
   void OnPdu(const StreamReceiver::Pdu& pdu, absl::Span<const uint8_t> data,
@@ -146,7 +156,9 @@ class StreamTargetDatamover final : public StreamDatamover,
   void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
   bool CanPlaceDirectly(const Task& task, uint32_t offset,
                         uint32_t length) const;
-  uint8_t* PlaceOf(Task* task, Incoming* in);
+  uint8_t* PlaceOf(Incoming* in);
+  bool Stage(TaskSlot slot);
+  void Unstage(Task* task);
   void Landed(const Incoming& in);
   void DeliverStaged(TaskSlot slot);
   void RequestMore(TaskSlot slot);
@@ -176,9 +188,11 @@ class StreamTargetDatamover final : public StreamDatamover,
   std::vector<std::unique_ptr<Chunk>> chunks_;
   Parameters parameters_;
   bool terminated_ = false;
+  bool said_out_of_memory_ = false;
 
   StreamReceiver receiver_;
   SendQueue send_queue_;
+  uint64_t staged_bytes_ = 0;  // Of all tasks.
   uint64_t copied_bytes_ = 0;  // Here, besides those two.
 
   // While ControlNotify of a SCSI Command runs: its immediate data.

@@ -80,6 +80,7 @@ class Session : public DatamoverClient {
     events.push_back(
         absl::StrCat("data error ", absl::Hex(asc), "/", absl::Hex(ascq)));
   }
+  void TaskRefused(TaskSlot) override { events.push_back("refused"); }
   void TaskMemoryError(TaskSlot, const absl::Status& why) override {
     events.push_back(absl::StrCat("memory error ", why.message()));
   }
@@ -601,6 +602,36 @@ TEST_F(StreamTargetDatamoverTest, TerminateEndsEverythingOnce) {
   datamover_->DeallocateTaskResources(kSlot);
   EXPECT_THAT(session_.events,
               ElementsAre("control 1", "got cancelled", "done"));
+}
+
+// Without memory for data that nobody has asked for yet, the command is refused
+// and the data are dropped; other commands go on.
+TEST_F(StreamTargetDatamoverTest, RefusesDataThatItCannotKeep) {
+  MemoryBudget budget(4096);
+  StreamBuffers buffers(64 * 1024, 0, &budget);
+  Parameters parameters;
+  parameters.initial_r2t = false;
+  parameters.first_burst_length = 16384;
+  parameters.target_max_recv_data_segment_length = 16384;
+  for (const size_t step : {size_t{100}, size_t{1000000}}) {
+    SCOPED_TRACE(step);
+    step_ = step;
+    Start(parameters);
+    datamover_ = MakeTargetStreamDatamover(&buffers, StreamDatamoverOptions());
+    session_.datamover = datamover_.get();
+    datamover_->SetClient(&session_, 16);
+    datamover_->EnableDatamover(parameters);
+    Feed(WriteCommand(16384, std::string(4096, 'x'), /*final=*/false));
+    Feed(DataOut(kReservedTag, 0, 4096, std::string(12288, 'x'), true));
+    EXPECT_THAT(session_.events, ElementsAre("control 1", "refused"));
+    datamover_->DeallocateTaskResources(kSlot);
+    EXPECT_EQ(budget.use().charged, 0u);
+    session_.events.clear();
+    session_.get = 4096;
+    Feed(WriteCommand(4096, std::string(4096, 'y')));
+    EXPECT_THAT(session_.events, Contains(HasSubstr("got")));
+    EXPECT_EQ(session_.buffer, std::string(4096, 'y'));
+  }
 }
 
 }  // namespace

@@ -338,6 +338,7 @@ class DeafClient final : public DatamoverClient {
   void RejectNotify(RejectPdu::Reason, const uint8_t*, const char*,
                     bool) override {}
   void TaskDataError(TaskSlot, uint8_t, uint8_t, const char*) override {}
+  void TaskRefused(TaskSlot) override {}
   void TaskMemoryError(TaskSlot, const absl::Status&) override {}
   void ConnectionTerminateNotify(const absl::Status& why) override {
     ended = why;

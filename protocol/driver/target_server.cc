@@ -15,6 +15,7 @@
 #include "protocol/driver/target_node.h"
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
+#include "scsi/backend/memory_limit.h"
 #include "transport/persistent_listener.h"
 
 namespace skiff::protocol {
@@ -39,10 +40,20 @@ struct Shard {
   bool left_behind = false;
 };
 
-IserMemoryOptions MemoryOptions(const TargetServerOptions& options) {
+std::shared_ptr<MemoryBudget> MakeBudget(const TargetServerOptions& options) {
+  if (options.budget != nullptr) return options.budget;
+  const uint64_t limit = options.limits.memory_budget;
+  return std::make_shared<MemoryBudget>(
+      limit != 0 ? limit : MemoryBudget::DefaultLimit(scsi::UsableMemory()));
+}
+
+IserMemoryOptions MemoryOptions(const TargetServerOptions& options,
+                                std::shared_ptr<MemoryBudget> budget) {
   IserMemoryOptions memory;
   memory.lasting_keys = options.lasting_keys;
   memory.message_memory = options.message_memory;
+  memory.budget = std::move(budget);
+  memory.max_spare_block_bytes = options.limits.max_spare_buffer_bytes;
   return memory;
 }
 
@@ -92,14 +103,16 @@ ConnectionLimits SharesOf(const TargetServerLimits& limits) {
 struct State : std::enable_shared_from_this<State> {
   State(const std::vector<transport::Reactor*>& reactors,
         const TargetServerOptions& server_options)
-      : options(server_options), shares(SharesOf(server_options.limits)) {
+      : options(server_options),
+        budget(MakeBudget(server_options)),
+        shares(SharesOf(server_options.limits)) {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<Shard>());
       shards.back()->reactor = reactor;
       shards.back()->log = std::make_unique<transport::LimitedLog>(
           reactor, server_options.log, server_options.log_limits);
       shards.back()->iser_memories = std::make_shared<IserMemories>(
-          IserMemories::Role::kTarget, MemoryOptions(server_options));
+          IserMemories::Role::kTarget, MemoryOptions(server_options, budget));
     }
   }
 
@@ -126,6 +139,7 @@ struct State : std::enable_shared_from_this<State> {
   void LeaveBehind(Shard* shard);
 
   const TargetServerOptions options;
+  const std::shared_ptr<MemoryBudget> budget;  // Outlives the shards.
   TargetNode node;
   std::vector<std::unique_ptr<Shard>> shards;
   ConnectionShares shares;
@@ -241,9 +255,9 @@ absl::Status State::Prepare(Shard* shard) {
   auto worker = scsi::Worker::Create(shard->reactor, with_log);
   if (!worker.ok()) return worker.status();
   shard->worker = *std::move(worker);  // Shared with what registers it.
-  shard->buffers =
-      std::make_unique<StreamBuffers>(StreamBuffers::kDefaultScratchBytes,
-                                      options.limits.max_spare_buffer_bytes);
+  shard->buffers = std::make_unique<StreamBuffers>(
+      StreamBuffers::kDefaultScratchBytes,
+      options.limits.max_spare_buffer_bytes, budget.get());
   return absl::OkStatus();
 }
 
@@ -421,6 +435,7 @@ class TargetServerImpl final : public TargetServer {
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) override;
   void ListSessions(
       absl::AnyInvocable<void(std::vector<SessionInfo>)> done) override;
+  void ReportMemory(absl::AnyInvocable<void(ServerMemory)> done) override;
 
  private:
   const transport::Registry* const registry_;
@@ -529,6 +544,34 @@ void TargetServerImpl::ListSessions(
         gather->sessions.insert(gather->sessions.end(), found.begin(),
                                 found.end());
         if (--gather->left == 0) gather->done(std::move(gather->sessions));
+      });
+    });
+  }
+}
+
+void TargetServerImpl::ReportMemory(
+    absl::AnyInvocable<void(ServerMemory)> done) {
+  struct Gather {
+    size_t left;
+    ServerMemory memory;
+    absl::AnyInvocable<void(ServerMemory)> done;
+  };
+  auto gather = std::make_shared<Gather>();
+  gather->left = state_->shards.size();
+  gather->memory.budget = state_->budget->use();
+  gather->done = std::move(done);
+  transport::Reactor* const first = state_->shards[0]->reactor;
+  for (const std::unique_ptr<Shard>& shard : state_->shards) {
+    shard->reactor->Post([state = state_, shard = shard.get(), first, gather] {
+      scsi::BufferUse use;
+      if (shard->worker != nullptr) use = shard->worker->buffer_use();
+      first->Post([gather, use] {
+        scsi::BufferUse& sum = gather->memory.buffers;
+        sum.total_bytes += use.total_bytes;
+        sum.held_bytes += use.held_bytes;
+        sum.waiting_tasks += use.waiting_tasks;
+        sum.given_up += use.given_up;
+        if (--gather->left == 0) gather->done(gather->memory);
       });
     });
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
+#include "protocol/datamover/memory_budget.h"
 #include "protocol/driver/connection_info.h"
 #include "protocol/negotiation/parameters.h"
 #include "scsi/target/target.h"
@@ -49,6 +50,13 @@ struct TargetServerLimits {
   // data digest, above all) while it is not used. More copies at once work, but
   // allocate.
   size_t max_spare_buffer_bytes = 16u << 20;
+  // What all connections together may make the server keep: data that come
+  // with writes before they can be served, and copies of what is sent. Past it,
+  // commands that bring such data end in TASK SET FULL; and before that, those
+  // of a session that has as much of it as is left. Zero: a sixteenth of the
+  // memory that the process may use, from 16 MiB to 512 MiB
+  // (MemoryBudget::DefaultLimit).
+  uint64_t memory_budget = 0;
   absl::Duration login_timeout = absl::Seconds(15);
   // A discovery session that asks for nothing for this long is ended. Zero:
   // never.
@@ -94,6 +102,8 @@ struct TargetServerOptions {
   // and received into. Sessions set their part of it apart at login, and where
   // there is not enough left they are refused (IserMemoryOfSession() each).
   uint64_t message_memory = uint64_t{256} << 20;
+  // To share `limits.memory_budget` with other servers; null: one of its own.
+  std::shared_ptr<MemoryBudget> budget;
   LogSink log;  // Null: silent.
   // Of the lines that initiators can cause, each reactor by itself.
   transport::LogLimits log_limits;
@@ -120,6 +130,12 @@ struct SessionInfo {
   uint64_t commands = 0;
   uint64_t bytes_in = 0;  // Payload.
   uint64_t bytes_out = 0;
+};
+
+// What a server keeps for its peers, for operators.
+struct ServerMemory {
+  MemoryBudget::Use budget;
+  scsi::BufferUse buffers;  // Of all reactors.
 };
 
 // An iSCSI target node: portals, targets, sessions, on one or more reactors.
@@ -165,6 +181,8 @@ class TargetServer {
   // Gathers from all reactors, then runs `done` on one of them.
   virtual void ListSessions(
       absl::AnyInvocable<void(std::vector<SessionInfo>)> done) = 0;
+  // The same with the memory that is kept for them.
+  virtual void ReportMemory(absl::AnyInvocable<void(ServerMemory)> done) = 0;
 };
 
 }  // namespace skiff::protocol

@@ -319,6 +319,7 @@ void InitiatorSession::DataCompletionNotify(TaskSlot /*task*/,
                                             bool /*ok*/) {}
 void InitiatorSession::TaskDataError(TaskSlot /*task*/, uint8_t /*asc*/,
                                      uint8_t /*ascq*/, const char* /*why*/) {}
+void InitiatorSession::TaskRefused(TaskSlot /*task*/) {}
 void InitiatorSession::TaskMemoryError(TaskSlot /*task*/,
                                        const absl::Status& /*why*/) {}
 

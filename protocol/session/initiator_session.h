@@ -171,6 +171,7 @@ class InitiatorSession final : public DatamoverClient {
                     const char* why, bool fatal) override;
   void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
                      const char* why) override;
+  void TaskRefused(TaskSlot task) override;
   void TaskMemoryError(TaskSlot task, const absl::Status& why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 

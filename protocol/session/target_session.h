@@ -153,6 +153,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
                     const char* why, bool fatal) override;
   void TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
                      const char* why) override;
+  void TaskRefused(TaskSlot slot) override;
   void TaskMemoryError(TaskSlot slot, const absl::Status& why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
@@ -168,7 +169,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
     bool immediate = false;
     bool getting = false;     // A GetData is with the datamover,
     bool fail_get = false;    // or was refused and will be reported as failed.
-    bool data_error = false;  // Ends in CHECK CONDITION with the codes below.
+    bool data_error = false;  // Ends in CHECK CONDITION with the codes below,
+    bool refused = false;     // or with TASK SET FULL instead.
     bool bidirectional = false;
     uint8_t asc = 0;
     uint8_t ascq = 0;
@@ -321,6 +323,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   std::vector<Deferred> deferred_;
   bool cancelling_ = false;
   absl::Time memory_error_told_ = absl::InfinitePast();
+  absl::Time refused_told_ = absl::InfinitePast();
+  uint64_t refused_ = 0;  // Since then.
 
   // SCSI.
   std::shared_ptr<scsi::Target> target_;

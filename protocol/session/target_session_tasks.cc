@@ -126,7 +126,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   Task* task = AllocateTask();
   task->state = Task::State::kActive;
   task->immediate = pdu.immediate;
-  task->getting = task->fail_get = task->data_error = false;
+  task->getting = task->fail_get = task->data_error = task->refused = false;
   task->putting = 0;
   task->initiator_task_tag = pdu.initiator_task_tag;
   task->lun = pdu.lun;
@@ -242,6 +242,11 @@ void TargetSession::AsyncEvent(uint64_t lun, const uint8_t* sense,
 // initiator gets the transport's error (section 11.4.7.2).
 void TargetSession::OverrideWithDataError(Task* task) {
   scsi::Task& scsi = task->scsi;
+  if (task->refused) {
+    scsi.status = scsi::ScsiStatus::kTaskSetFull;
+    scsi.sense_length = 0;
+    return;
+  }
   scsi.status = scsi::ScsiStatus::kCheckCondition;
   scsi.sense.fill(0);
   scsi.sense[0] = 0x70;  // Fixed format, current error (SPC-4 section 4.5.3).
@@ -312,6 +317,26 @@ void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   host_->Log(true, absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
                                 ": ", why));
   FailData(&task, asc, ascq);
+}
+
+// SAM-5 section 5.3.1: TASK SET FULL is for a lack of resources to accept a
+// command; it makes initiators send fewer at once.
+void TargetSession::TaskRefused(TaskSlot slot) {
+  Task& task = At(slot);
+  if (task.state != Task::State::kActive || task.data_error) return;
+  ++refused_;
+  const absl::Time now = host_->Now();
+  if (now - refused_told_ >= kMemoryErrorInterval) {
+    refused_told_ = now;
+    host_->Log(true,
+               absl::StrCat(refused_,
+                            " commands end in TASK SET FULL, as there is no "
+                            "memory left for data that came with them before "
+                            "they could be served (the memory budget)"));
+    refused_ = 0;
+  }
+  task.refused = true;
+  FailData(&task, 0, 0);
 }
 
 void TargetSession::TaskMemoryError(TaskSlot slot, const absl::Status& why) {

@@ -1,5 +1,6 @@
 #include "scsi/backend/memory_limit.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,8 +121,13 @@ uint64_t UsableMemory() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   const int64_t page_size = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_size <= 0) return 0;
-  return std::min(static_cast<uint64_t>(pages) * page_size,
-                  ControlGroupMemoryLimit());
+  uint64_t usable = std::min(static_cast<uint64_t>(pages) * page_size,
+                             ControlGroupMemoryLimit());
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    usable = std::min<uint64_t>(usable, limit.rlim_cur);
+  }
+  return usable;
 }
 
 }  // namespace skiff::scsi

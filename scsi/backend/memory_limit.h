@@ -7,7 +7,8 @@
 namespace skiff::scsi {
 
 // The memory in bytes that this process may use: the machine's, or the limit of
-// its control group or of one above it, where that is less. A limit that cannot
+// its control group or of one above it, or that of its address space (`ulimit
+// -v`), whichever is least. A limit that cannot
 // be read does not count. Zero: unknown.
 uint64_t UsableMemory();
 

@@ -107,6 +107,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
                 &to->max_spare_buffer_bytes);
   checker->Duration(limits, Limits::kBackendPatienceFieldNumber,
                     &to->backend_patience);
+  checker->Size(limits, Limits::kMemoryBudgetFieldNumber, kMiB, 1024 * kGiB,
+                &to->memory_budget);
   checker->Duration(limits, Limits::kLoginTimeoutFieldNumber,
                     &to->login_timeout);
   checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
@@ -120,6 +122,12 @@ void CheckLimits(const Limits& limits, Checker* checker,
                     &to->coalesce_delay,
                     protocol::TargetServerLimits::kMaxCoalesceDelay);
   scsi::WorkerOptions* worker = &out->worker;
+  checker->Duration(limits, Limits::kDataPatienceFieldNumber,
+                    &worker->data_patience);
+  if (worker->data_patience == absl::ZeroDuration()) {
+    checker->Problem(limits, Limits::kDataPatienceFieldNumber,
+                     "data_patience must be positive");
+  }
   checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);
   if (worker->buffer_bytes % kPage != 0) {

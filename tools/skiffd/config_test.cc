@@ -419,7 +419,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
                "limits { queue_depth: 32 nop_interval: \"1s\" "
                "listen_retry_interval: \"3s\" buffer_pool: "
-               "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" }\n"
+               "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" "
+               "memory_budget: \"24MiB\" data_patience: \"700ms\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" } "
                "iser { lasting_keys: true message_memory: \"19MiB\" "
                "unsolicited_data_out: true }\n"
@@ -445,6 +446,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.limits.listen_retry_interval, absl::Seconds(3));
   EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
   EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
+  EXPECT_EQ(config_.server.limits.memory_budget, 24u << 20);
+  EXPECT_EQ(config_.server.worker.data_patience, absl::Milliseconds(700));
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));

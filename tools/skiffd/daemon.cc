@@ -278,6 +278,26 @@ void Daemon::PrintSessions() {
       LogToStderr(protocol::LogLevel::kInfo, line);
     }
   });
+  server_->ReportMemory([](const protocol::ServerMemory& memory) {
+    for (const std::string& line : MemoryTable(memory)) {
+      LogToStderr(protocol::LogLevel::kInfo, line);
+    }
+  });
+}
+
+std::vector<std::string> MemoryTable(const protocol::ServerMemory& memory) {
+  return {
+      absl::StrFormat(
+          "memory budget: %s of %s used; %d times it had no room, %d times "
+          "the system had no memory",
+          FormatSize(memory.budget.charged), FormatSize(memory.budget.limit),
+          memory.budget.refused, memory.budget.lacking),
+      absl::StrFormat(
+          "buffers: %s of %s held; %d commands wait, %d writes were given "
+          "up as their data did not come",
+          FormatSize(memory.buffers.held_bytes),
+          FormatSize(memory.buffers.total_bytes), memory.buffers.waiting_tasks,
+          memory.buffers.given_up)};
 }
 
 std::vector<std::string> LunTable(const scsi::Target& target) {

@@ -71,6 +71,8 @@ std::vector<std::string> LunTable(const scsi::Target& target);
 // The sessions as lines of a table, headings first.
 std::vector<std::string> SessionTable(
     const std::vector<protocol::SessionInfo>& sessions);
+// What the server keeps for them, the same way.
+std::vector<std::string> MemoryTable(const protocol::ServerMemory& memory);
 
 }  // namespace skiff::tools::skiffd
 
