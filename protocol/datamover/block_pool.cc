@@ -41,10 +41,10 @@ BlockPool::Block BlockPool::TakeOfBudget(size_t bytes, size_t held) {
       return {nullptr, GiveBack{}};
     }
   }
-  return Take(bytes, /*beyond_budget=*/false);
+  return Take(bytes, held == 0 ? Need::kFirst : Need::kMore);
 }
 
-BlockPool::Block BlockPool::Take(size_t bytes, bool beyond_budget) {
+BlockPool::Block BlockPool::Take(size_t bytes, Need need) {
   const auto size_class = static_cast<uint8_t>(ClassFor(bytes));
   void* memory = spares_[size_class];
   if (memory != nullptr) {
@@ -52,19 +52,20 @@ BlockPool::Block BlockPool::Take(size_t bytes, bool beyond_budget) {
     spare_bytes_ -= BytesOf(size_class);
     ASAN_UNPOISON_MEMORY_REGION(memory, BytesOf(size_class));
   } else {
-    memory = Allocate(BytesOf(size_class), beyond_budget);
+    memory = Allocate(BytesOf(size_class), need);
   }
   return {static_cast<uint8_t*>(memory), GiveBack{this, size_class}};
 }
 
-void* BlockPool::Allocate(size_t bytes, bool beyond_budget) {
+void* BlockPool::Allocate(size_t bytes, Need need) {
   if (budget_ == nullptr) return ::operator new(bytes, std::nothrow);
-  if (beyond_budget) {
+  const bool first = need == Need::kFirst;
+  if (need == Need::kUrgent) {
     budget_->ChargeAnyway(bytes);
-  } else if (!budget_->Charge(bytes)) {
+  } else if (!budget_->Charge(bytes, first)) {
     // Spares of other sizes may be in the way.
     FreeSpares();
-    if (!budget_->Charge(bytes)) {
+    if (!budget_->Charge(bytes, first)) {
       budget_->CountRefused();
       return nullptr;
     }

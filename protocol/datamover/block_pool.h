@@ -33,7 +33,7 @@ class BlockPool {
   ~BlockPool();
 
   // At least `bytes` long, uninitialized. Null: the system has no memory.
-  Block Take(size_t bytes) { return Take(bytes, /*beyond_budget=*/true); }
+  Block Take(size_t bytes) { return Take(bytes, Need::kUrgent); }
   // The same; null also where `bytes` do not fit the budget, or where whoever
   // asks has `held` of it already and not as much is left for others.
   Block TakeOfBudget(size_t bytes, size_t held);
@@ -52,9 +52,12 @@ class BlockPool {
     return kMinBytes << size_class;
   }
 
-  Block Take(size_t bytes, bool beyond_budget);
+  // What goes beyond the budget, to its last part, or no further than it.
+  enum class Need : uint8_t { kUrgent, kFirst, kMore };
+
+  Block Take(size_t bytes, Need need);
   static size_t ClassFor(size_t bytes);
-  void* Allocate(size_t bytes, bool beyond_budget);
+  void* Allocate(size_t bytes, Need need);
   void Free(void* memory, size_t bytes);
   void FreeSpares();
   void Return(uint8_t* memory, uint8_t size_class);

@@ -95,6 +95,13 @@ TEST(BlockPoolTest, LeavesOthersAsMuchAsOneHas) {
   }
   EXPECT_EQ(held, 32u << 10);
   EXPECT_NE(pool.TakeOfBudget(4096, 0), nullptr);
+  // Many together may take all of it; one that has nothing still gets
+  // something.
+  budget.ChargeAnyway(32 << 10);
+  EXPECT_EQ(pool.TakeOfBudget(512, 512), nullptr);
+  EXPECT_NE(pool.TakeOfBudget(4096, 0), nullptr);
+  EXPECT_EQ(pool.TakeOfBudget(16 << 10, 0), nullptr);
+  budget.GiveBack(32 << 10);
 }
 
 TEST(BlockPoolTest, TheSystemMayHaveNoMemory) {

@@ -10,9 +10,10 @@ uint64_t MemoryBudget::DefaultLimit(uint64_t usable) {
   return std::clamp(usable / kFraction, kLeastByDefault, kMostByDefault);
 }
 
-bool MemoryBudget::Charge(uint64_t bytes) {
+bool MemoryBudget::Charge(uint64_t bytes, bool first) {
+  const uint64_t limit = first ? limit_ + limit_ / 8 : limit_;
   const uint64_t before = charged_.fetch_add(bytes, std::memory_order_relaxed);
-  if (before < limit_ && bytes <= limit_ - before) return true;
+  if (before < limit && bytes <= limit - before) return true;
   charged_.fetch_sub(bytes, std::memory_order_relaxed);
   return false;
 }

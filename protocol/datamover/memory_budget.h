@@ -32,8 +32,9 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // False: it does not fit any more, and nothing was charged.
-  bool Charge(uint64_t bytes);
+  // False: it does not fit any more, and nothing was charged. `first`: whoever
+  // asks has nothing yet, and may have of an eighth more that is kept for that.
+  bool Charge(uint64_t bytes, bool first = false);
   // For what a connection cannot do without.
   void ChargeAnyway(uint64_t bytes) {
     charged_.fetch_add(bytes, std::memory_order_relaxed);

@@ -259,6 +259,29 @@ TEST_P(UnsolicitedDataTest, WithInitialR2t) {
   ExpectServes();
 }
 
+// A write whose Data-Out do not come stops no COMPARE AND WRITE elsewhere; one
+// to its blocks for a while only.
+TEST_P(UnsolicitedDataTest, SilenceDoesNotStopCompareAndWrite) {
+  LogIn();
+  SendCommand(kFirstBurst, 512);
+  const auto swap = [&](uint64_t lba) {
+    const std::string expected(kBlock, 'm');
+    TestCommand command(scsi::cdb::CompareAndWrite(lba, 1, false), 0,
+                        expected + std::string(kBlock, 'n'));
+    stack_.RunToGood(&command);
+  };
+  const absl::Time begin = stack_.client_reactor->Now();
+  swap(kFilled - 1);
+  EXPECT_LT(stack_.client_reactor->Now() - begin, absl::Seconds(1));
+  swap(4);
+  EXPECT_LT(stack_.client_reactor->Now() - begin, absl::Seconds(4));
+  ASSERT_NO_FATAL_FAILURE(ExpectAbortedCommand(0x4b, 0x06));
+  // What comes now is dropped.
+  SendDataOut(0, 512, kFirstBurst - 512, true);
+  ExpectStillServed();
+  EXPECT_EQ(Medium()[4 * kBlock], 'n');
+}
+
 // With a logical unit that is no memory, and one long buffer.
 class StagedDataTest : public UnsolicitedDataTest {
  protected:

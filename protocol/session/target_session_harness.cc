@@ -29,6 +29,7 @@ TargetSessionHarness::TargetSessionHarness(const Options& options)
       target_(scsi::Target::Create(kTargetName)) {
   scsi::WorkerOptions worker;
   worker.buffer_pool_bytes = 4 << 20;
+  worker.data_patience = options.data_patience;
   worker_ = Must(scsi::Worker::Create(reactor_.get(), worker));
   std::shared_ptr<scsi::Backend> backend = options.backend;
   if (backend == nullptr) {

@@ -28,6 +28,7 @@ class TargetSessionHarness final : private TargetSessionHost {
     StreamDatamoverOptions datamover;
     Offer offer;
     std::shared_ptr<scsi::Backend> backend;  // Null: memory of kDiskBytes.
+    absl::Duration data_patience = scsi::WorkerOptions().data_patience;
   };
   explicit TargetSessionHarness(const Options& options);
   ~TargetSessionHarness() override;
@@ -52,6 +53,8 @@ class TargetSessionHarness final : private TargetSessionHost {
   bool closed() const { return closed_; }
   const std::string& close_reason() const { return close_reason_; }
   const std::vector<std::string>& log() const { return log_; }
+  // For other nexuses of the target.
+  scsi::Worker* worker() override { return worker_.get(); }
   void set_now(absl::Time now) { now_ = now; }
 
  private:
@@ -68,7 +71,6 @@ class TargetSessionHarness final : private TargetSessionHost {
                         const LoginIdentity& identity,
                         const Parameters& parameters, uint16_t* tsih) override;
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
-  scsi::Worker* worker() override { return worker_.get(); }
   bool MustWaitForReinstatement() override { return false; }
   std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                          absl::string_view what) override;

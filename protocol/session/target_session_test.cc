@@ -241,6 +241,41 @@ TEST_F(TargetSessionTest, EndsASessionThatWithholdsTheDataOfAWrite) {
   EXPECT_THAT(harness_->close_reason(), HasSubstr("did not come within 1m"));
 }
 
+TEST_F(TargetSessionTest, GivesUpASilentWriteForACompareAndWrite) {
+  options_.data_patience = absl::Milliseconds(1);
+  Start();
+  const ScsiCommandPdu write = Transfer(/*write=*/true, 0, 8);
+  Send(write);
+  const auto r2t = Answer<R2tPdu>(Opcode::kR2t);
+  ScsiCommandPdu swap = Command(0x89);
+  swap.write = true;
+  swap.expected_data_transfer_length = 1024;
+  swap.cdb[13] = 1;
+  Send(swap, std::string(1024, '\0'));
+  std::vector<WirePdu> answers;
+  while (answers.size() < 2) {
+    harness_->Settle();
+    for (const WirePdu& pdu : harness_->TakePdus()) answers.push_back(pdu);
+  }
+  const auto given_up = As<ScsiResponsePdu>(answers[0]);
+  EXPECT_EQ(given_up.initiator_task_tag, write.initiator_task_tag);
+  EXPECT_EQ(given_up.status, 0x02);
+  EXPECT_EQ(answers[0].data[2 + 2], 0x0b) << "ABORTED COMMAND";
+  EXPECT_EQ(answers[0].data[2 + 12], 0x4b);
+  EXPECT_EQ(answers[0].data[2 + 13], 0x06);
+  const auto swapped = As<ScsiResponsePdu>(answers[1]);
+  EXPECT_EQ(swapped.initiator_task_tag, swap.initiator_task_tag);
+  EXPECT_EQ(swapped.status, 0x00);
+  // Its data come too late and change nothing.
+  ScsiDataOutPdu late;
+  late.final = true;
+  late.initiator_task_tag = write.initiator_task_tag;
+  late.target_transfer_tag = r2t.target_transfer_tag;
+  Send(late, std::string(4096, 'x'));
+  EXPECT_THAT(harness_->TakePdus(), IsEmpty());
+  ExpectWorks();
+}
+
 TEST_F(TargetSessionTest, AbortsATaskThatWaitsForData) {
   Start();
   const ScsiCommandPdu write = Transfer(/*write=*/true, 0, 8);
