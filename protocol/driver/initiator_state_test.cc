@@ -153,13 +153,9 @@ TEST_F(InitiatorStateTest, WhatIsSubmittedAgainLetsTheReactorTurn) {
   stack_.RunFor(absl::Milliseconds(1));
   EXPECT_GT(command.ended, 100);
   EXPECT_GT(pings, 100);
-  // It goes on when the session is back.
-  stack_.StartServer();
-  EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
   command.stop = true;
-  EXPECT_TRUE(stack_.RunUntil([&] {
-    return command.command.outcome == scsi::Command::Outcome::kCompleted;
-  }));
+  const int ended = command.ended;
+  EXPECT_TRUE(stack_.RunUntil([&] { return command.ended > ended; }));
   stack_.initiator.reset();  // While what its callbacks use is there.
 }
 
