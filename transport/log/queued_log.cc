@@ -195,8 +195,8 @@ uint64_t QueuedLog::State::WriteBatch(Batch* batch) {
   while (batch->written.load() < batch->size.load()) {
     if (WriteSome(batch)) continue;
     const char* const data = batch->data.get();
-    return static_cast<uint64_t>(std::count(
-        data + batch->written.load(), data + batch->size.load(), '\n'));
+    return static_cast<uint64_t>(std::count(data + batch->written.load(),
+                                            data + batch->size.load(), '\n'));
   }
   return 0;
 }
