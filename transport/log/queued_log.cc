@@ -83,7 +83,7 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   bool stop_ = false;
   bool child_ = false;
   uint64_t untold_ = 0;  // Dropped, and not said yet.
-  uint64_t lost_ = 0;    // Not written: told with the next line, not before.
+  uint64_t lost_ = 0;    // Not written: told after the next that is.
   std::atomic<uint64_t> dropped_{0};
 };
 
@@ -141,7 +141,6 @@ void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
 }
 
 void QueuedLog::State::AppendNotice() {
-  untold_ += std::exchange(lost_, 0);
   if (untold_ == 0) return;
   Append(FormatLogLine(
       absl::Now(), LogLevel::kWarning,
@@ -166,6 +165,9 @@ void QueuedLog::State::Run() {
     lock.lock();
     lost_ += lost;
     dropped_ += lost;
+    // Told once something can be written again: a line about it would only be
+    // the next to be lost.
+    if (lost == 0 && batch.size.load() > 0) untold_ += std::exchange(lost_, 0);
     batch.size.store(0);
     batch.written.store(0);
     writing_ = false;
