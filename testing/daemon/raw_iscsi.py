@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -33,7 +34,9 @@ class Daemon:
         if not line.startswith("ready"):
             self.process.wait()
             raise RuntimeError(f"skiffd did not start: {self.log()}")
-        self.port = int(line.split("portal=tcp://127.0.0.1:")[1].split()[0])
+        # Their addresses, in the order of the configuration: the first is over TCP.
+        self.portals = re.findall(r"\bportal=(\S+)", line)
+        self.port = int(self.portals[0].rpartition(":")[2])
 
     def __enter__(self):
         return self
