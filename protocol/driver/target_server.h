@@ -25,7 +25,7 @@
 
 namespace skiff::protocol {
 
-using transport::LogLevel;
+using LogLevel = transport::LogLevel;
 using transport::LogSink;  // Thread-safe, and may not block: see there.
 
 // The limits of one server. Every one has a reason to be changed somewhere.
