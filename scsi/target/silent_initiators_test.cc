@@ -231,6 +231,7 @@ TEST_P(SilentSizesTest, OthersFindBuffersBesideSilentWrites) {
   TestCommand inquiry({0x12, 0, 0, 0, 96, 0}, {}, 96);
   target.silent().Submit(&inquiry);
   EXPECT_EQ(Outcome(inquiry), "GOOD");
+  for (const auto& write : writes) Await(&target, &target.silent(), *write);
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, SilentSizesTest,
@@ -260,8 +261,11 @@ TEST(SilentInitiatorsTest, AnAccountsOwnBufferIsNeverBorrowed) {
   TestCommand inquiry({0x12, 0, 0, 0, 96, 0}, {}, 96);
   target.other().Run(&inquiry);
   EXPECT_EQ(Outcome(inquiry), "GOOD");
-  for (auto& nexus : nexuses) nexus->port.FinishTransfers();
-  for (auto& nexus : nexuses) nexus->Settle();
+  for (const auto& pending : writes) {
+    while (!pending->completed) {
+      for (auto& nexus : nexuses) nexus->Settle();
+    }
+  }
 }
 
 // What can only have a large buffer waits until a silent write is given up.
