@@ -148,7 +148,7 @@ TEST(CompletionQueueTest, ToleratesItsOwnDestruction) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST(CompletionQueueTest, RunsWhatIsAddedMeanwhile) {
+TEST(CompletionQueueTest, LeavesWhatIsAddedMeanwhileForTheNextRun) {
   CompletionQueue queue;
   int ran = 0;
   queue.Add([&] {
@@ -158,7 +158,11 @@ TEST(CompletionQueueTest, RunsWhatIsAddedMeanwhile) {
     EXPECT_EQ(ran, 1);
   });
   EXPECT_TRUE(queue.Run());
+  EXPECT_EQ(ran, 1);
+  EXPECT_FALSE(queue.empty());
+  EXPECT_TRUE(queue.Run());
   EXPECT_EQ(ran, 2);
+  EXPECT_TRUE(queue.empty());
 }
 
 }  // namespace
