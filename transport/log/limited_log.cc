@@ -27,12 +27,14 @@ void LogLimiter::Refill(Bucket* bucket, double burst, absl::Time now) const {
       burst, bucket->tokens + burst * absl::FDivDuration(passed, whole));
 }
 
-// Full buckets say nothing that a new one would not.
+// Full buckets say nothing that a new one would not. Those of all stay: kinds
+// are few, and Admit() holds on to one.
 void LogLimiter::ForgetFull(absl::Time now) {
   for (auto it = buckets_.begin(); it != buckets_.end();) {
     const double burst = BurstOf(it->first);
     Refill(&it->second, burst, now);
-    const bool full = it->second.tokens >= burst && it->second.suppressed == 0;
+    const bool full = !it->first.second.empty() && it->second.tokens >= burst &&
+                      it->second.suppressed == 0;
     it = full ? buckets_.erase(it) : std::next(it);
   }
 }

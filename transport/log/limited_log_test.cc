@@ -97,6 +97,16 @@ TEST_F(LimitedLogTest, MorePeersThanAreToldApartAreOne) {
   EXPECT_EQ(lines_.size(), 4u);
 }
 
+// The bucket of all refusals is new and full when that of the peer finds no
+// place.
+TEST_F(LimitedLogTest, ANewKindWhenThereIsNoPlaceLeft) {
+  Open({.burst = 1, .total_burst = 1000000, .peers = 8});
+  for (int i = 0; i < 100; ++i) Ignore(absl::StrCat("fe80::", i));
+  lines_.clear();
+  Refuse("fe80::1");
+  EXPECT_THAT(lines_, ElementsAre("refused"));
+}
+
 TEST_F(LimitedLogTest, WithoutAnIntervalThereIsNoLimit) {
   Open({.interval = absl::ZeroDuration()});
   for (int i = 0; i < 1000; ++i) Ignore("10.0.0.1");
