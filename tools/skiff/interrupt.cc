@@ -44,6 +44,9 @@ void HandleSignals(sigset_t set) {
     }
     const std::lock_guard<std::mutex> lock(watch.mutex);
     if (watch.stop == nullptr) {
+      // It may wait for a reader that has stopped, or for who does: a second
+      // signal ends that.
+      pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
       watch.ended(status);
       _exit(status);
     }

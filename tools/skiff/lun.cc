@@ -25,8 +25,6 @@ constexpr uint16_t kVpdBytes = 0xfff0;
 constexpr uint32_t kFirstLunListBytes = 8 + 8 * 256;
 // 16384 LUNs of one level; a longer list is no list of ours.
 constexpr uint32_t kMaxLunListBytes = 8 + 8 * kMaxLuns;
-// So many are named where one is not there.
-constexpr size_t kNamedLuns = 16;
 
 }  // namespace
 
@@ -92,11 +90,6 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
     for (const uint64_t wire : *luns) {
       const std::optional<uint64_t> number = scsi::DecodeLun(wire);
       if (number.has_value()) others.push_back(absl::StrCat(*number));
-    }
-    if (others.size() > kNamedLuns) {
-      const size_t more = others.size() - kNamedLuns;
-      others.resize(kNamedLuns);
-      others.back().append(absl::StrCat(" and ", more, " more"));
     }
   }
   const size_t more =

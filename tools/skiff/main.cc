@@ -121,6 +121,7 @@ int Main(int argc, char** argv) {
   }
   const StderrLog log{StderrLog::Options()};
   WatchForInterrupts([json = line.common.json](int status) {
+    FlushStderrLog();
     std::fputs("skiff: interrupted\n", stderr);
     if (!json) return;
     std::printf("%s\n", ToJson(ErrorReport{status, "interrupted"}).c_str());

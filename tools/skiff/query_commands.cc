@@ -36,10 +36,11 @@ absl::StatusOr<Connected> Connect(const CommonOptions& common,
   return connected;
 }
 
-LunReport ReportLun(Session* session, uint32_t number) {
+// `wire` is the number as the target lists it.
+LunReport ReportLun(Session* session, uint32_t number, uint64_t wire) {
   LunReport report;
   report.lun = number;
-  const auto inquiry = FetchInquiry(session, scsi::EncodeLun(number));
+  const auto inquiry = FetchInquiry(session, wire);
   if (inquiry.ok() && inquiry->peripheral_qualifier == 0 &&
       inquiry->device_type != 0) {
     report.device_type = inquiry->device_type;
@@ -79,7 +80,8 @@ absl::StatusOr<std::vector<LunReport>> ReportLuns(Session* session) {
     const std::optional<uint64_t> number = scsi::DecodeLun(wire);
     // Others are well-known LUNs, or of several levels; not disks of ours.
     if (number.has_value()) {
-      reports.push_back(ReportLun(session, static_cast<uint32_t>(*number)));
+      reports.push_back(
+          ReportLun(session, static_cast<uint32_t>(*number), wire));
     }
   }
   return reports;
@@ -153,7 +155,7 @@ absl::StatusOr<FactsReport> Inquire(const CommonOptions& common,
   auto connected = Connect(common, *endpoint);
   if (!connected.ok()) return connected.status();
   Session* session = connected->session.get();
-  const uint64_t wire = scsi::EncodeLun(endpoint->lun);
+  const uint64_t wire = WireLun(session, endpoint->lun);
   // Of whatever it is, a disk or not.
   const auto inquiry = FetchInquiry(session, wire);
   if (absl::IsNotFound(inquiry.status()) ||

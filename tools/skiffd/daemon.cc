@@ -97,6 +97,7 @@ class Daemon::EndLimit {
       log_(protocol::LogLevel::kError,
            "a reactor is blocked, by a disk perhaps: ending without it");
     }
+    FlushStderrLog();
     _exit(kExitImmediate);
   }
 

@@ -14,8 +14,10 @@ namespace skiff::tools::skiffd {
 namespace {
 
 // Files, rings and events of disks and reactors, generously; and what libraries
-// open now and then.
-constexpr uint64_t kPerLun = 2;
+// open now and then. A disk has a file, and for each reactor one more, a ring
+// and an event.
+constexpr uint64_t kPerLun = 1;
+constexpr uint64_t kPerLunAndReactor = 3;
 constexpr uint64_t kPerReactor = 32;
 constexpr uint64_t kOther = 64;
 
@@ -49,7 +51,8 @@ uint64_t OpenDescriptors() {
 
 uint32_t ConnectionsThatFit(const DescriptorNeeds& needs) {
   const uint64_t taken =
-      needs.open + needs.luns * kPerLun + needs.reactors * kPerReactor + kOther;
+      needs.open + needs.luns * (kPerLun + kPerLunAndReactor * needs.reactors) +
+      needs.reactors * kPerReactor + kOther;
   uint64_t room = needs.limit > taken ? needs.limit - taken : 0;
   room -= std::min(needs.in_login, room / 4);
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, 1, kMostConnections));

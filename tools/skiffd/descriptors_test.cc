@@ -39,10 +39,10 @@ TEST(DescriptorsTest, ConnectionsFit) {
   needs.open = 10;
   needs.luns = 20;
   needs.reactors = 2;
-  // 1024 less 10 + 40 + 64 + 64, and less a quarter of these 846.
-  EXPECT_EQ(ConnectionsThatFit(needs), 846u - 211u);
+  // 1024 less 10 + 20 * 7 + 64 + 64, and less a quarter of these 746.
+  EXPECT_EQ(ConnectionsThatFit(needs), 746u - 186u);
   needs.in_login = 100;
-  EXPECT_EQ(ConnectionsThatFit(needs), 746u);
+  EXPECT_EQ(ConnectionsThatFit(needs), 646u);
   needs.limit = 20;
   EXPECT_EQ(ConnectionsThatFit(needs), 1u);
 }
