@@ -25,15 +25,19 @@ BackgroundThread* BackgroundThread::Get(absl::string_view name) {
 }
 
 void BackgroundThread::Run(absl::AnyInvocable<void()> function) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (started_ || Start()) {
-      functions_.push_back(std::move(function));
-      changed_.notify_all();
-      return;
-    }
-  }
-  function();
+  if (!Push(&function)) function();
+}
+
+bool BackgroundThread::TryRun(absl::AnyInvocable<void()> function) {
+  return Push(&function);
+}
+
+bool BackgroundThread::Push(absl::AnyInvocable<void()>* function) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!started_ && !Start()) return false;
+  functions_.push_back(std::move(*function));
+  changed_.notify_all();
+  return true;
 }
 
 bool BackgroundThread::Start() {

@@ -28,6 +28,9 @@ class BackgroundThread {
   static BackgroundThread* Get(absl::string_view name);
 
   void Run(absl::AnyInvocable<void()> function);
+  // For what takes so long that no caller may wait for it: where there can be
+  // no thread, false, and the function is not run.
+  bool TryRun(absl::AnyInvocable<void()> function);
   // Functions that are not done yet.
   size_t pending() const;
   // Waits for those that were given before.
@@ -36,6 +39,8 @@ class BackgroundThread {
  private:
   explicit BackgroundThread(absl::string_view name) : name_(name) {}
   bool Start();
+  // Takes the function over if there is a thread, or can be one.
+  bool Push(absl::AnyInvocable<void()>* function);
   [[noreturn]] void Loop();
 
   const std::string name_;

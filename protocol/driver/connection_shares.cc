@@ -89,13 +89,17 @@ ConnectionShares::Ender ConnectionShares::GiveWay(Stage stage, absl::Time now,
     return std::make_tuple(CountOf(addresses_, c.address, stage),
                            c.address == newcomer, c.mute, now - c.heard);
   };
+  const uint32_t fair = CountOf(addresses_, newcomer, stage) + 1;
+  const auto left_alone = [&](const Connection& c) {
+    if (c.mute || now - c.heard >= kPatience) return false;
+    // Who trickles bytes over many logins takes no place from who has few.
+    return stage != Stage::kLogin ||
+           CountOf(addresses_, c.address, stage) <= fair;
+  };
   const Connections::value_type* chosen = nullptr;
   for (const auto& entry : At(stage)) {
     const Connection& c = entry.second;
-    if ((among != nullptr && !among(c)) ||
-        (!c.mute && now - c.heard < kPatience)) {
-      continue;
-    }
+    if ((among != nullptr && !among(c)) || left_alone(c)) continue;
     if (chosen == nullptr || rank(c) > rank(chosen->second)) chosen = &entry;
   }
   if (chosen == nullptr) return nullptr;

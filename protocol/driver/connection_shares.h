@@ -34,7 +34,8 @@ std::string PeerOfAddress(absl::string_view address);
 // them. Where a login has no place, one that was quiet gives way to it: of the
 // address that has the most, the one that has said nothing yet and is the
 // oldest, or else the one that was heard of last the longest time ago, if that
-// is kPatience or more. Discovery sessions do the same among themselves.
+// is kPatience or more, or if its address has more logins than the new one's
+// will have. Discovery sessions do the same among themselves.
 // Sessions never give way.
 //
 // Thread-safe; used when connections come and go, and at login.

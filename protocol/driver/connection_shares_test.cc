@@ -71,6 +71,26 @@ TEST_F(ConnectionSharesTest, TheAddressWithTheMostGivesWay) {
   EXPECT_EQ(ended_, Ids({2, 6}));
 }
 
+// Two addresses that say a byte now and then, in all places.
+TEST_F(ConnectionSharesTest, WhoTricklesMakesRoomForWhoHasLess) {
+  for (int i = 1; i <= 8; ++i) EXPECT_EQ(Arrive(i, i <= 4 ? "a" : "b"), "");
+  for (int i = 1; i <= 8; ++i) shares_.Heard(i, now_);
+  EXPECT_EQ(Arrive(9, "c"), "");
+  EXPECT_EQ(ended_.size(), 1u);
+}
+
+// Nobody has proved yet that the name is its own.
+TEST_F(ConnectionSharesTest, WhoTakesTheNameOfAnotherMakesRoomForIt) {
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(Arrive(i, "a"), "");
+    EXPECT_EQ(shares_.Identify(i, "iqn.x", now_), "");
+  }
+  EXPECT_EQ(Arrive(5, "b"), "");
+  EXPECT_EQ(shares_.Identify(5, "iqn.x", now_), "");
+  EXPECT_EQ(ended_.size(), 1u);
+  EXPECT_EQ(ended_.count(5), 0u);
+}
+
 TEST_F(ConnectionSharesTest, WhatGivesWayStillCountsUntilTooManyDo) {
   ConnectionShares::Id id = 1;
   for (int i = 0; i < 28; ++i) EXPECT_EQ(Arrive(id++, "a"), "") << i;

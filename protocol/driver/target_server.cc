@@ -47,13 +47,24 @@ std::shared_ptr<MemoryBudget> MakeBudget(const TargetServerOptions& options) {
       limit != 0 ? limit : MemoryBudget::DefaultLimit(scsi::UsableMemory()));
 }
 
+// What one pool of blocks may keep for later. All pools, of which a reactor has
+// one for streams and one for a device, keep a quarter of the budget at most:
+// idle ones would take the rest from those that have work.
+size_t SpareBytes(const TargetServerOptions& options,
+                  const MemoryBudget& budget, size_t reactors) {
+  constexpr size_t kPools = 2;
+  return std::min<size_t>(options.limits.max_spare_buffer_bytes,
+                          budget.use().limit / (4 * kPools * reactors));
+}
+
 IserMemoryOptions MemoryOptions(const TargetServerOptions& options,
-                                std::shared_ptr<MemoryBudget> budget) {
+                                std::shared_ptr<MemoryBudget> budget,
+                                size_t spare) {
   IserMemoryOptions memory;
   memory.lasting_keys = options.lasting_keys;
   memory.message_memory = options.message_memory;
   memory.budget = std::move(budget);
-  memory.max_spare_block_bytes = options.limits.max_spare_buffer_bytes;
+  memory.max_spare_block_bytes = spare;
   return memory;
 }
 
@@ -112,7 +123,9 @@ struct State : std::enable_shared_from_this<State> {
       shards.back()->log = std::make_unique<transport::LimitedLog>(
           reactor, server_options.log, server_options.log_limits);
       shards.back()->iser_memories = std::make_shared<IserMemories>(
-          IserMemories::Role::kTarget, MemoryOptions(server_options, budget));
+          IserMemories::Role::kTarget,
+          MemoryOptions(server_options, budget,
+                        SpareBytes(server_options, *budget, reactors.size())));
     }
   }
 
@@ -257,7 +270,7 @@ absl::Status State::Prepare(Shard* shard) {
   shard->worker = *std::move(worker);  // Shared with what registers it.
   shard->buffers = std::make_unique<StreamBuffers>(
       StreamBuffers::kDefaultScratchBytes,
-      options.limits.max_spare_buffer_bytes, budget.get());
+      SpareBytes(options, *budget, shards.size()), budget.get());
   return absl::OkStatus();
 }
 
@@ -488,6 +501,10 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
       size_t left;
       absl::AnyInvocable<void()> done;
       std::unique_ptr<transport::Timer> limit;
+      // Once told without some reactors, the first one may be gone when they
+      // turn again.
+      std::mutex mutex;
+      bool told = false;
     };
     auto gather = std::make_shared<Gather>();
     gather->left = state_->shards.size();
@@ -503,6 +520,10 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
                            " reactors do not turn: what is on them is left "
                            "behind"));
           Abandoned::Keep(state);
+          {
+            const std::lock_guard<std::mutex> lock(late->mutex);
+            late->told = true;
+          }
           std::exchange(late->done, nullptr)();
         });
     gather->limit->ScheduleAfter(grace +
@@ -512,6 +533,8 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
       shard->reactor->Post(
           [state = state_, shard = shard.get(), grace, first, gather] {
             state->Drain(shard, grace, [first, gather] {
+              const std::lock_guard<std::mutex> lock(gather->mutex);
+              if (gather->told) return;
               first->Post([gather] {
                 if (--gather->left > 0) return;
                 gather->limit.reset();

@@ -337,6 +337,9 @@ void BufferPool::Look() {
   for (DataBuffer& buffer : buffers_) {
     if (buffer.task != nullptr) LookAt(&buffer);
   }
+  // What has become free without a Release(), as when a task that was first in
+  // its queue is cancelled.
+  if (waiting_ > 0) Serve();
   if (out_ > 0) timer_.ScheduleAfter(patience_ / kLooks);
 }
 

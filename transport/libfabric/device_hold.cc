@@ -106,9 +106,9 @@ void DeviceHold::LetGo(std::unique_ptr<DeviceHold> hold, Fid<fid_fabric> fabric,
                        InfoPtr info, const LibfabricOptions& settings) {
   const absl::Time until = absl::Now() + settings.forget_removed_for;
   BackgroundThread::Get(absl::StrCat("forget-", info->domain_attr->name))
-      ->Run([hold = std::move(hold), fabric = std::move(fabric),
-             info = std::move(info), until,
-             pause = settings.forget_interval]() mutable {
+      ->TryRun([hold = std::move(hold), fabric = std::move(fabric),
+                info = std::move(info), until,
+                pause = settings.forget_interval]() mutable {
         const std::string device = info->domain_attr->name;
         const ino_t entry = EntryOf(device);
         while (entry != 0 && EntryOf(device) == entry && absl::Now() < until) {

@@ -41,25 +41,26 @@ void ForgetWhenGone(const CmEvent::Device& device,
                     const VerbsOptions& settings) {
   static std::mutex mutex;
   static auto* const kWatched = new std::set<CmEvent::Device>;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!kWatched->insert(device).second) return;
-  }
-  BackgroundThread::Get(absl::StrCat("forget-", device.name))
-      ->Run([device, until = absl::Now() + settings.forget_removed_for,
-             interval = settings.forget_interval] {
-        bool listed = true;
-        do {
-          absl::SleepFor(interval);
-          listed = IsListed(device);
-          // Once more when it is gone, which is what counts.
-          if (ibv_context** devices = rdma_get_devices(nullptr)) {
-            rdma_free_devices(devices);
-          }
-        } while (listed && absl::Now() < until);
-        const std::lock_guard<std::mutex> lock(mutex);
-        kWatched->erase(device);
-      });
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!kWatched->insert(device).second) return;
+  const bool started =
+      BackgroundThread::Get(absl::StrCat("forget-", device.name))
+          ->TryRun([device, until = absl::Now() + settings.forget_removed_for,
+                    interval = settings.forget_interval] {
+            bool listed = true;
+            do {
+              absl::SleepFor(interval);
+              listed = IsListed(device);
+              // Once more when it is gone, which is what counts.
+              if (ibv_context** devices = rdma_get_devices(nullptr)) {
+                rdma_free_devices(devices);
+              }
+            } while (listed && absl::Now() < until);
+            const std::lock_guard<std::mutex> lock(mutex);
+            kWatched->erase(device);
+          });
+  // The next connection that hears of it tries again.
+  if (!started) kWatched->erase(device);
 }
 
 CmEvent::Device DeviceOf(const rdma_cm_id* id) {
