@@ -29,8 +29,9 @@ auto HandlerOf(int number) {
 
 void Handler(int) {}
 
+// Libraries stay for the life of the process, as everywhere.
 TEST(SystemLibraryTest, SaysWhatToInstall) {
-  SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
+  static SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
   EXPECT_EQ(library.Load(),
             absl::UnimplementedError("libskiff_none.so.1 is not installed: apt "
                                      "install libskiff-none1"));
@@ -39,7 +40,7 @@ TEST(SystemLibraryTest, SaysWhatToInstall) {
 }
 
 TEST(SystemLibraryTest, SaysWhenItIsBroken) {
-  SystemLibrary library("/dev/null", "broken1", {});
+  static SystemLibrary library("/dev/null", "broken1", {});
   const absl::Status status = library.Load();
   EXPECT_TRUE(absl::IsUnimplemented(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot load"));
@@ -48,34 +49,34 @@ TEST(SystemLibraryTest, SaysWhenItIsBroken) {
 }
 
 TEST(SystemLibraryTest, SaysWhenItIsAnotherVersion) {
-  SystemLibrary library("libc.so.6", "libc6", kNone);
+  static SystemLibrary library("libc.so.6", "libc6", kNone);
   EXPECT_THAT(std::string(library.Load().message()),
               HasSubstr("skiff_none@GLIBC_2.2.5 is missing; upgrade"));
 }
 
 TEST(SystemLibraryTest, EndsWhoDoesNotAsk) {
-  SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
+  static SystemLibrary library("libskiff_none.so.1", "libskiff-none1", {});
   EXPECT_DEATH(library.Require(), "libskiff_none.so.1 is not installed");
 }
 
 #if defined(__x86_64__)
 TEST(SystemLibraryTest, BindsFunctions) {
-  SystemLibrary library("libc.so.6", "libc6", kPuts);
+  static SystemLibrary library("libc.so.6", "libc6", kPuts);
   ASSERT_TRUE(library.Load().ok()) << library.Load();
   EXPECT_GE(real_puts("called"), 0);
 }
 #endif
 
 TEST(SystemLibraryTest, GivesSignalsBack) {
-  const std::string path = std::string(getenv("TEST_SRCDIR")) + "/" +
-                           getenv("TEST_WORKSPACE") +
-                           "/transport/libtakes_signals.so";
+  static const std::string path = std::string(getenv("TEST_SRCDIR")) + "/" +
+                                  getenv("TEST_WORKSPACE") +
+                                  "/transport/libtakes_signals.so";
   const auto of_segv = HandlerOf(SIGSEGV);  // A sanitizer's, perhaps.
   const auto of_abort = HandlerOf(SIGABRT);
   signal(SIGHUP, SIG_IGN);
   signal(SIGTERM, Handler);
   signal(SIGUSR1, SIG_DFL);
-  SystemLibrary library(path.c_str(), "test", {});
+  static SystemLibrary library(path.c_str(), "test", {});
   ASSERT_TRUE(library.Load().ok()) << library.Load();
   EXPECT_EQ(HandlerOf(SIGSEGV), of_segv);
   EXPECT_EQ(HandlerOf(SIGABRT), of_abort);
