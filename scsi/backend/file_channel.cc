@@ -69,6 +69,12 @@ bool IsDoubtful(int error) {
          error == EOPNOTSUPP;
 }
 
+// Lack of memory, and interruptions: what could not be written is still in the
+// page cache, and is written later.
+bool IsTemporary(int error) {
+  return error == ENOMEM || error == EAGAIN || error == EINTR;
+}
+
 // Ends the request before it begins; for Submit() to return.
 bool Refuse(IoRequest* request, IoStatus status, const char* reason) {
   request->status = status;
@@ -387,9 +393,13 @@ void FileChannel::Fail(Operation* operation, int error) {
   if (operation->step == Step::kSync) {
     at = request.offset;
     medium_->NoteDataLost(error);
-  } else if (operation->kind == FileCall::Kind::kWrite && request.fua &&
-             error != operation->doubtful) {
-    medium_->NoteDataLost(error);
+  } else if (operation->kind == FileCall::Kind::kWrite && request.fua) {
+    // A write that is tried again without RWF_DSYNC leaves open what the first
+    // error was about, unless it is the same.
+    const bool harmless = operation->doubtful == 0
+                              ? IsTemporary(error)
+                              : error == operation->doubtful;
+    if (!harmless) medium_->NoteDataLost(error);
   }
   if (operation->step == Step::kPunch && IsUnsupported(error)) {
     status = IoStatus::kNotSupported;

@@ -293,6 +293,31 @@ TEST_F(FileChannelTest, LackOfSpaceDoesNotFailLaterFlushes) {
   EXPECT_EQ(write.status, IoStatus::kOk);
 }
 
+TEST_F(FileChannelTest, LackOfMemoryDoesNotFailLaterFlushes) {
+  for (const int error : {ENOMEM, EAGAIN, EINTR}) {
+    TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+    write.fua = true;
+    EXPECT_FALSE(channel_->Submit(&write));
+    for (int i = 0; i < 1000 && engine_->pending() > 0; ++i) {
+      EXPECT_TRUE(engine_->front().dsync);
+      engine_->End(-error);
+    }
+    EXPECT_EQ(write.status, IoStatus::kWriteError) << std::strerror(error);
+    EXPECT_EQ(write.system_error, error);
+    EXPECT_FALSE(medium_->data_lost()) << std::strerror(error);
+  }
+}
+
+TEST_F(FileChannelTest, LackOfMemoryDoesNotHideAnEarlierError) {
+  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
+  write.fua = true;
+  channel_->Submit(&write);
+  engine_->End(-ENOSPC);  // Perhaps for what was written before.
+  engine_->End(-ENOMEM);
+  EXPECT_EQ(write.completions, 1);
+  EXPECT_TRUE(medium_->data_lost());
+}
+
 // The kernel tells one of those that run beside each other, and no other.
 TEST_F(FileChannelTest, FlushesBesideEachOtherShareAFailure) {
   TestRequest first(Op::kFlush, 0, 0);
