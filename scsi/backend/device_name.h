@@ -19,7 +19,8 @@ struct DeviceName {
 };
 
 // From what sysfs says (at `sysfs`, "/sys" but in tests). `path` is the name
-// that it gets where there is nothing better.
+// that it gets where there is nothing better. It is used as it is: what links
+// lead to may be called otherwise after a reboot.
 DeviceName DeviceNameOf(dev_t device, absl::string_view path,
                         const std::string& sysfs = "/sys");
 

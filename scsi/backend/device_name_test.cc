@@ -50,6 +50,36 @@ TEST_F(DeviceNameTest, AVolumeHasAUuid) {
   EXPECT_TRUE(Name().unique);
 }
 
+TEST_F(DeviceNameTest, AMultipathDeviceHasTheWwidOfItsDisk) {
+  for (const char* const wwid :
+       {"naa.600a098038303053", "3600a09803830305374", "eui.0025388b91b0a0a1",
+        "uuid.6f8a6e0e-0d44-4bd0-9d1c-2a0d0c0e6f52", "20025388b91b0a0a1"}) {
+    const std::string uuid = std::string("mpath-") + wwid;
+    Put("dm/uuid", uuid);
+    EXPECT_EQ(Name().name, "dm-" + uuid);
+    EXPECT_TRUE(Name().unique);
+  }
+}
+
+// Other machines have devices of the same names.
+TEST_F(DeviceNameTest, NamesOfOtherFormsAreNotUnique) {
+  for (const char* const uuid :
+       {"CRYPT-PLAIN-disk", "CRYPT-LUKS2-0123-disk", "mine", "mpath-1ATA_QEMU",
+        "mpath-0QEMU_QEMU_HARDDISK_drive", "mpath-3"}) {
+    Put("dm/uuid", uuid);
+    EXPECT_EQ(Name().name, "path-/dev/sdb1") << uuid;
+    EXPECT_FALSE(Name().unique) << uuid;
+  }
+  Put("dm/uuid", "");
+  for (const char* const wwid :
+       {"t10.ATA     QEMU HARDDISK    QM00001", "nvme.1b36-31-51454d55-0001",
+        "scsi.QEMU", "0123"}) {
+    Put("device/wwid", wwid);
+    EXPECT_EQ(Name().name, "path-/dev/sdb1") << wwid;
+    EXPECT_FALSE(Name().unique) << wwid;
+  }
+}
+
 TEST_F(DeviceNameTest, ALoopDeviceIsItsFile) {
   Put("loop/backing_file", "/srv/disk.img");
   Put("loop/offset", "1048576");

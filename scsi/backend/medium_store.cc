@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -177,10 +176,7 @@ void MediumStore::FindFilePlace() {
 void MediumStore::FindDevicePlace() {
   struct stat facts = {};
   fstat(fd_, &facts);
-  char* const real = realpath(options_.path.c_str(), nullptr);
-  const DeviceName device =
-      DeviceNameOf(facts.st_rdev, real != nullptr ? real : options_.path);
-  std::free(real);
+  const DeviceName device = DeviceNameOf(facts.st_rdev, options_.path);
   if (device.unique) fixed_identity_ = MediumIdentityOf(device.name);
   if (!device.backing_file.empty()) {
     FindBirth(-1, device.backing_file.c_str(), &inode_, &born_ns_);
