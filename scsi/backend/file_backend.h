@@ -28,8 +28,9 @@ struct FileBackendOptions {
   bool direct = false;         // O_DIRECT.
   uint32_t queue_depth = 128;  // System calls in flight per reactor; 1 .. 4096.
   FileIo io = FileIo::kAuto;
-  // For a block device: where what is kept with the medium is. Made if it is
-  // missing (not what is above it). Empty: nowhere.
+  // For a block device: where what is kept with the medium is; for a file, if
+  // it can be neither in nor beside it. Made if it is missing (not what is
+  // above it). Empty: nowhere.
   std::string state_directory = {};
   // Whoever knows that data may be lost wants it served again all the same.
   bool clear_data_loss = false;
@@ -51,7 +52,8 @@ struct FileBackendOptions {
 // - Once a flush failed, data that was acknowledged may be lost although the
 //   kernel reports that only once. Every later flush and FUA write fails, too.
 //   That is kept with the medium: opened anew, its info().data_loss tells,
-//   until it is opened with clear_data_loss. A flush or FUA write that succeeds
+//   until it is opened with clear_data_loss. It also does if what is kept
+//   cannot be read. A flush or FUA write that succeeds
 //   is told only when all that ran beside it have ended, and if none of them
 //   failed.
 // - info().identity is kept with it, too: in an extended attribute of the file,

@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,6 +22,7 @@
 namespace skiff::scsi {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -28,17 +33,21 @@ constexpr char kAttribute[] = "user.skiff.medium";
 class Medium {
  public:
   explicit Medium(const TemporaryFile& file, bool read_only = false,
-                  bool clear = false)
+                  bool clear = false, const MediumStore::Calls& calls = {},
+                  const std::string& state_directory = "")
       : fd_(open(file.path().c_str(), (read_only ? O_RDONLY : O_RDWR) | O_CREAT,
                  0600)) {
     auto store = MediumStore::Open(
         fd_, {.path = file.path(),
               .read_only = read_only,
+              .state_directory = state_directory,
               .clear_data_loss = clear,
-              .log = [this](transport::LogLevel, absl::string_view line) {
-                const std::lock_guard<std::mutex> lock(mutex_);
-                log_.emplace_back(line);
-              }});
+              .log =
+                  [this](transport::LogLevel, absl::string_view line) {
+                    const std::lock_guard<std::mutex> lock(mutex_);
+                    log_.emplace_back(line);
+                  },
+              .calls = calls});
     status_ = store.status();
     if (store.ok()) store_ = *std::move(store);
   }
@@ -171,17 +180,228 @@ TEST(MediumStoreTest, ReadOnlyNothingIsWritten) {
   EXPECT_EQ(fgetxattr(medium.fd(), kAttribute, nullptr, 0), -1);
 }
 
+// The file PATH.skiff of a file.
+class Beside {
+ public:
+  explicit Beside(const TemporaryFile& file) : path_(file.path() + ".skiff") {
+    unlink(path_.c_str());
+  }
+  ~Beside() { unlink(path_.c_str()); }
+  bool Exists() const { return access(path_.c_str(), F_OK) == 0; }
+  std::string Content() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void SetContent(const std::string& content) const {
+    std::ofstream(path_) << content;
+  }
+
+ private:
+  const std::string path_;
+};
+
+// What the calls below fail with.
+int failure = 0;
+int failures_left = 0;
+
+int FailingSet(int /*fd*/, const char* /*name*/, const void* /*value*/,
+               size_t /*size*/, int /*flags*/) {
+  errno = failure;
+  return -1;
+}
+
+ssize_t FailingGet(int /*fd*/, const char* /*name*/, void* /*value*/,
+                   size_t /*size*/) {
+  errno = failure;
+  return -1;
+}
+
+// It works after `failures_left` failures.
+int FailingSync(int fd) {
+  if (failures_left == 0) return ::fsync(fd);
+  --failures_left;
+  errno = failure;
+  return -1;
+}
+
+MediumStore::Calls NoAttributes() {
+  failure = ENOTSUP;
+  return {.fgetxattr = FailingGet, .fsetxattr = FailingSet};
+}
+
 TEST(MediumStoreTest, WhatIsNotOursIsNotWrittenOver) {
   const TemporaryFile file("medium");
+  const Beside beside(file);
   file.SetContent("");
   ASSERT_EQ(setxattr(file.path().c_str(), kAttribute, "mine", 4, 0), 0);
   Medium medium(file);
   EXPECT_THAT(medium->identity(), IsEmpty());
-  EXPECT_THAT(medium.log(), HasSubstr("cannot be understood"));
+  EXPECT_THAT(medium->data_loss(), HasSubstr("cannot be read: user.skiff"));
   medium->NoteDataLoss(EIO);
-  EXPECT_THAT(medium.Close(), HasSubstr("CANNOT BE REMEMBERED"));
+  medium.Close();
   char text[8];
   EXPECT_EQ(fgetxattr(medium.fd(), kAttribute, text, sizeof(text)), 4);
+}
+
+TEST(MediumStoreTest, WhatCannotBeReadMayTellOfLostData) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  const std::string identity = Medium(file)->identity();
+  for (const int error : {EIO, ERANGE, EACCES}) {
+    failure = error;
+    for (const bool read_only : {false, true}) {
+      Medium medium(file, read_only, /*clear=*/false,
+                    {.fgetxattr = FailingGet});
+      EXPECT_THAT(medium->data_loss(),
+                  AllOf(HasSubstr("what is kept with it cannot be read: "),
+                        HasSubstr(std::strerror(error))));
+    }
+  }
+  EXPECT_FALSE(beside.Exists());
+  Medium readable(file);
+  EXPECT_THAT(readable->data_loss(), IsEmpty());
+  EXPECT_EQ(readable->identity(), identity);
+}
+
+TEST(MediumStoreTest, ADamagedRecordIsReplacedWhenThatIsAskedFor) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  Medium(file)->identity();
+  for (const std::string& damaged :
+       {std::string("mine"), std::string(kMediumRecordBytes, '\0')}) {
+    beside.SetContent(damaged);
+    EXPECT_THAT(Medium(file)->data_loss(), HasSubstr(".skiff is no record"));
+    EXPECT_EQ(beside.Content(), damaged);
+    Medium cleared(file, /*read_only=*/false, /*clear=*/true);
+    EXPECT_THAT(cleared.log(), HasSubstr("served again although what is kept"));
+    EXPECT_THAT(cleared->data_loss(), IsEmpty());
+    EXPECT_THAT(Medium(file)->data_loss(), IsEmpty());
+  }
+}
+
+// Such as another medium, which happens to be called so.
+TEST(MediumStoreTest, AFileBesideThatIsLongerIsNoRecord) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  const std::string other(kMediumRecordBytes + 1, 'x');
+  beside.SetContent(other);
+  {
+    Medium medium(file);
+    EXPECT_THAT(medium->data_loss(), IsEmpty());
+  }
+  Medium medium(file, /*read_only=*/false, /*clear=*/false, NoAttributes());
+  EXPECT_THAT(medium->data_loss(), HasSubstr("is no record"));
+  EXPECT_THAT(Medium(file, /*read_only=*/false, /*clear=*/true, NoAttributes())
+                  .status()
+                  .message(),
+              HasSubstr("not written over"));
+  EXPECT_EQ(beside.Content(), other);
+}
+
+TEST(MediumStoreTest, ARecordBesideIsFoundAgain) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  std::string identity;
+  {
+    failure = ENOSPC;  // Reading says that there can be an attribute.
+    Medium medium(file, /*read_only=*/false, /*clear=*/false,
+                  {.fsetxattr = FailingSet});
+    identity = medium->identity();
+    EXPECT_TRUE(beside.Exists());
+    medium->NoteDataLoss(EIO);
+    EXPECT_THAT(medium.Close(), HasSubstr(".skiff;"));
+  }
+  for (const bool clear : {false, true}) {
+    Medium medium(file, /*read_only=*/false, clear);
+    EXPECT_EQ(medium->identity(), identity);
+    EXPECT_EQ(medium->data_loss().empty(), clear);
+    EXPECT_EQ(fgetxattr(medium.fd(), kAttribute, nullptr, 0), -1)
+        << "it stays where it is";
+  }
+  Medium medium(file);
+  EXPECT_EQ(medium->identity(), identity);
+  EXPECT_THAT(medium->data_loss(), IsEmpty());
+}
+
+TEST(MediumStoreTest, DataLossIsRememberedElsewhereIfItMust) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  const TemporaryFile state("state");
+  const std::string identity = Medium(file)->identity();
+  for (const bool beside_works : {true, false}) {
+    if (!beside_works) beside.SetContent(std::string(1000, 'x'));
+    {
+      failure = ENOSPC;
+      Medium medium(file, /*read_only=*/false, /*clear=*/false,
+                    {.fsetxattr = FailingSet}, state.path());
+      medium->NoteDataLoss(EIO);
+      EXPECT_THAT(medium.Close(),
+                  HasSubstr(beside_works ? ".skiff;" : "/state."));
+    }
+    {
+      Medium medium(file, /*read_only=*/false, /*clear=*/false, {},
+                    state.path());
+      EXPECT_EQ(medium->identity(), identity);
+      EXPECT_THAT(medium->data_loss(), HasSubstr("Input/output error"));
+    }
+    {
+      Medium cleared(file, /*read_only=*/false, /*clear=*/true, {},
+                     state.path());
+      EXPECT_THAT(cleared->data_loss(), IsEmpty());
+    }
+    Medium medium(file, /*read_only=*/false, /*clear=*/false, {}, state.path());
+    EXPECT_THAT(medium->data_loss(), IsEmpty());
+    EXPECT_EQ(medium->identity(), identity);
+  }
+  std::filesystem::remove_all(state.path());
+}
+
+TEST(MediumStoreTest, AnotherInodeKeepsWhatIsLost) {
+  const TemporaryFile file("medium");
+  const TemporaryFile restored("restored");
+  const Beside beside(file);
+  std::string identity;
+  {
+    Medium medium(file, /*read_only=*/false, /*clear=*/false, NoAttributes());
+    identity = medium->identity();
+    medium->NoteDataLoss(EIO);
+  }
+  restored.SetContent("");
+  ASSERT_EQ(rename(restored.path().c_str(), file.path().c_str()), 0);
+  for (const bool attributes : {false, true}) {
+    Medium medium(file, /*read_only=*/false, /*clear=*/false,
+                  attributes ? MediumStore::Calls() : NoAttributes());
+    EXPECT_NE(medium->identity(), identity);
+    EXPECT_THAT(medium->data_loss(), HasSubstr("Input/output error"));
+    EXPECT_EQ(medium.log().find("it is another disk") == std::string::npos,
+              attributes);
+  }
+}
+
+TEST(MediumStoreTest, NothingIsSaidToBeRememberedThatMayNotBe) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  failures_left = 0;
+  Medium medium(file, /*read_only=*/false, /*clear=*/false,
+                {.fsync = FailingSync});
+  failure = EIO;
+  failures_left = 1000;
+  medium->NoteDataLoss(EIO);
+  EXPECT_THAT(medium.Close(), HasSubstr("CANNOT BE REMEMBERED"));
+  failures_left = 0;
+}
+
+TEST(MediumStoreTest, ANewRecordHidesNoEarlierFailure) {
+  const TemporaryFile file("medium");
+  const Beside beside(file);
+  failure = EIO;
+  failures_left = 1;
+  for (int i = 0; i < 2; ++i) {
+    Medium medium(file, /*read_only=*/false, /*clear=*/false,
+                  {.fsync = FailingSync});
+    EXPECT_THAT(medium->data_loss(), HasSubstr("Input/output error"));
+    EXPECT_THAT(medium->identity(), SizeIs(32));
+  }
 }
 
 }  // namespace
