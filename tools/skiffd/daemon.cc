@@ -229,6 +229,7 @@ absl::Status Daemon::AddTarget(const TargetConfig& config) {
                           config.name, "/", lun.options.lun));
       }
     }
+    WarnOfSameIdentity(config, lun, (*medium)->info());
     const absl::Status status =
         target->AddLogicalUnit(*std::move(medium), lun.options);
     if (!status.ok()) return At(lun.where, status);
@@ -238,6 +239,25 @@ absl::Status Daemon::AddTarget(const TargetConfig& config) {
       server_->AddTarget(std::move(target), config.alias);
   if (!status.ok()) return At(config.where, status);
   return absl::OkStatus();
+}
+
+// Files are locked, so that two media that are written to are two. Unless they
+// are paths to one device: then they are one without its lock.
+void Daemon::WarnOfSameIdentity(const TargetConfig& target,
+                                const LunConfig& lun,
+                                const scsi::BackendInfo& medium) {
+  if (medium.read_only || medium.identity.empty() ||
+      !lun.options.serial.empty()) {
+    return;
+  }
+  const std::string name = absl::StrCat(target.name, " LUN ", lun.options.lun);
+  const auto [other, added] = identities_.emplace(medium.identity, name);
+  if (added || log_ == nullptr) return;
+  log_(protocol::LogLevel::kWarning,
+       absl::StrCat(name, " has the identity of ", other->second,
+                    ", and initiators take them for one disk: two disks need "
+                    "a serial each, and two paths to one disk must not both be "
+                    "served"));
 }
 
 Daemon::~Daemon() {

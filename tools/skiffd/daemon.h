@@ -1,6 +1,7 @@
 #ifndef SKIFF_TOOLS_SKIFFD_DAEMON_H_
 #define SKIFF_TOOLS_SKIFFD_DAEMON_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "protocol/driver/target_server.h"
+#include "scsi/backend/backend.h"
 #include "scsi/target/target.h"
 #include "tools/skiffd/config.h"
 #include "transport/address.h"
@@ -49,6 +51,8 @@ class Daemon {
   Daemon();
   void WarnOfMemory(const DaemonConfig& config);
   absl::Status AddTarget(const TargetConfig& config);
+  void WarnOfSameIdentity(const TargetConfig& target, const LunConfig& lun,
+                          const scsi::BackendInfo& medium);
   // Takes the descriptors that the system allows, and says what fits.
   void FitConnections(const DaemonConfig& config,
                       protocol::TargetServerLimits* limits);
@@ -59,6 +63,8 @@ class Daemon {
   protocol::LogSink log_;
   std::vector<std::shared_ptr<scsi::Target>> targets_;
   std::unique_ptr<protocol::TargetServer> server_;
+  // What media that are written to say they are, and the LUNs.
+  std::map<std::string, std::string> identities_;
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;
