@@ -2,9 +2,11 @@
 """What is kept with a medium: its identity, and that a flush failed.
 
 As root, a flush that fails: on a loop device whose file is on a file system that is full. As anybody, the same without
-the failure: a record as a failure leaves it.
+the failure: a record as a failure leaves it. Where files have no extended attributes, the record is a file beside the
+medium; as root, that is tested on any machine.
 """
 
+import errno
 import os
 import pathlib
 import shutil
@@ -50,26 +52,64 @@ def file_lun(path, more=""):
     return f'lun {{ file {{ path: "{path}" size: "1MiB" }} {more} }}'
 
 
-def test_identity(skiffd, directory):
-    disk = pathlib.Path(directory, "disk")
+def has_attributes(directory):
+    """Whether files there can have the record as an attribute."""
+    probe = pathlib.Path(directory, "probe")
+    probe.touch()
+    try:
+        os.setxattr(probe, ATTRIBUTE, b"x")
+        return True
+    except OSError as error:
+        check(error.errno == errno.ENOTSUP, f"the probe of attributes fails: {error}")
+        return False
+    finally:
+        probe.unlink()
+
+
+def beside(path):
+    return pathlib.Path(f"{path}.skiff")
+
+
+def test_identity(skiffd, directory, media):
+    """Of files in the directory `media`."""
+    disk = pathlib.Path(media, "disk")
+    moved = pathlib.Path(media, "moved")
+    attributes = has_attributes(media)
     (first,) = serials(skiffd, directory, file_lun(disk))
     check(len(first) == 32, f"a serial is {first}")
+    check(beside(disk).exists() != attributes, f"the record is elsewhere: {os.listdir(media)}")
     check(serials(skiffd, directory, file_lun(disk)) == [first], "another serial after a restart")
-    disk.rename(f"{directory}/moved")
-    moved = f"{directory}/moved"
+    disk.rename(moved)
+    if not attributes:
+        beside(disk).rename(beside(moved))
     other, same = serials(skiffd, directory, file_lun(disk) + file_lun(moved))
     check(same == first, "another serial under another name")
     check(other != first, "another file under the same name is not another disk")
     check(serials(skiffd, directory, file_lun(disk, 'serial: "mine"')) == ["mine"], "a serial that is given is not used")
+    if not attributes:
+        disk.unlink()
+        moved.rename(disk)
+        (alone,) = serials(skiffd, directory, file_lun(disk))
+        check(alone not in (first, other), "a file without its record has an identity that it cannot know")
+
+
+def test_ram(skiffd, directory):
     ram = 'lun { ram { size: "1MiB" } }'
     check(serials(skiffd, directory, ram) != serials(skiffd, directory, ram), "RAM that was lost is the same disk")
 
 
-def lose(path):
+def change_record(path, change):
+    """Where the record is."""
+    if has_attributes(os.path.dirname(path)):
+        os.setxattr(path, ATTRIBUTE, change(os.getxattr(path, ATTRIBUTE)))
+    else:
+        beside(path).write_bytes(change(beside(path).read_bytes()))
+
+
+def lost(record):
     """What a failed flush leaves behind."""
-    record = os.getxattr(path, ATTRIBUTE)
-    lost = record.replace(b"lost=0 errno=0", b"lost=1700000000 errno=5").rstrip()
-    os.setxattr(path, ATTRIBUTE, lost.ljust(len(record) - 1) + b"\n")
+    text = record.replace(b"lost=0 errno=0", b"lost=1700000000 errno=5").rstrip()
+    return text.ljust(len(record) - 1) + b"\n"
 
 
 def expect_lost(daemon, name):
@@ -99,13 +139,14 @@ def expect_served(skiffd, directory, luns, settings=""):
                 check(sense(peer.command(read10(0, 8), data_in=4096)) == "GOOD", "not read")
 
 
-def test_record(skiffd, directory):
-    disk = f"{directory}/lost"
+def test_record(skiffd, directory, media):
+    disk = f"{media}/lost"
     serials(skiffd, directory, file_lun(disk))
-    lose(disk)
-    with raw_iscsi.Daemon(skiffd, directory, file_lun(disk)) as daemon:
-        expect_lost(daemon, "Input/output error")
-    expect_served(skiffd, directory, file_lun(disk))
+    for change, log in ((lost, "Input/output error"), (lambda record: b"?" + record[1:], "cannot be read")):
+        change_record(disk, change)
+        with raw_iscsi.Daemon(skiffd, directory, file_lun(disk)) as daemon:
+            expect_lost(daemon, log)
+        expect_served(skiffd, directory, file_lun(disk))
     wrong = subprocess.run(
         [skiffd, "--config", f"{directory}/skiffd.conf", "--check", "--clear-data-loss", f"{TARGET}/9"],
         capture_output=True,
@@ -164,24 +205,51 @@ def test_no_attributes(skiffd, directory):
     os.mkdir(plain)
     subprocess.run(["mount", "-t", "ramfs", "skiff", plain], check=True)
     try:
-        (first,) = serials(skiffd, directory, file_lun(f"{plain}/disk"))
-        check(os.path.exists(f"{plain}/disk.skiff"), f"there is no record: {os.listdir(plain)}")
-        check(serials(skiffd, directory, file_lun(f"{plain}/disk")) == [first], "the identity is not kept")
-        os.rename(f"{plain}/disk", f"{plain}/old")
-        check(serials(skiffd, directory, file_lun(f"{plain}/disk")) != [first], "another file has the same identity")
+        check(not has_attributes(plain), "ramfs has attributes")
+        test_identity(skiffd, directory, plain)
+        test_record(skiffd, directory, plain)
     finally:
         subprocess.run(["umount", "--lazy", plain], check=True)
+
+
+def test_two_paths(skiffd, directory):
+    """To one disk: the locks do not tell, its identity does."""
+    state = f'state_directory: "{directory}/state"'
+    file = f"{directory}/twice"
+    devices = []
+    try:
+        with open(file, "wb") as disk:
+            disk.truncate(1 << 20)
+        for _ in range(2):
+            attach = [LOSETUP, "--find", "--show", file]
+            devices.append(subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip())
+        luns = "".join(f'lun {{ file {{ path: "{device}" }} }}' for device in devices)
+        first, second = serials(skiffd, directory, luns, settings=state)
+        check(first == second, "one disk has two serials")
+        log = pathlib.Path(directory, "log").read_text(encoding="utf-8")
+        check(f"LUN 1 has the identity of {TARGET} LUN 0" in log, f"there is no warning:\n{log}")
+    finally:
+        for device in devices:
+            subprocess.run([LOSETUP, "--detach", device], check=False)
 
 
 def main():
     skiffd = sys.argv[1]
     with tempfile.TemporaryDirectory() as directory:
-        test_identity(skiffd, directory)
-        test_record(skiffd, directory)
-        if is_root():
-            test_no_attributes(skiffd, directory)
-            if LOSETUP and os.path.exists("/dev/loop-control"):
-                test_failed_flush(skiffd, directory)
+        if not has_attributes(directory):
+            print(f"files in {directory} have no attributes: the records are beside them")
+        test_identity(skiffd, directory, directory)
+        test_ram(skiffd, directory)
+        test_record(skiffd, directory, directory)
+        if not is_root():
+            print("SKIPPED: no attributes, failed flush, two paths: they need root, to mount and to attach loop devices")
+            return
+        test_no_attributes(skiffd, directory)
+        if not LOSETUP or not os.path.exists("/dev/loop-control"):
+            print("SKIPPED: failed flush, two paths: they need losetup and /dev/loop-control")
+            return
+        test_failed_flush(skiffd, directory)
+        test_two_paths(skiffd, directory)
 
 
 if __name__ == "__main__":
