@@ -23,7 +23,11 @@ class TemporaryFile {
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { unlink(path_.c_str()); }
+  ~TemporaryFile() {
+    unlink(path_.c_str());
+    // What a file backend keeps where files have no attributes.
+    unlink(absl::StrCat(path_, ".skiff").c_str());
+  }
 
   const std::string& path() const { return path_; }
   bool Exists() const { return access(path_.c_str(), F_OK) == 0; }

@@ -77,6 +77,18 @@ class Medium {
   std::unique_ptr<MediumStore> store_;
 };
 
+class MediumStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const TemporaryFile probe("probe");
+    probe.SetContent("");
+    if (setxattr(probe.path().c_str(), kAttribute, "x", 1, 0) != 0) {
+      GTEST_SKIP() << "files in " << ::testing::TempDir()
+                   << " have no attributes: " << std::strerror(errno);
+    }
+  }
+};
+
 TEST(MediumRecordTest, IsTextOfOneLength) {
   const MediumRecord record = {std::string(32, 'a'), UINT64_MAX, INT64_MAX,
                                INT64_MAX, INT32_MAX};
@@ -101,7 +113,7 @@ TEST(MediumRecordTest, OtherTextsAreNone) {
   EXPECT_FALSE(DecodeMediumRecord(std::string(good.size(), '\0')).has_value());
 }
 
-TEST(MediumStoreTest, AFileKeepsItsIdentityUnderAnyName) {
+TEST_F(MediumStoreTest, AFileKeepsItsIdentityUnderAnyName) {
   const TemporaryFile file("medium");
   const TemporaryFile renamed("renamed");
   std::string identity;
@@ -119,7 +131,7 @@ TEST(MediumStoreTest, AFileKeepsItsIdentityUnderAnyName) {
   EXPECT_NE(Medium(file)->identity(), identity);
 }
 
-TEST(MediumStoreTest, ACopyIsAnotherDiskAndMissesTheSame) {
+TEST_F(MediumStoreTest, ACopyIsAnotherDiskAndMissesTheSame) {
   const TemporaryFile file("medium");
   const TemporaryFile copy("copy");
   std::string identity;
@@ -142,7 +154,7 @@ TEST(MediumStoreTest, ACopyIsAnotherDiskAndMissesTheSame) {
   EXPECT_THAT(copied->data_loss(), HasSubstr("Input/output error"));
 }
 
-TEST(MediumStoreTest, DataLossIsRememberedUntilItIsCleared) {
+TEST_F(MediumStoreTest, DataLossIsRememberedUntilItIsCleared) {
   const TemporaryFile file("medium");
   std::string identity;
   {
@@ -171,7 +183,7 @@ TEST(MediumStoreTest, DataLossIsRememberedUntilItIsCleared) {
   EXPECT_EQ(medium->identity(), identity);
 }
 
-TEST(MediumStoreTest, ReadOnlyNothingIsWritten) {
+TEST_F(MediumStoreTest, ReadOnlyNothingIsWritten) {
   const TemporaryFile file("medium");
   file.SetContent("");
   Medium medium(file, /*read_only=*/true);
@@ -229,7 +241,7 @@ MediumStore::Calls NoAttributes() {
   return {.fgetxattr = FailingGet, .fsetxattr = FailingSet};
 }
 
-TEST(MediumStoreTest, WhatIsNotOursIsNotWrittenOver) {
+TEST_F(MediumStoreTest, WhatIsNotOursIsNotWrittenOver) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   file.SetContent("");
@@ -243,7 +255,7 @@ TEST(MediumStoreTest, WhatIsNotOursIsNotWrittenOver) {
   EXPECT_EQ(fgetxattr(medium.fd(), kAttribute, text, sizeof(text)), 4);
 }
 
-TEST(MediumStoreTest, WhatCannotBeReadMayTellOfLostData) {
+TEST_F(MediumStoreTest, WhatCannotBeReadMayTellOfLostData) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   const std::string identity = Medium(file)->identity();
@@ -263,7 +275,7 @@ TEST(MediumStoreTest, WhatCannotBeReadMayTellOfLostData) {
   EXPECT_EQ(readable->identity(), identity);
 }
 
-TEST(MediumStoreTest, ADamagedRecordIsReplacedWhenThatIsAskedFor) {
+TEST_F(MediumStoreTest, ADamagedRecordIsReplacedWhenThatIsAskedFor) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   Medium(file)->identity();
@@ -280,7 +292,7 @@ TEST(MediumStoreTest, ADamagedRecordIsReplacedWhenThatIsAskedFor) {
 }
 
 // Such as another medium, which happens to be called so.
-TEST(MediumStoreTest, AFileBesideThatIsLongerIsNoRecord) {
+TEST_F(MediumStoreTest, AFileBesideThatIsLongerIsNoRecord) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   const std::string other(kMediumRecordBytes + 1, 'x');
@@ -298,7 +310,7 @@ TEST(MediumStoreTest, AFileBesideThatIsLongerIsNoRecord) {
   EXPECT_EQ(beside.Content(), other);
 }
 
-TEST(MediumStoreTest, ARecordBesideIsFoundAgain) {
+TEST_F(MediumStoreTest, ARecordBesideIsFoundAgain) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   std::string identity;
@@ -323,7 +335,7 @@ TEST(MediumStoreTest, ARecordBesideIsFoundAgain) {
   EXPECT_THAT(medium->data_loss(), IsEmpty());
 }
 
-TEST(MediumStoreTest, DataLossIsRememberedElsewhereIfItMust) {
+TEST_F(MediumStoreTest, DataLossIsRememberedElsewhereIfItMust) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   const TemporaryFile state("state");
@@ -356,7 +368,7 @@ TEST(MediumStoreTest, DataLossIsRememberedElsewhereIfItMust) {
   std::filesystem::remove_all(state.path());
 }
 
-TEST(MediumStoreTest, AnotherInodeKeepsWhatIsLost) {
+TEST_F(MediumStoreTest, AnotherInodeKeepsWhatIsLost) {
   const TemporaryFile file("medium");
   const TemporaryFile restored("restored");
   const Beside beside(file);
@@ -378,7 +390,7 @@ TEST(MediumStoreTest, AnotherInodeKeepsWhatIsLost) {
   }
 }
 
-TEST(MediumStoreTest, NothingIsSaidToBeRememberedThatMayNotBe) {
+TEST_F(MediumStoreTest, NothingIsSaidToBeRememberedThatMayNotBe) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   failures_left = 0;
@@ -391,7 +403,7 @@ TEST(MediumStoreTest, NothingIsSaidToBeRememberedThatMayNotBe) {
   failures_left = 0;
 }
 
-TEST(MediumStoreTest, ANewRecordHidesNoEarlierFailure) {
+TEST_F(MediumStoreTest, ANewRecordHidesNoEarlierFailure) {
   const TemporaryFile file("medium");
   const Beside beside(file);
   failure = EIO;
