@@ -82,10 +82,10 @@ class MediumStoreTest : public ::testing::Test {
   void SetUp() override {
     const TemporaryFile probe("probe");
     probe.SetContent("");
-    if (setxattr(probe.path().c_str(), kAttribute, "x", 1, 0) != 0) {
-      GTEST_SKIP() << "files in " << ::testing::TempDir()
-                   << " have no attributes: " << std::strerror(errno);
-    }
+    ASSERT_EQ(setxattr(probe.path().c_str(), kAttribute, "x", 1, 0), 0)
+        << "files in " << ::testing::TempDir()
+        << " have no attributes: " << std::strerror(errno)
+        << "; set TEST_TMPDIR to a directory of a file system that has them";
   }
 };
 
