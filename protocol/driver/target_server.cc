@@ -184,12 +184,12 @@ class Abandoned {
  private:
   // Never destroyed.
   static std::mutex& Mutex() {
-    static auto* const mutex = new std::mutex;
-    return *mutex;
+    static auto* const kMutex = new std::mutex;
+    return *kMutex;
   }
   static std::vector<std::shared_ptr<State>>& Kept() {
-    static auto* const kept = new std::vector<std::shared_ptr<State>>;
-    return *kept;
+    static auto* const kKept = new std::vector<std::shared_ptr<State>>;
+    return *kKept;
   }
 };
 
