@@ -27,8 +27,8 @@ struct Watch {
 
 // Lives as long as the thread, which nothing ends.
 Watch& TheWatch() {
-  static Watch* const watch = new Watch;
-  return *watch;
+  static Watch* const kWatch = new Watch;
+  return *kWatch;
 }
 
 void HandleSignals(sigset_t set) {
