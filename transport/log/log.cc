@@ -27,8 +27,8 @@ absl::string_view LevelName(LogLevel level) {
 
 // Never destroyed: threads may still log while the process exits.
 LogSink& ProcessSink() {
-  static LogSink* const sink = new LogSink;
-  return *sink;
+  static LogSink* const kSink = new LogSink;
+  return *kSink;
 }
 
 }  // namespace

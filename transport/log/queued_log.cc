@@ -95,8 +95,8 @@ struct Registry {
   std::mutex mutex;
   std::vector<T*> logs;
   static Registry& Get() {
-    static Registry* const registry = new Registry;
-    return *registry;
+    static Registry* const kRegistry = new Registry;
+    return *kRegistry;
   }
 };
 
