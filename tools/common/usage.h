@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): theirs.
 class App;
 class ParseError;
 }  // namespace CLI

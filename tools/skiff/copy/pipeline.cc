@@ -120,9 +120,7 @@ void Pipeline::HandleRead(CopySlot* slot) {
   if (!slot->status.ok()) {
     Fail(slot->status);
   } else if (slot->end) {
-    if (stopped_) {
-      reading_ended_ = true;
-    } else if (length_.has_value()) {
+    if (!stopped_ && length_.has_value()) {
       Fail(absl::OutOfRangeError(absl::StrCat(source_->name(), " ended after ",
                                               slot->offset + slot->size, " of ",
                                               *length_, " bytes")));
