@@ -266,7 +266,7 @@ void OnFatalSignal(int number, siginfo_t* info, void* /*context*/) {
 QueuedLog::QueuedLog(const QueuedLogOptions& options)
     : state_(std::make_shared<State>(options)) {
   using Logs = Registry<State>;
-  static const int atfork = pthread_atfork(
+  static const int kAtfork = pthread_atfork(
       [] {
         Logs::Get().mutex.lock();
         for (State* log : Logs::Get().logs) log->Lock();
@@ -282,7 +282,7 @@ QueuedLog::QueuedLog(const QueuedLogOptions& options)
         }
         Logs::Get().mutex.unlock();
       });
-  static_cast<void>(atfork);
+  static_cast<void>(kAtfork);
   {
     const std::lock_guard<std::mutex> lock(Logs::Get().mutex);
     Logs::Get().logs.push_back(state_.get());
