@@ -78,6 +78,8 @@ class SystemLibrary {
 // For lists of functions, of which each is
 //   X(result, name, "VERSION", (type parameter, ...), (parameter, ...))
 // The names may be those of function-like macros, too, hence the parentheses.
+// A type or a list of parameters cannot have any.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SKIFF_LIBRARY_POINTER(result, name, version, parameters, arguments) \
   result(*real_##name) parameters = nullptr;
 #define SKIFF_LIBRARY_FUNCTION(result, name, version, parameters, arguments) \
@@ -88,5 +90,6 @@ class SystemLibrary {
     (library).Require();                                                      \
     return real_##name arguments;                                             \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // SKIFF_TRANSPORT_SYSTEM_LIBRARY_H_

@@ -105,19 +105,20 @@ bool DeviceHold::DeviceWasRemoved() {
 void DeviceHold::LetGo(std::unique_ptr<DeviceHold> hold, Fid<fid_fabric> fabric,
                        InfoPtr info, const LibfabricOptions& settings) {
   const absl::Time until = absl::Now() + settings.forget_removed_for;
-  BackgroundThread::Get(absl::StrCat("forget-", info->domain_attr->name))
-      ->TryRun([hold = std::move(hold), fabric = std::move(fabric),
-                info = std::move(info), until,
-                pause = settings.forget_interval]() mutable {
-        const std::string device = info->domain_attr->name;
-        const ino_t entry = EntryOf(device);
-        while (entry != 0 && EntryOf(device) == entry && absl::Now() < until) {
-          absl::SleepFor(pause);
-        }
-        // The hold is for this, too, since that opens the device once more.
-        MakeLibrdmacmLook(fabric.get(), info.get());
-        hold.reset();
-      });
+  BackgroundThread* const thread =
+      BackgroundThread::Get(absl::StrCat("forget-", info->domain_attr->name));
+  thread->TryRun([hold = std::move(hold), fabric = std::move(fabric),
+                  info = std::move(info), until,
+                  pause = settings.forget_interval]() mutable {
+    const std::string device = info->domain_attr->name;
+    const ino_t entry = EntryOf(device);
+    while (entry != 0 && EntryOf(device) == entry && absl::Now() < until) {
+      absl::SleepFor(pause);
+    }
+    // The hold is for this, too, since that opens the device once more.
+    MakeLibrdmacmLook(fabric.get(), info.get());
+    hold.reset();
+  });
 }
 
 }  // namespace skiff::transport
