@@ -68,15 +68,15 @@ TEST(SystemLibraryTest, BindsFunctions) {
 #endif
 
 TEST(SystemLibraryTest, GivesSignalsBack) {
-  static const std::string path = std::string(getenv("TEST_SRCDIR")) + "/" +
-                                  getenv("TEST_WORKSPACE") +
-                                  "/transport/libtakes_signals.so";
+  static const std::string kPath = std::string(getenv("TEST_SRCDIR")) + "/" +
+                                   getenv("TEST_WORKSPACE") +
+                                   "/transport/libtakes_signals.so";
   const auto of_segv = HandlerOf(SIGSEGV);  // A sanitizer's, perhaps.
   const auto of_abort = HandlerOf(SIGABRT);
   signal(SIGHUP, SIG_IGN);
   signal(SIGTERM, Handler);
   signal(SIGUSR1, SIG_DFL);
-  static SystemLibrary library(path.c_str(), "test", {});
+  static SystemLibrary library(kPath.c_str(), "test", {});
   ASSERT_TRUE(library.Load().ok()) << library.Load();
   EXPECT_EQ(HandlerOf(SIGSEGV), of_segv);
   EXPECT_EQ(HandlerOf(SIGABRT), of_abort);
@@ -84,7 +84,7 @@ TEST(SystemLibraryTest, GivesSignalsBack) {
   EXPECT_EQ(HandlerOf(SIGTERM), &Handler);
   EXPECT_EQ(HandlerOf(SIGUSR1), SIG_DFL);
   // It was there, and is still.
-  void* const again = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  void* const again = dlopen(kPath.c_str(), RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(again, nullptr);
   EXPECT_NE(dlsym(again, "SkiffTestAnswer"), nullptr);
   dlclose(again);

@@ -9,9 +9,9 @@ namespace skiff::tools {
 namespace {
 
 const std::vector<std::string>& Words() {
-  static const auto* const words = new std::vector<std::string>{
+  static const auto* const kWords = new std::vector<std::string>{
       "discover", "ls", "capacity", "copy", "perf", "ping"};
-  return *words;
+  return *kWords;
 }
 
 TEST(UsageTest, FindsTheNearestWord) {

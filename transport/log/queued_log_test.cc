@@ -29,16 +29,18 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // A pipe with as little room as there can be: a page.
 class QueuedLogTest : public ::testing::Test {
+ public:
+  ~QueuedLogTest() override {
+    close(pipe_[0]);
+    if (pipe_[1] >= 0) close(pipe_[1]);
+  }
+
  protected:
   QueuedLogTest() {
     EXPECT_EQ(pipe2(pipe_, O_CLOEXEC), 0);
     EXPECT_GE(fcntl(pipe_[0], F_SETPIPE_SZ, 4096), 4096);
     options_.fd = pipe_[1];
     options_.max_bytes = 64u << 10;
-  }
-  ~QueuedLogTest() override {
-    close(pipe_[0]);
-    if (pipe_[1] >= 0) close(pipe_[1]);
   }
 
   // All there is, until whoever writes has closed the pipe.
