@@ -5,13 +5,14 @@ Usage: odd_targets_test.py SKIFFD SKIFF
 """
 
 import json
+import os
 import socket
 import struct
 import sys
 import threading
 import unittest
 
-from tools_test import FAILED, NAME, NO_SESSION, OK, Daemon, skiff
+from tools_test import FAILED, MIB, NAME, NO_SESSION, OK, Daemon, skiff
 
 TEXT_REQUEST, LOGIN_REQUEST, COMMAND, LOGOUT_REQUEST = 0x04, 0x03, 0x01, 0x06
 INQUIRY, REPORT_LUNS = 0x12, 0xa0
@@ -206,7 +207,8 @@ class OddTargetsTest(unittest.TestCase):
         self.assertRegex(no_rdma.stderr.decode(), r"by RDMA: verbs: .*; libfabric: .*skiff transports")
 
     def test_too_much_memory_is_warned_of(self):
-        for size, expected in (("64TiB", True), ("1MiB", False)):
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        for size, expected in ((f"{2 * memory // MIB}MiB", True), ("1MiB", False)):
             daemon = Daemon("--listen", "tcp://127.0.0.1:0", "--target", NAME, "--lun", f"ram:{size}")
             self.addCleanup(daemon.close)
             self.assertIn("ready", daemon.ready)
