@@ -1,10 +1,10 @@
 #include "protocol/driver/target_connection.h"
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <utility>
 
-#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/negotiated_keys.h"
 
@@ -23,7 +23,8 @@ TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
   options.nop_interval = limits.nop_interval;
   options.nop_timeout = limits.nop_timeout;
   options.data_out_timeout = limits.data_out_timeout;
-  options.tag_secret = absl::Uniform<uint64_t>(absl::BitGen());
+  std::random_device random;
+  options.tag_secret = (uint64_t{random()} << 32) | random();
   return options;
 }
 
