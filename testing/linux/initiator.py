@@ -63,7 +63,9 @@ class Initiator:
 
     def list_disks(self, count):
         found = self.skiff("ls", f"{self._portal}{self._suffix}")
-        expect(f"{count} logical units are listed: {found}", found.count(self._target) == count)
+        # Problems are lines with the target's name below the table.
+        rows = re.findall(rf"^{re.escape(self._target)} +\d+ ", found, re.MULTILINE)
+        expect(f"{count} logical units are listed: {found}", len(rows) == count)
 
     def copies(self, disk):
         """There and back; what comes back is what went."""
