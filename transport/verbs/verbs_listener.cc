@@ -40,11 +40,13 @@ absl::StatusOr<CmId> Bind(const std::shared_ptr<CmChannel>& channel,
   auto id = CmId::Create(channel);
   if (!id.ok()) return id.status();
   int error = BindAndListen(id->get(), candidate, backlog);
-  // Closing takes milliseconds where no device is being removed.
-  for (int i = 0; i < kTriesWhileClosing && error == EADDRINUSE &&
-                  AreListenersClosing(*id);
+  // Closing takes milliseconds where no device is being removed. Once none is
+  // closing, there is one more try: the last may have ended just before.
+  bool closing = true;
+  for (int i = 0; i < kTriesWhileClosing && error == EADDRINUSE && closing;
        ++i) {
-    absl::SleepFor(absl::Milliseconds(5));
+    closing = AreListenersClosing(*id);
+    if (closing) absl::SleepFor(absl::Milliseconds(5));
     id = CmId::Create(channel);
     if (!id.ok()) return id.status();
     error = BindAndListen(id->get(), candidate, backlog);
