@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The tables of docs/interoperability.md, peer by transport by feature, from the reports of the tests in the guest.
 
-Usage: feature_table.py [--check | --write] [--reports DIRECTORY] [DOCUMENT]
+Usage: feature_table.py [--check | --write] [--partial] [--reports DIRECTORY] [DOCUMENT]
 
 Without a flag the tables are printed. --check compares them with those of the document, and its exit status is 1 if they
-differ; --write puts them there. A table of the document is between the comments `<!-- table: NAME -->` and `<!-- end -->`.
+differ; --write puts them there. --partial takes the columns that have no report from the document, and names them. A table of the document is between the comments `<!-- table: NAME -->` and `<!-- end -->`.
 Reports are the test.xml files below the directory, by default those of the last `bazel test`.
 """
 
 import argparse
+import collections
 import dataclasses
 import difflib
 import pathlib
@@ -154,23 +155,41 @@ def cell_text(cell, suite, verdicts):
     return found[-1][0][0].expand(cell.says)
 
 
-def row_text(feature, cells, columns, suites):
+def row_text(feature, cells, columns, suites, written):
     texts = []
-    for _, suite in columns:
+    for number, (_, suite) in enumerate(columns):
         cell = next((cell for cell in cells if re.fullmatch(cell.suites, suite)), None)
-        texts.append(NONE if cell is None else cell_text(cell, suite, suites[suite]))
+        if suite not in suites:
+            texts.append(written[feature, number])
+        else:
+            texts.append(NONE if cell is None else cell_text(cell, suite, suites[suite]))
     if set(texts) == {NONE}:
         raise TableError(f"no case is about this: {feature}")
     return f"| {' | '.join([feature, *texts])} |"
 
 
-def table_lines(table, suites):
-    for _, suite in table.columns:
-        if suite not in suites:
-            raise TableError(f"there is no report of {suite}")
+def missing(table, suites):
+    return [suite for _, suite in table.columns if suite not in suites]
+
+
+def written_cells(table, document):
+    """What the document has, by feature and column; nothing for what is not there."""
+    cells = collections.defaultdict(str)
+    block = re.search(rf"<!-- table: {re.escape(table.name)} -->\n(.*?)<!-- end -->\n", document, re.DOTALL)
+    for line in block[1].splitlines() if block else ():
+        feature, *texts = (text.strip() for text in line.strip("|").split("|"))
+        cells.update({(feature, number): text for number, text in enumerate(texts)})
+    return cells
+
+
+def table_lines(table, suites, document=None):
+    """`document` has the columns of which there is no report; without it there has to be one of each."""
+    if document is None and (absent := missing(table, suites)):
+        raise TableError(f"there is no report of {absent[0]}")
+    written = written_cells(table, document or "")
     return [f"| | {' | '.join(heading for heading, _ in table.columns)} |",
             "|---" * (len(table.columns) + 1) + "|",
-            *(row_text(feature, cells, table.columns, suites) for feature, cells in table.rows)]
+            *(row_text(feature, cells, table.columns, suites, written) for feature, cells in table.rows)]
 
 
 def replaced(document, tables):
@@ -189,6 +208,7 @@ def parse_arguments():
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true")
     mode.add_argument("--write", action="store_true")
+    parser.add_argument("--partial", action="store_true")
     parser.add_argument("--reports", type=pathlib.Path, default=ROOT / "bazel-testlogs", metavar="DIRECTORY")
     parser.add_argument("document", type=pathlib.Path, nargs="?", default=ROOT / "docs" / "interoperability.md")
     return parser.parse_args()
@@ -198,11 +218,13 @@ def main():
     options = parse_arguments()
     try:
         suites = read_reports(options.reports)
-        tables = {table.name: table_lines(table, suites) for table in TABLES}
+        before = options.document.read_text(encoding="utf-8") if options.check or options.write or options.partial else None
+        tables = {table.name: table_lines(table, suites, before if options.partial else None) for table in TABLES}
+        for suite in (suite for table in TABLES for suite in missing(table, suites)):
+            print(f"taken from the document, as there is no report: {suite}")
         if not options.check and not options.write:
             print("\n\n".join("\n".join(lines) for lines in tables.values()))
             return 0
-        before = options.document.read_text(encoding="utf-8")
         after = replaced(before, tables)
     except (OSError, TableError, xml.etree.ElementTree.ParseError) as error:
         print(f"feature_table.py: {error}", file=sys.stderr)

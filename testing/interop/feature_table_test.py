@@ -87,6 +87,18 @@ class FeatureTableTest(unittest.TestCase):
                          "before\n<!-- table: peers -->\n" + "".join(f"{row}\n" for row in ROWS) + "<!-- end -->\nafter\n")
         self.assertEqual(self.run_main("--check"), (0, ""))
 
+    def test_columns_without_a_report_are_named(self):
+        self.document.write_text("<!-- table: peers -->\n" + "".join(f"{row}\n" for row in ROWS) + "<!-- end -->\n",
+                                 encoding="utf-8")
+        self.reports(peer_one=GOOD["peer_one"])
+        self.assertIn("no report of peer_two", self.run_main("--check")[1])
+        self.assertEqual(self.run_main("--check", "--partial"),
+                         (0, "taken from the document, as there is no report: peer_two\n"))
+        self.reports(peer_one=GOOD["peer_one"] | {"reads": "failure"})
+        status, output = self.run_main("--check", "--partial")
+        self.assertEqual(status, 1)
+        self.assertIn("+| I/O | FAILED, PASSED | up to 9 |\n", output)
+
     def test_a_document_without_the_table_is_told(self):
         self.reports(**GOOD)
         self.document.write_text("nothing\n", encoding="utf-8")

@@ -75,7 +75,7 @@ class LibfabricTest:
         self._initiator.perf_during("ram", ask, "--bs=4k", "--size=64k", "--runtime=4s")
 
     def verified(self, disk, block_size, depth, size):
-        self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=1s")
+        self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=0.5s")
 
     def whole_file(self):
         """By `skiff write` and `skiff read`."""

@@ -147,7 +147,7 @@ class LibiscsiTest:
         expect(f"{name} says {pattern}: {output}", re.search(pattern, output))
 
     def perf(self, depth, blocks, *flags):
-        output = run("iscsi-perf", "-m", depth, "-b", blocks, "-t", 3, *flags, self._target.url())
+        output = run("iscsi-perf", "-m", depth, "-b", blocks, "-t", 1, *flags, self._target.url())
         expect(f"iscsi-perf reads without an error: {output}",
                "finished" in output and re.search(r"iops average [1-9]", output) and "failed" not in output)
 

@@ -26,7 +26,7 @@ LIO = "iqn.2026-11.org.example.skiff:lio"
 # What follows the URL of an initiator.
 BY_VERBS = "?transport=verbs"
 BY_LIBFABRIC = "?transport=libfabric&provider=verbs"
-LOAD = ("--bs=16k", "--iodepth=16", "--size=8m", "--runtime=2s")
+LOAD = ("--bs=16k", "--iodepth=16", "--size=8m", "--runtime=1s")
 
 
 class Skiffd(peers.Skiffd):

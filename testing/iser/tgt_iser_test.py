@@ -41,7 +41,7 @@ class TgtTest:
         self._initiator.list_disks(2)
 
     def verified(self, block_size, depth, size):
-        self._initiator.perf("disk", f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=1s")
+        self._initiator.perf("disk", f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=0.5s")
 
     def resets_under_load(self, resets, *options):
         def disturb():

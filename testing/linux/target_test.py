@@ -55,7 +55,7 @@ class TargetTest:
         self._initiator.list_disks(3)
 
     def verified(self, disk, block_size, depth, size):
-        self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=2s")
+        self._initiator.perf(disk, f"--bs={block_size}", f"--iodepth={depth}", f"--size={size}", "--runtime=0.5s")
 
     def data_keys(self, immediate, initial_r2t, unsolicited=True):
         """With and without immediate and unsolicited data; sizes on both sides of FirstBurstLength."""

@@ -7,10 +7,6 @@ VM_TEST_TAGS = [
     "vm",
 ]
 
-# For `testing/run --long` alone: a test that asks over one device what another one asks over the other, too. Not "long",
-# which for Bazel is a tag of every test with that timeout.
-THOROUGH = "thorough"
-
 def skiff_vm_test(
         name,
         program,
