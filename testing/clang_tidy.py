@@ -4,10 +4,12 @@
 clang-tidy takes seconds a file, most of them for the headers of the system. So it gets files in batches, as one file
 that includes them all. A batch that is not clean is halved: what is reported is of a file that was checked by itself.
 
-A file is not checked again as long as the file itself, the headers of this repository that it includes (also
-indirectly), the configuration and clang-tidy's version stay the same.
+A file is not checked again as long as the file itself, the headers of this repository that it includes, the
+configuration and clang-tidy's version stay the same. What a header includes counts only where no source includes it
+itself: so each header is checked with the sources next to it when it changes, and not with half of the tree. With
+--indirect, everything counts that is included also indirectly.
 
-Usage: clang_tidy.py --cache DIRECTORY --generated DIRECTORY FILE.cc...
+Usage: clang_tidy.py --cache DIRECTORY --generated DIRECTORY [--indirect] FILE.cc...
 Prints what clang-tidy finds, and exits with 1 if it finds anything.
 """
 
@@ -67,7 +69,12 @@ class Sources:
             self._includes[path] = found
         return self._includes[path]
 
+    def direct(self, paths):
+        """What the files themselves include."""
+        return {included for path in paths for included in self.includes(path)}
+
     def closure(self, path):
+        """The file, and all that it includes."""
         reached = {path}
         pending = [path]
         while pending:
@@ -75,12 +82,13 @@ class Sources:
                 if included not in reached:
                     reached.add(included)
                     pending.append(included)
-        return sorted(reached)
+        return reached
 
 
-def fingerprint(sources, path, common):
+def fingerprint(sources, path, others, common):
+    """Of the file, what it includes, and what it includes indirectly and is none of `others`."""
     digest = hashlib.sha256(common)
-    for member in sources.closure(path):
+    for member in sorted(sources.closure(path) - (others - sources.direct([path]) - {path})):
         contents = sources.contents(member)
         digest.update(f"{member} {len(contents)}\n".encode())
         digest.update(contents)
@@ -142,6 +150,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs clang-tidy, and remembers which files were clean.")
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where to remember clean files")
     parser.add_argument("--generated", required=True, help="where Bazel puts generated headers")
+    parser.add_argument("--indirect", action="store_true", help="what is included indirectly counts, too")
     parser.add_argument("files", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
 
@@ -150,7 +159,8 @@ def main():
     # .proto files.
     common = version + CONFIG.read_bytes() + " ".join(compiler_flags("")).encode()
     sources = Sources()
-    stamps = {path: arguments.cache / fingerprint(sources, path, common) for path in arguments.files}
+    others = set() if arguments.indirect else sources.direct(arguments.files)
+    stamps = {path: arguments.cache / fingerprint(sources, path, others, common) for path in arguments.files}
     pending = [path for path in arguments.files if not stamps[path].exists()]
     print(f"{len(pending)} of {len(stamps)} files to check", flush=True)
 
