@@ -17,7 +17,7 @@
 #include "transport/libfabric/fabric_completion_queue.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
-#include "transport/libfabric/handshake.h"
+#include "transport/libfabric/private_data_limit.h"
 #include "transport/libfabric/shm_peer.h"
 #include "transport/log/log.h"
 

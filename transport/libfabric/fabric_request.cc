@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/annotate.h"
-#include "transport/libfabric/endpoint_setup.h"
 
 namespace skiff::transport {
 namespace {

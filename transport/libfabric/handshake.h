@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "transport/libfabric/private_data_limit.h"
 
 namespace skiff::transport {
 
@@ -77,7 +78,6 @@ inline constexpr uint8_t kHandshakeVersion = 3;
 inline constexpr size_t kHandshakeHeaderBytes = 60;
 inline constexpr size_t kMaxHandshakeText = 256;
 inline constexpr size_t kMaxHandshakeAddress = 256;
-inline constexpr size_t kMaxHandshakePrivateData = 512;
 inline constexpr size_t kMaxHandshakeBytes =
     kHandshakeHeaderBytes + kMaxHandshakeText + kMaxHandshakeAddress +
     kMaxHandshakePrivateData;

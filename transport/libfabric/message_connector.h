@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
-#include "transport/libfabric/endpoint_setup.h"
 #include "transport/libfabric/fabric_lookup.h"
+#include "transport/libfabric/message_endpoint.h"
 
 namespace skiff::transport {
 

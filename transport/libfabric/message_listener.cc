@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/annotate.h"
-#include "transport/libfabric/endpoint_setup.h"
 #include "transport/libfabric/fabric_error.h"
 #include "transport/libfabric/fabric_info.h"
+#include "transport/libfabric/message_endpoint.h"
 
 namespace skiff::transport {
 
