@@ -94,6 +94,14 @@ void Checker::Duration(const Message& message, int number, absl::Duration* out,
   *out = *value;
 }
 
+void Checker::PositiveDuration(const Message& message, int number,
+                               absl::Duration* out) {
+  Duration(message, number, out);
+  if (*out > absl::ZeroDuration()) return;
+  Problem(message, number,
+          absl::StrCat(SetField(message, number)->name(), " must be positive"));
+}
+
 void Checker::Spin(const Message& message, int number,
                    transport::EpollReactorOptions* out) {
   const FieldDescriptor* field = SetField(message, number);

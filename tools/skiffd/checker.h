@@ -40,6 +40,9 @@ class Checker {
   }
   void Duration(const Message& message, int number, absl::Duration* out,
                 absl::Duration max = absl::InfiniteDuration());
+  // Where no time at all would mean that nothing is served.
+  void PositiveDuration(const Message& message, int number,
+                        absl::Duration* out);
   void Spin(const Message& message, int number,
             transport::EpollReactorOptions* out);
   // Printable ASCII, as SCSI's identification fields want it.

@@ -109,25 +109,35 @@ void CheckLimits(const Limits& limits, Checker* checker,
                     &to->backend_patience);
   checker->Size(limits, Limits::kMemoryBudgetFieldNumber, kMiB, 1024 * kGiB,
                 &to->memory_budget);
-  checker->Duration(limits, Limits::kLoginTimeoutFieldNumber,
-                    &to->login_timeout);
+  checker->PositiveDuration(limits, Limits::kLoginTimeoutFieldNumber,
+                            &to->login_timeout);
   checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
-  checker->Duration(limits, Limits::kNopTimeoutFieldNumber, &to->nop_timeout);
-  checker->Duration(limits, Limits::kSendTimeoutFieldNumber, &to->send_timeout);
+  checker->PositiveDuration(limits, Limits::kNopTimeoutFieldNumber,
+                            &to->nop_timeout);
+  checker->PositiveDuration(limits, Limits::kSendTimeoutFieldNumber,
+                            &to->send_timeout);
   checker->Duration(limits, Limits::kDataOutTimeoutFieldNumber,
                     &to->data_out_timeout);
   checker->Duration(limits, Limits::kListenRetryIntervalFieldNumber,
                     &to->listen_retry_interval);
+  if (to->listen_retry_interval > absl::ZeroDuration() &&
+      to->listen_retry_interval <
+          protocol::TargetServerLimits::kMinListenRetryInterval) {
+    checker->Problem(
+        limits, Limits::kListenRetryIntervalFieldNumber,
+        absl::StrCat(
+            "listen_retry_interval is ",
+            absl::FormatDuration(to->listen_retry_interval),
+            "; write 0s for never, or at least ",
+            absl::FormatDuration(
+                protocol::TargetServerLimits::kMinListenRetryInterval)));
+  }
   checker->Duration(limits, Limits::kCoalesceDelayFieldNumber,
                     &to->coalesce_delay,
                     protocol::TargetServerLimits::kMaxCoalesceDelay);
   scsi::WorkerOptions* worker = &out->worker;
-  checker->Duration(limits, Limits::kDataPatienceFieldNumber,
-                    &worker->data_patience);
-  if (worker->data_patience == absl::ZeroDuration()) {
-    checker->Problem(limits, Limits::kDataPatienceFieldNumber,
-                     "data_patience must be positive");
-  }
+  checker->PositiveDuration(limits, Limits::kDataPatienceFieldNumber,
+                            &worker->data_patience);
   checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);
   if (worker->buffer_bytes % kPage != 0) {

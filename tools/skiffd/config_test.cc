@@ -110,7 +110,9 @@ std::vector<BadConfig> BadSyntax() {
       {"BothMedia", InTarget("lun { ram { size: \"1MiB\" } file {} }"),
        "f:3:33: Field \"file\" is specified along with field \"ram\", another "
        "member of oneof \"medium\""},
-      {"NotClosed", "target {\n", "f:2:1: Expected identifier, got: "},
+      {"NotClosed", "target {\n",
+       "f:2:1: the file ends here, before something is complete; is a } "
+       "missing?"},
   };
 }
 
@@ -249,6 +251,17 @@ std::vector<BadConfig> BadSettings() {
       {"BadDuration", target + "limits { login_timeout: \"15\" }\n",
        "f:2: login_timeout: '15' is not a duration: write a number with its "
        "unit, such as 50us, 20ms, 1.5s, 2m or 1h"},
+      {"NoTimeToLogIn", target + "limits { login_timeout: \"0s\" }\n",
+       "f:2: login_timeout must be positive"},
+      {"NoTimeToSend", target + "limits { send_timeout: \"0s\" }\n",
+       "f:2: send_timeout must be positive"},
+      {"NoTimeToAnswer", target + "limits { nop_timeout: \"0s\" }\n",
+       "f:2: nop_timeout must be positive"},
+      {"NoPatience", target + "limits { data_patience: \"0s\" }\n",
+       "f:2: data_patience must be positive"},
+      {"ShortRetry", target + "limits { listen_retry_interval: \"9ms\" }\n",
+       "f:2: listen_retry_interval is 9ms; write 0s for never, or at least "
+       "10ms"},
       {"LongDelay", target + "limits { coalesce_delay: \"11ms\" }\n",
        "f:2: coalesce_delay is 11ms; at most 10ms"},
       {"SmallPool",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -61,6 +62,10 @@ std::string Advice(const std::string& message) {
                           QuotedAfter(message, "no field named"),
                           "' here; known are ", FieldNames(descriptor));
     }
+  }
+  // The parser names the word that it met, and here there was none.
+  if (absl::EndsWith(message, ", got: ")) {
+    return "the file ends here, before something is complete; is a } missing?";
   }
   return std::string(absl::StripSuffix(message, "."));
 }
