@@ -239,6 +239,24 @@ class DescriptorTest(ProcessTest):
         self.assertEqual((self.path / "image").read_bytes(), bytes(4096))
 
 
+    def test_what_cannot_be_read_or_written_is_said(self):
+        target = self.quick()
+        for arguments, words in ((["ls", target.portal, ">&-"], "cannot write to standard output: "),
+                                 (["write", target.url(0), "-q", "<&-"], "Bad file descriptor")):
+            result = subprocess.run(["bash", "-c", '"$0" "${@:1:$#-1}" ' + arguments[-1], SKIFF, *arguments],
+                                    capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertEqual(result.returncode, FAILED, result.stderr)
+            self.assertIn(words, result.stderr)
+        # skiffd serves all the same.
+        with open("/dev/full", "wb") as full:
+            with subprocess.Popen([SKIFFD, "--listen", "tcp://127.0.0.1:0", "--target", NAME, "--lun", "ram:1MiB"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True) as daemon:
+                line = next(line for line in daemon.stderr if "standard output" in line)
+                self.assertRegex(line, " warn .* ready: No space left on device$")
+                daemon.terminate()
+        self.assertEqual(daemon.returncode, 0)
+
+
 class TraceFileTest(ProcessTest):
 
     def trace(self, daemon, path):

@@ -13,8 +13,10 @@ bool PrepareProcess() {
   signal(SIGXFSZ, SIG_IGN);
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest that is free, which is this one.
-    if (open("/dev/null", O_RDWR) != fd) return false;  // NOLINT: stays open.
+    // The lowest that is free, which is this one. For the other direction, so
+    // that its use is an error, as it was.
+    const int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (open("/dev/null", mode) != fd) return false;  // NOLINT: stays open.
   }
   return true;
 }

@@ -7,7 +7,8 @@ namespace skiff::tools {
 //
 // Opens /dev/null in place of those descriptors from 0 to 2 that whoever
 // started the program has closed. Otherwise the first socket or disk would
-// become standard error, and what is printed would be written to it.
+// become standard error, and what is printed would be written to it. To read
+// from there, or to write to there, stays an error: nothing is lost in silence.
 //
 // Ignores SIGPIPE and SIGXFSZ, so that a peer that went away, or a file that
 // may not grow further (ulimit -f), is an error of that call alone.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/driver/target_server.h"
@@ -188,7 +189,13 @@ int Main(int argc, char** argv) {
     return kExitFailure;
   }
   std::printf("%s\n", (*daemon)->ReadyLine().c_str());
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) {
+    Log(protocol::LogLevel::kWarning,
+        absl::ErrnoToStatus(errno,
+                            "cannot write the line to standard output "
+                            "that says that it is ready")
+            .message());
+  }
   return Serve(signals, daemon->get(), flags, config.shutdown_grace);
 }
 
