@@ -316,7 +316,7 @@ class CommandLineTest(ProcessTest):
     def test_mistyped_subcommand_is_named(self):
         result = skiff("capcity", "iscsi://127.0.0.1/" + NAME + "/0")
         self.assertEqual((result.returncode, result.stdout), (USAGE, b""))
-        self.assertRegex(result.stderr.decode(), "unknown subcommand 'capcity'; did you mean 'capacity'?")
+        self.assertRegex(result.stderr.decode(), r"unknown subcommand 'capcity'; did you mean 'capacity'\? There are ")
         self.assertRegex(skiff("format", "x").stderr.decode(), "unknown subcommand 'format'. There are discover, ls, ")
 
     def test_all_unknown_flags_are_named(self):

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "protocol/driver/initiator_impl.h"
@@ -66,13 +67,15 @@ std::string InitiatorImpl::About(absl::string_view message) const {
 }
 
 absl::Status InitiatorImpl::Explain(const absl::Status& why) const {
+  // A question is advice already.
+  const char* const advice =
+      absl::EndsWith(why.message(), "?") ? "" : Advice(why.code());
   return absl::Status(
       why.code(),
       absl::StrCat(options_.target_name.empty()
                        ? std::string("discovery session")
                        : absl::StrCat("target ", options_.target_name),
-                   " at ", address_.ToString(), ": ", why.message(),
-                   Advice(why.code())));
+                   " at ", address_.ToString(), ": ", why.message(), advice));
 }
 
 InitiatorSessionOptions InitiatorImpl::SessionOptions() {

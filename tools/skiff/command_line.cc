@@ -310,8 +310,9 @@ std::string UnknownSubcommand(const CLI::App& app, int argc,
     // The program's own flags take no values.
     if (absl::StartsWith(word, "-")) continue;
     if (absl::c_linear_search(known, word)) return "";
-    return absl::StrCat(Unknown("subcommand", word, known), ". There are ",
-                        absl::StrJoin(known, ", "));
+    const std::string problem = Unknown("subcommand", word, known);
+    return absl::StrCat(problem, absl::EndsWith(problem, "?") ? "" : ".",
+                        " There are ", absl::StrJoin(known, ", "));
   }
   return "";
 }
