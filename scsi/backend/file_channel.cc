@@ -114,6 +114,10 @@ FileChannel::~FileChannel() {
 
 bool FileChannel::Submit(IoRequest* request) {
   if (FinishEarly(request)) return true;
+  if (request->op == Op::kFlush && next_flush_ != nullptr) {
+    JoinFlush(request);
+    return false;
+  }
   if (free_ == nullptr) {
     request->backend_next = nullptr;
     (waiting_tail_ != nullptr ? waiting_tail_->backend_next : waiting_head_) =
@@ -172,6 +176,8 @@ void FileChannel::Begin(IoRequest* request, Operation* operation) {
   operation->doubtful = 0;
   operation->bounced = false;
   operation->ticket = 0;
+  operation->joined = nullptr;
+  if (request->op == Op::kFlush) return BeginFlush(operation);
   if (WantsStable(*request)) EnterStable(operation);
   switch (request->op) {
     case Op::kRead:
@@ -179,7 +185,7 @@ void FileChannel::Begin(IoRequest* request, Operation* operation) {
       operation->bounced = NeedsBounce(*request);
       return Enter(operation, Step::kTransfer);
     case Op::kFlush:
-      return Enter(operation, Step::kSync);
+      break;  // Above.
     case Op::kUnmap:
       return Enter(operation, Step::kPunch);
     case Op::kWriteZeroes:
@@ -192,6 +198,24 @@ void FileChannel::Begin(IoRequest* request, Operation* operation) {
       operation->bounced = NeedsBounce(*request);
       return Enter(operation, Step::kCompare);
   }
+}
+
+// One that comes while another is under way waits for its end: fdatasync may
+// have looked already at what was written before it came.
+void FileChannel::BeginFlush(Operation* operation) {
+  if (flush_ == nullptr) return StartFlush(operation);
+  assert(next_flush_ == nullptr);
+  next_flush_ = operation;
+}
+
+void FileChannel::StartFlush(Operation* operation) {
+  flush_ = operation;
+  EnterStable(operation);
+  Enter(operation, Step::kSync);
+}
+
+void FileChannel::JoinFlush(IoRequest* request) {
+  request->backend_next = std::exchange(next_flush_->joined, request);
 }
 
 void FileChannel::Enter(Operation* operation, Step step) {
@@ -427,6 +451,10 @@ void FileChannel::Finish(Operation* operation, IoStatus status,
     list = op;
     op = next;
   }
+  if (operation == flush_) {
+    flush_ = nullptr;
+    if (next_flush_ != nullptr) StartFlush(std::exchange(next_flush_, nullptr));
+  }
   // The last one may be what the channel's owner waits for.
   while (ended != nullptr) {
     Operation* const next = ended->next_held;
@@ -460,17 +488,39 @@ void FileChannel::Complete(Operation* operation) {
     request->error_offset = request->offset;
     request->reason = kFlushFailedBefore;
   }
-  IoRequest* next = waiting_head_;
+  IoRequest* const joined = operation->joined;
+  IoRequest* const next = NextWaiting();
   if (next != nullptr) {
-    waiting_head_ = next->backend_next;
-    if (waiting_head_ == nullptr) waiting_tail_ = nullptr;
     Begin(next, operation);
   } else {
     operation->next_free = free_;
     free_ = operation;
     --in_flight_;
   }
+  CompleteJoined(joined, *request);
   request->done(request);
+}
+
+IoRequest* FileChannel::NextWaiting() {
+  for (;;) {
+    IoRequest* const next = waiting_head_;
+    if (next == nullptr) return nullptr;
+    waiting_head_ = next->backend_next;
+    if (waiting_head_ == nullptr) waiting_tail_ = nullptr;
+    if (next->op != Op::kFlush || next_flush_ == nullptr) return next;
+    JoinFlush(next);
+  }
+}
+
+void FileChannel::CompleteJoined(IoRequest* joined, const IoRequest& how) {
+  while (joined != nullptr) {
+    IoRequest* const request = std::exchange(joined, joined->backend_next);
+    request->status = how.status;
+    request->error_offset = request->offset;
+    request->system_error = how.system_error;
+    request->reason = how.reason;
+    request->done(request);
+  }
 }
 
 }  // namespace skiff::scsi

@@ -19,6 +19,9 @@ namespace skiff::scsi {
 // Carries out requests as sequences of system calls: continues short ones,
 // retries interrupted ones, goes through aligned memory where O_DIRECT needs
 // it. Requests beyond `max_requests` wait in order.
+//
+// Flushes are joined: one is under way at a time, and those that come meanwhile
+// share the next one, which begins after they came.
 class FileChannel : public BackendChannel, public FileEngine::Sink {
  public:
   // Closes `fd`, which the engine uses, in the end; -1: there is none.
@@ -72,6 +75,8 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
     uint64_t ticket = 0;
     uint64_t waits_for = 0;
     Operation* next_held = nullptr;
+    // Of a flush: others that end as it does, by `backend_next`.
+    IoRequest* joined = nullptr;
     Operation* stable_prev = nullptr;
     Operation* stable_next = nullptr;
   };
@@ -79,6 +84,13 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   // Settles what needs no system call. Returns true when finished.
   bool FinishEarly(IoRequest* request);
   void Begin(IoRequest* request, Operation* operation);
+  void BeginFlush(Operation* operation);
+  void StartFlush(Operation* operation);
+  void JoinFlush(IoRequest* request);
+  // Ends the requests that were joined to one which ended like this.
+  static void CompleteJoined(IoRequest* joined, const IoRequest& how);
+  // The next request that waits for an operation, or null.
+  IoRequest* NextWaiting();
   void Enter(Operation* operation, Step step);
   void Continue(Operation* operation);
   void PrepareTransfer(Operation* operation);
@@ -108,7 +120,9 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   uint64_t last_ticket_ = 0;
   Operation* stable_head_ = nullptr;  // Those under way, the oldest first.
   Operation* stable_tail_ = nullptr;
-  Operation* held_ = nullptr;  // Those that have succeeded, and wait.
+  Operation* held_ = nullptr;        // Those that have succeeded, and wait.
+  Operation* flush_ = nullptr;       // The flush that is under way.
+  Operation* next_flush_ = nullptr;  // Begins when that has ended.
   const int fd_;
 };
 

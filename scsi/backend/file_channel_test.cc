@@ -319,11 +319,12 @@ TEST_F(FileChannelTest, LackOfMemoryDoesNotHideAnEarlierError) {
 }
 
 // The kernel tells one of those that run beside each other, and no other.
-TEST_F(FileChannelTest, FlushesBesideEachOtherShareAFailure) {
+TEST_F(FileChannelTest, ThoseBesideEachOtherShareAFailure) {
   TestRequest first(Op::kFlush, 0, 0);
   TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
   write.fua = true;
-  TestRequest last(Op::kFlush, 0, 0);
+  TestRequest last(Op::kWrite, 512, 512, std::string(512, 'w'));
+  last.fua = true;
   channel_->Submit(&last);
   channel_->Submit(&write);
   channel_->Submit(&first);
@@ -340,22 +341,28 @@ TEST_F(FileChannelTest, FlushesBesideEachOtherShareAFailure) {
 }
 
 TEST_F(FileChannelTest, AFlushWaitsForNoneThatBeginsAfterIt) {
-  TestRequest slow(Op::kFlush, 0, 0);
+  const auto fua = [] {
+    auto write = std::make_unique<TestRequest>(Op::kWrite, 0, 512,
+                                               std::string(512, 'w'));
+    write->fua = true;
+    return write;
+  };
+  const auto slow = fua();
   TestRequest quick(Op::kFlush, 0, 0);
-  TestRequest late(Op::kFlush, 0, 0);
-  channel_->Submit(&slow);
+  const auto late = fua();
+  channel_->Submit(slow.get());
   channel_->Submit(&quick);
   engine_->EndLast(0);  // The quick one.
-  channel_->Submit(&late);
+  channel_->Submit(late.get());
   EXPECT_EQ(quick.completions, 0);
-  engine_->End(0);  // The slow one.
+  engine_->End(512);  // The slow one.
   EXPECT_EQ(quick.completions, 1);
   EXPECT_EQ(quick.status, IoStatus::kOk);
-  EXPECT_EQ(slow.completions, 0) << "it ran beside the late one";
-  engine_->End(0);
-  EXPECT_EQ(slow.completions, 1);
-  EXPECT_EQ(late.completions, 1);
-  EXPECT_EQ(late.status, IoStatus::kOk);
+  EXPECT_EQ(slow->completions, 0) << "it ran beside the late one";
+  engine_->End(512);
+  EXPECT_EQ(slow->completions, 1);
+  EXPECT_EQ(late->completions, 1);
+  EXPECT_EQ(late->status, IoStatus::kOk);
 }
 
 // The device ran full when an earlier write was written back, and the kernel
@@ -384,6 +391,82 @@ TEST_F(FileChannelTest, TwoErrorsOfOneFuaWriteFailLaterFlushes) {
   TestRequest flush(Op::kFlush, 0, 0);
   EXPECT_TRUE(channel_->Submit(&flush));
   EXPECT_EQ(flush.status, IoStatus::kWriteError);
+}
+
+// However many come: one is under way, and those that come meanwhile share the
+// next, which begins after they came.
+TEST_F(FileChannelTest, FlushesAreJoined) {
+  std::deque<TestRequest> flushes;
+  const auto submit = [&] {
+    EXPECT_FALSE(channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0)));
+  };
+  const auto completed = [&] {
+    return std::count_if(
+        flushes.begin(), flushes.end(),
+        [](const TestRequest& flush) { return flush.completions == 1; });
+  };
+  for (int i = 0; i < 64; ++i) submit();
+  EXPECT_EQ(engine_->pending(), 1u);
+  TestRequest read(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_FALSE(channel_->Submit(&read));
+  EXPECT_EQ(engine_->pending(), 2u) << "they take no more than two places";
+  engine_->End(0);
+  EXPECT_EQ(completed(), 1);
+  EXPECT_EQ(engine_->pending(), 2u);
+  for (int i = 0; i < 36; ++i) submit();
+  EXPECT_EQ(engine_->pending(), 2u);
+  engine_->EndLast(0);
+  EXPECT_EQ(completed(), 64);
+  engine_->EndLast(0);
+  EXPECT_EQ(completed(), 100);
+  engine_->End(512);
+  EXPECT_EQ(engine_->pending(), 0u);
+  for (const TestRequest& flush : flushes) {
+    EXPECT_EQ(flush.completions, 1);
+    EXPECT_EQ(flush.status, IoStatus::kOk);
+  }
+}
+
+TEST_F(FileChannelTest, JoinedFlushesFailTogether) {
+  std::deque<TestRequest> flushes;
+  for (int i = 0; i < 5; ++i) {
+    channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0));
+  }
+  engine_->End(0);
+  EXPECT_EQ(flushes[0].status, IoStatus::kOk);
+  TestRequest late(Op::kFlush, 0, 0);
+  channel_->Submit(&late);
+  engine_->End(-EIO);
+  for (int i = 1; i < 5; ++i) {
+    EXPECT_EQ(flushes[i].completions, 1);
+    EXPECT_EQ(flushes[i].status, IoStatus::kWriteError);
+    EXPECT_EQ(flushes[i].system_error, EIO);
+  }
+  engine_->EndAll();
+  EXPECT_EQ(late.completions, 1);
+  EXPECT_EQ(late.status, IoStatus::kWriteError) << "data were lost before";
+}
+
+TEST_F(FileChannelTest, FlushesThatWaitForAPlaceAreJoined) {
+  std::deque<TestRequest> reads;
+  for (int i = 0; i < 4; ++i) {
+    channel_->Submit(
+        &reads.emplace_back(Op::kRead, 0, 512, std::string(512, '?')));
+  }
+  std::deque<TestRequest> flushes;
+  for (int i = 0; i < 10; ++i) {
+    channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0));
+  }
+  TestRequest last(Op::kRead, 0, 512, std::string(512, '?'));
+  channel_->Submit(&last);
+  int syncs = 0;
+  while (engine_->pending() > 0) {
+    if (engine_->front().kind == FileCall::Kind::kSync) ++syncs;
+    engine_->End(512);
+  }
+  EXPECT_EQ(syncs, 2);
+  for (const TestRequest& flush : flushes) EXPECT_EQ(flush.completions, 1);
+  EXPECT_EQ(last.completions, 1);
 }
 
 TEST_F(FileChannelTest, RequestsBeyondTheDepthWaitInOrder) {
