@@ -54,8 +54,11 @@ def sections_of(names):
     return {name[len("section_"):]: function for name, function in list(names.items()) if name.startswith("section_")}
 
 
-def parse_options(description, sections, seconds, rounds=5, guest=False):
-    """The options of the command line. Fails where there are not the two cores that all of this needs."""
+def parse_options(description, sections, seconds, rounds=5, guest=False, more=None):
+    """The options of the command line, with those that `more` adds to the parser.
+
+    Fails where there are not the two cores that all of this needs.
+    """
     listed = "\n".join(f"  {name:13}{function.__doc__}" for name, function in sections.items())
     parser = argparse.ArgumentParser(description=f"{description}\nsections:\n{listed}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,6 +69,8 @@ def parse_options(description, sections, seconds, rounds=5, guest=False):
     parser.add_argument("--json", metavar="FILE", help="also write every sample and the goals there" + (
         "; those of sections in the virtual machine to FILE's name with the device's added" if guest else ""))
     parser.add_argument("--binaries", metavar="DIR", help="a bazel-bin to take, instead of building")
+    if more is not None:
+        more(parser)
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         parser.error("needs two cores: one for each end")

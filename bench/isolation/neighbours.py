@@ -9,6 +9,7 @@ Does what the kind is named for, until it is killed. Prints "ready" once it does
 import contextlib
 import itertools
 import pathlib
+import select
 import socket
 import struct
 import sys
@@ -22,6 +23,7 @@ import raw_iscsi  # pylint: disable=wrong-import-position
 MIB = 1 << 20
 BLOCK = 512
 DEPTH = 64
+FLOOD_BLOCK = 1024  # Requests.
 MUTE_CONNECTIONS = 64
 SLOW_BYTES_PER_SECOND = 200_000
 SLOW_PIECE = 4096
@@ -62,15 +64,20 @@ class Neighbour(raw_iscsi.Initiator):
         header += struct.pack(">I", self.task_tag) + specific
         return header.ljust(48, b"\0")
 
-    def flood(self, make, batch=8):
-        """Sends without an end, and takes what comes back."""
+    def flood(self, make):
+        """Sends without an end, as much as the target takes, and takes what comes back.
+
+        What it sends is made once, and it waits where it can do neither: its part of the load's processor stays small.
+        """
+        block = memoryview(b"".join(make() for _ in range(FLOOD_BLOCK)))
         self.socket.setblocking(False)
-        pending = b""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN | select.POLLOUT)
+        at = 0
         while True:
-            if not pending:
-                pending = b"".join(make() for _ in range(batch))
+            poll.poll()
             with contextlib.suppress(BlockingIOError):
-                pending = pending[self.socket.send(pending):]
+                at = (at + self.socket.send(block[at:])) % len(block)
             with contextlib.suppress(BlockingIOError):
                 if not self.socket.recv(MIB):
                     raise EOFError
@@ -135,7 +142,7 @@ def text_flood(port, lun):
         header[5:8] = len(text).to_bytes(3, "big")
         return bytes(header) + text
 
-    neighbour.flood(make, batch=1)
+    neighbour.flood(make)
 
 
 def flush_storm(port, lun):
