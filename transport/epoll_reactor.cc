@@ -123,6 +123,7 @@ class EpollReactorImpl final : public EpollReactor {
   // Between turns the clock is read afresh, for a caller that sets timers
   // there.
   absl::Time Now() const override { return in_turn_ ? now_ : MonotonicNow(); }
+  absl::Time NowInTurn() const override { return MonotonicNow(); }
 
   void Post(absl::AnyInvocable<void()> fn) override {
     if (posts_.Push(std::move(fn))) Wake();

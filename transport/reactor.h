@@ -131,6 +131,7 @@ class ReactorObject {
 };
 
 class Reactor;
+class TurnShares;  // turn_shares.h
 
 // A one-shot timer of one reactor. Not thread-safe: lives on its reactor's
 // thread. Destroying it cancels it. Rescheduling replaces the deadline.
@@ -162,7 +163,10 @@ class Timer {
 
 class Reactor {
  public:
-  virtual ~Reactor() = default;
+  Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+  virtual ~Reactor();
 
   // Keeps `object` until Disown(), or until the reactor is destroyed: then it
   // is, too, and what it would have called back is not called.
@@ -173,6 +177,9 @@ class Reactor {
   // A monotonic clock, read once per turn. Its epoch means nothing; only
   // differences do.
   virtual absl::Time Now() const = 0;
+  // That clock, read afresh: what parts of a turn took. In virtual time, it is
+  // Now().
+  virtual absl::Time NowInTurn() const { return Now(); }
 
   // Runs `fn` on this reactor's thread in a later turn; wakes it if it sleeps.
   // Thread-safe; functions from one thread keep their order. Functions still
@@ -204,6 +211,9 @@ class Reactor {
   // Adaptive reactors change it.
   virtual absl::Duration spin() const { return absl::ZeroDuration(); }
 
+  // How those who have work in its turns share them.
+  TurnShares& turn_shares() { return *turn_shares_; }
+
   // For Timer only.
   virtual void ArmTimer(Timer* timer) = 0;
   virtual void DisarmTimer(Timer* timer) = 0;
@@ -215,6 +225,7 @@ class Reactor {
 
  private:
   ReactorObject* owned_ = nullptr;
+  const std::unique_ptr<TurnShares> turn_shares_;
 };
 
 void Reactor::Own(std::unique_ptr<ReactorObject> object) {

@@ -14,6 +14,11 @@ namespace {
 // How often a turn looks again for what completed while it sent: devices in
 // software have often done it at once, and a turn costs a system call.
 constexpr int kMoreLooks = 2;
+// Completions of one who uses more than his part, before the next look at the
+// clock.
+constexpr size_t kCompletionsOfGreedy = 8;
+// As in a StreamPump.
+constexpr int kPutOff = 3;
 
 }  // namespace
 
@@ -91,10 +96,13 @@ int RdmaPump::Poll() {
 // A look that finds nothing is no work, which would keep the reactor spinning.
 int RdmaPump::Linger() {
   left_ = options_.completions_per_turn;
+  BeginShare();
+  if (grant_.greedy) left_ = kCompletionsOfGreedy;
+  const int allowed = left_;
   in_pass_ = true;
-  Complete();
+  if (Complete()) EndShare();
   in_pass_ = false;
-  early_ = options_.completions_per_turn - left_;
+  early_ = allowed - left_;
   if (early_ == 0) {
     idle_since_ = std::min(idle_since_, reactor_->Now());
     if (MayLinger() || queue_->keeps_awake()) return 0;
@@ -113,20 +121,58 @@ bool RdmaPump::MayLinger() const {
   return spin > absl::ZeroDuration() && reactor_->Now() - idle_since_ < spin;
 }
 
+void RdmaPump::BeginShare() {
+  const absl::Time now = reactor_->Now();
+  grant_ = reactor_->turn_shares().Begin(&member_, now);
+  pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
+}
+
+void RdmaPump::EndShare() {
+  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_,
+                              grant_.alone
+                                  ? absl::ZeroDuration()
+                                  : reactor_->NowInTurn() - pass_began_);
+}
+
+bool RdmaPump::OutOfTime() const {
+  return reactor_->NowInTurn() - pass_began_ >= grant_.time;
+}
+
+bool RdmaPump::AfterOthers() {
+  if (!grant_.greedy || put_off_ == kPutOff) {
+    put_off_ = 0;
+    return false;
+  }
+  ++put_off_;
+  Schedule();
+  return true;
+}
+
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
+  BeginShare();
+  if (AfterOthers()) return;
   left_ = options_.completions_per_turn - early_;
   lingering_ = false;
-  if (std::exchange(kicked_, false)) idle_since_ = absl::InfiniteFuture();
-  for (int looks = 0; Pass(); ++looks) {
+  worked_ = std::exchange(kicked_, false);
+  if (worked_) idle_since_ = absl::InfiniteFuture();
+  bool gone = false;
+  gone_ = &gone;
+  RunPasses(gone);
+  if (gone) return;
+  gone_ = nullptr;
+  if (worked_) EndShare();
+}
+
+// `gone`: the pump was destroyed.
+void RdmaPump::RunPasses(const bool& gone) {
+  for (int looks = 0; Pass(gone); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);
   }
 }
 
-bool RdmaPump::Pass() {
-  bool gone = false;
-  gone_ = &gone;
+bool RdmaPump::Pass(const bool& gone) {
   in_pass_ = true;
   const bool was_congested = datamover_->congested();
   const bool early = std::exchange(early_, 0) > 0;
@@ -137,10 +183,7 @@ bool RdmaPump::Pass() {
     client_->OnProgress();
     if (gone) return false;
   }
-  if (queue_ == nullptr) {
-    gone_ = nullptr;
-    return false;
-  }
+  if (queue_ == nullptr) return false;
   in_pass_ = true;
   Send();
   const bool drained = was_congested && !datamover_->congested();
@@ -149,7 +192,6 @@ bool RdmaPump::Pass() {
     client_->OnProgress();
     if (gone) return false;
   }
-  gone_ = nullptr;
   if (queue_ == nullptr) return false;
   if (link_->ended && !more_) {
     ReportClosed();
@@ -170,19 +212,24 @@ bool RdmaPump::Complete() {
   const uint64_t received = datamover_->counters().pdus_in;
   int handled = 0;
   more_ = true;
+  const absl::Span<transport::Completion> look =
+      absl::MakeSpan(completions_)
+          .first(grant_.greedy ? kCompletionsOfGreedy : completions_.size());
   while (left_ > 0) {
-    const int count = queue_->Poll(absl::MakeSpan(completions_));
+    const int count = queue_->Poll(look);
     for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions_[i]);
     handled += count;
     left_ -= count;
-    if (count < static_cast<int>(completions_.size())) {
+    if (count < static_cast<int>(look.size())) {
       more_ = false;
       break;
     }
+    if (OutOfTime()) left_ = 0;
   }
   if (handled > 0) {
     last_send_progress_ = reactor_->Now();
     idle_since_ = absl::InfiniteFuture();
+    worked_ = true;
   }
   // What the peer's device acknowledges by itself is no sign of life.
   if (datamover_->counters().pdus_in != received) {

@@ -11,6 +11,7 @@
 #include "protocol/datamover/iser_datamover.h"
 #include "protocol/driver/connection_pump.h"
 #include "transport/reactor.h"
+#include "transport/turn_shares.h"
 
 namespace skiff::protocol {
 
@@ -36,6 +37,8 @@ struct RdmaPumpOptions {
 // polls for as long once nothing is asked for or completes here: arming the
 // queue and being woken takes up to three system calls. So it does as long as
 // the queue keeps awake.
+//
+// As in a StreamPump, what it may do in a turn is a matter of time, too.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
@@ -75,9 +78,16 @@ class RdmaPump final : public ConnectionPump,
   void OnTurnEnd() override;
   int Poll() override;
 
+  // The turn's share of time begins, and has ended.
+  void BeginShare();
+  void EndShare();
+  bool OutOfTime() const;
+  // Puts the pass off to a later round of the turn's hooks; true if it did.
+  bool AfterOthers();
+  void RunPasses(const bool& gone);
   // Handles what has completed and sends what there is. True if more has
   // completed meanwhile; otherwise the descriptor tells when something does.
-  bool Pass();
+  bool Pass(const bool& gone);
   // Returns true if anything completed.
   bool Complete();
   void Send();
@@ -102,12 +112,18 @@ class RdmaPump final : public ConnectionPump,
   bool more_ = false;       // The queue may have more.
   bool idle_ = true;        // Nothing is to be sent, or on its way.
   bool kicked_ = false;     // Somebody asked for this turn.
+  bool worked_ = false;     // This turn, something was asked for or completed.
   bool in_pass_ = false;
   bool closed_ = false;
   Closing closing_ = Closing::kNo;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
 
   std::array<transport::Completion, 32> completions_;  // Of one look.
+
+  transport::TurnShares::Member member_;
+  transport::TurnShares::Grant grant_;  // Of this pass.
+  absl::Time pass_began_ = absl::InfinitePast();
+  int put_off_ = 0;  // How often the coming pass was.
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;

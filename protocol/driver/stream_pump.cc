@@ -18,10 +18,31 @@ namespace {
 constexpr size_t kWorthSendingEarly = 16 << 10;
 constexpr size_t kPiecesWorthSendingEarly = 64;
 
+// With less than that moved, one who is alone need not look at the clock.
+constexpr size_t kWorthALook = 16 << 10;
+// Data that need no parsing, of one who uses more than his part.
+constexpr size_t kDataOfGreedy = 128 << 10;
+// A pass that comes after the others' is put off so often: what they receive
+// goes to a medium in the second round of hooks, and its answer to the
+// connection in the third.
+constexpr int kPutOff = 3;
+
 size_t TotalBytes(absl::Span<const iovec> spans) {
   size_t total = 0;
   for (const iovec& span : spans) total += span.iov_len;
   return total;
+}
+
+// The first `bytes` of them, or less. `memory` is for the answer.
+absl::Span<const iovec> FirstOf(absl::Span<const iovec> spans, size_t bytes,
+                                absl::Span<iovec> memory) {
+  size_t n = 0;
+  for (const iovec& span : spans) {
+    if (bytes == 0 || n == memory.size()) break;
+    memory[n] = {span.iov_base, std::min(span.iov_len, bytes)};
+    bytes -= memory[n++].iov_len;
+  }
+  return memory.first(n);
 }
 
 bool WorthSendingEarly(absl::Span<const iovec> spans) {
@@ -97,15 +118,44 @@ int StreamPump::Poll() {
 
 void StreamPump::OnTurnEnd() {
   if (closed_) return;
-  bool gone = false;
-  gone_ = &gone;
-  in_pass_ = true;
-  if (turn_ != reactor_->Now()) {
-    turn_ = reactor_->Now();
+  const absl::Time now = reactor_->Now();
+  grant_ = reactor_->turn_shares().Begin(&member_, now);
+  if (AfterOthers()) return;
+  if (turn_ != now) {
+    turn_ = now;
     receive_budget_ = options_.receive_bytes_per_turn;
     send_budget_ = options_.send_bytes_per_turn;
   }
+  pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
+  not_looked_ = 0;
+  const uint64_t moved_before = bytes_received_ + bytes_sent_;
+  bool gone = false;
+  gone_ = &gone;
+  Pass(gone);
+  if (gone) return;
+  gone_ = nullptr;
+  if (bytes_received_ + bytes_sent_ != moved_before) {
+    reactor_->turn_shares().End(&member_, now, grant_,
+                                grant_.alone
+                                    ? absl::ZeroDuration()
+                                    : reactor_->NowInTurn() - pass_began_);
+  }
+  if (failed_) ReportClosed();
+}
 
+bool StreamPump::AfterOthers() {
+  if (!grant_.greedy || put_off_ == kPutOff) {
+    put_off_ = 0;
+    return false;
+  }
+  ++put_off_;
+  reactor_->ScheduleTurnEnd(this);
+  return true;
+}
+
+// `gone`: the pump was destroyed.
+void StreamPump::Pass(const bool& gone) {
+  in_pass_ = true;
   if (readable_ && Receive()) {
     client_->OnProgress();
     if (gone) return;
@@ -117,12 +167,28 @@ void StreamPump::OnTurnEnd() {
   // Receiving may have been paused.
   if (drained && readable_) ContinueNextTurn();
   in_pass_ = false;
-  if (drained || bytes_received_ != received_before) {
-    client_->OnProgress();
-    if (gone) return;
-  }
-  gone_ = nullptr;
-  if (failed_) ReportClosed();
+  if (drained || bytes_received_ != received_before) client_->OnProgress();
+}
+
+absl::Span<const iovec> StreamPump::SomeOf(absl::Span<const iovec> spans,
+                                           SomeSpans* memory) const {
+  if (grant_.alone || spans.empty()) return spans;
+  // Only what goes to the last one is parsed.
+  const size_t data = TotalBytes(spans.first(spans.size() - 1));
+  const size_t most_data = grant_.greedy ? kDataOfGreedy : data;
+  if (data <= most_data && spans.back().iov_len <= grant_.bytes) return spans;
+  return FirstOf(spans,
+                 data < most_data || !grant_.greedy
+                     ? data + std::min(spans.back().iov_len, grant_.bytes)
+                     : most_data,
+                 absl::MakeSpan(*memory));
+}
+
+bool StreamPump::OutOfTime(size_t bytes) {
+  not_looked_ += bytes;
+  if (grant_.alone && not_looked_ < kWorthALook) return false;
+  not_looked_ = 0;
+  return reactor_->NowInTurn() - pass_began_ >= grant_.time;
 }
 
 bool StreamPump::Receive() {
@@ -131,12 +197,14 @@ bool StreamPump::Receive() {
     return false;
   }
   bool received = false;
+  SomeSpans memory;
   for (;;) {
     if (receive_budget_ == 0) {
       ContinueNextTurn();
       break;
     }
-    const absl::Span<const iovec> spans = datamover_->ReceiveSpans();
+    const absl::Span<const iovec> spans =
+        SomeOf(datamover_->ReceiveSpans(), &memory);
     if (spans.empty()) break;
     const IoResult result = stream_->Readv(spans);
     if (result.status != IoStatus::kOk) {
@@ -154,6 +222,7 @@ bool StreamPump::Receive() {
     if (more && !failed_ && WorthSendingEarly(datamover_->SendSpans())) {
       Send();
     }
+    if (more && OutOfTime(result.bytes)) receive_budget_ = 0;
   }
   if (received) last_receive_ = reactor_->Now();
   return received;
@@ -172,6 +241,7 @@ void StreamPump::Discard() {
       return;
     }
     receive_budget_ -= std::min(receive_budget_, result.bytes);
+    if (OutOfTime(result.bytes)) break;
   }
   ContinueNextTurn();
 }
@@ -189,6 +259,7 @@ void StreamPump::ReadFailed(IoStatus status) {
 }
 
 void StreamPump::Send() {
+  SomeSpans memory;
   while (!send_blocked_) {
     if (send_budget_ == 0) {
       ContinueNextTurn();
@@ -206,7 +277,9 @@ void StreamPump::Send() {
     }
     if (send_idle_) last_send_progress_ = turn_;
     send_idle_ = false;
-    const IoResult result = stream_->Writev(spans);
+    const IoResult result = stream_->Writev(
+        grant_.greedy ? FirstOf(spans, kDataOfGreedy, absl::MakeSpan(memory))
+                      : spans);
     if (result.status == IoStatus::kWouldBlock) {
       send_blocked_ = true;
       break;
@@ -219,6 +292,7 @@ void StreamPump::Send() {
     bytes_sent_ += result.bytes;
     send_budget_ -= std::min(send_budget_, result.bytes);
     datamover_->BytesSent(result.bytes);
+    if (OutOfTime(result.bytes)) send_budget_ = 0;
   }
 }
 
@@ -231,6 +305,7 @@ void StreamPump::WriteFailed() {
         absl::StrCat(stream_->peer_address(), " closed the connection"));
   }
   receive_budget_ = options_.receive_bytes_per_turn;
+  grant_ = {.time = absl::InfiniteDuration()};
   Receive();
 }
 

@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_DRIVER_STREAM_PUMP_H_
 #define SKIFF_PROTOCOL_DRIVER_STREAM_PUMP_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "protocol/driver/connection_pump.h"
 #include "transport/byte_stream.h"
 #include "transport/reactor.h"
+#include "transport/turn_shares.h"
 
 namespace skiff::protocol {
 
@@ -25,6 +27,10 @@ struct StreamPumpOptions {
 // input and output happens at the end of the reactor's turn: first everything
 // that can be received (within the budget), then one send for all that this and
 // the rest of the turn queued.
+//
+// What it may take of a turn is also a matter of time (TurnShares), as a PDU of
+// 48 bytes may cost more than a megabyte of data. Where it uses more than its
+// part, it comes after the others and does little at once.
 //
 // CloseWhenSent() discards what still comes, so that what was sent is not lost
 // to a reset.
@@ -64,8 +70,19 @@ class StreamPump final : public ConnectionPump,
   void OnTurnEnd() override;
   int Poll() override;
 
+  // Puts the pass off to a later round of the turn's hooks; true if it did.
+  bool AfterOthers();
+  void Pass(const bool& gone);
   // Returns true if anything was received.
   bool Receive();
+  // As much of what the datamover wants to receive as goes without a look at
+  // the clock. `memory`: for the answer.
+  using SomeSpans = std::array<iovec, 64>;
+  absl::Span<const iovec> SomeOf(absl::Span<const iovec> spans,
+                                 SomeSpans* memory) const;
+  // Whether the pass has taken the time that it may, after it has moved so many
+  // bytes more.
+  bool OutOfTime(size_t bytes);
   void Send();
   void Discard();
   void ReadFailed(transport::IoStatus status);
@@ -91,6 +108,12 @@ class StreamPump final : public ConnectionPump,
   Closing closing_ = Closing::kNo;
   absl::Status failure_;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
+
+  transport::TurnShares::Member member_;
+  transport::TurnShares::Grant grant_;  // Of this pass.
+  absl::Time pass_began_ = absl::InfinitePast();
+  size_t not_looked_ = 0;  // Bytes moved since the last look at the clock.
+  int put_off_ = 0;        // How often the coming pass was.
 
   size_t receive_budget_;
   size_t send_budget_;

@@ -4,11 +4,13 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "gtest/gtest.h"
 #include "transport/epoll_reactor.h"
+#include "transport/turn_shares.h"
 
 namespace skiff::protocol {
 namespace {
@@ -86,11 +88,12 @@ class FakeDatamover final : public StreamDatamover {
 
   absl::Span<const iovec> ReceiveSpans() override {
     if (paused) return {};
-    span_ = {buffer_, sizeof(buffer_)};
+    buffer_.resize(capacity);
+    span_ = {buffer_.data(), buffer_.size()};
     return {&span_, 1};
   }
   void BytesReceived(size_t n) override {
-    received.append(buffer_, n);
+    received.append(buffer_, 0, n);
     if (on_receive) on_receive();
   }
   absl::Span<const iovec> SendSpans() override {
@@ -125,6 +128,7 @@ class FakeDatamover final : public StreamDatamover {
   void DeallocateTaskResources(TaskSlot) override {}
   void ConnectionTerminate() override {}
 
+  size_t capacity = kCapacity;
   std::string received;
   std::string queue;
   bool paused = false;
@@ -132,9 +136,47 @@ class FakeDatamover final : public StreamDatamover {
   std::function<void()> on_receive;
 
  private:
-  char buffer_[kCapacity];
+  std::string buffer_;
   iovec span_;
   iovec send_;
+};
+
+// A reactor whose clock is the test's.
+class ManualReactor final : public transport::Reactor {
+ public:
+  void Turn() {
+    turn_ = now_ += absl::Microseconds(1);
+    for (transport::Poller* poller : std::set(pollers_)) poller->Poll();
+    hooks_.RunAll();
+  }
+  void Pass(absl::Duration time) { now_ += time; }
+  bool busy() const { return !pollers_.empty(); }
+
+  absl::Time Now() const override { return turn_; }
+  absl::Time NowInTurn() const override { return now_; }
+  void Post(absl::AnyInvocable<void()>) override {}
+  void AddPoller(transport::Poller* poller, bool) override {
+    pollers_.insert(poller);
+  }
+  void RemovePoller(transport::Poller* poller) override {
+    pollers_.erase(poller);
+  }
+  absl::Status WatchFd(int, uint32_t, transport::FdHandler*) override {
+    return absl::UnimplementedError("no descriptors");
+  }
+  absl::Status ModifyFd(int, uint32_t) override {
+    return absl::UnimplementedError("no descriptors");
+  }
+  void UnwatchFd(int) override {}
+  void ScheduleTurnEnd(transport::TurnHook* hook) override { hooks_.Add(hook); }
+  void ArmTimer(transport::Timer*) override {}
+  void DisarmTimer(transport::Timer*) override {}
+
+ private:
+  absl::Time now_ = absl::UnixEpoch();
+  absl::Time turn_ = now_;
+  std::set<transport::Poller*> pollers_;
+  transport::TurnHookList hooks_;
 };
 
 class StreamPumpTest : public testing::Test, public PumpClient {
@@ -375,6 +417,107 @@ TEST_F(StreamPumpTest, ASpinningReactorIsReadWithoutBeingTold) {
   wire_.input = "unannounced";
   reactor_->Poll();
   EXPECT_EQ(datamover_.received, "unannounced");
+}
+
+// A connection whose peer asks, each time with 48 bytes, for what takes time.
+class Asker : public PumpClient {
+ public:
+  static constexpr size_t kRequest = 48;
+
+  Asker(ManualReactor* reactor, absl::Duration cost)
+      : pump_(reactor, std::make_unique<FakeStream>(&wire_), &datamover_, {},
+              this) {
+    datamover_.on_receive = [this, reactor, cost] {
+      while (served_ * kRequest + kRequest <= datamover_.received.size()) {
+        ++served_;
+        reactor->Pass(cost);
+        datamover_.queue += "answer";
+      }
+    };
+  }
+  void OnProgress() override {}
+  void OnClosed(absl::Status) override {}
+  void Ask(size_t requests) {
+    wire_.input.append(requests * kRequest, 'r');
+    wire_.observer->OnReadable();
+  }
+  size_t served() const { return served_; }
+  size_t answered() const { return wire_.output.size() / 6; }
+  void ReceiveAtOnce(size_t bytes) { datamover_.capacity = bytes; }
+
+ private:
+  Wire wire_;
+  FakeDatamover datamover_;
+  StreamPump pump_;
+  size_t served_ = 0;
+};
+
+// However much of it has been received with one look.
+TEST(StreamPumpSharesTest, AFloodIsServedInSmallPiecesBesideAnother) {
+  constexpr absl::Duration kCost = absl::Microseconds(1);
+  constexpr size_t kFlood = 20000;
+  ManualReactor reactor;
+  Asker flood(&reactor, kCost);
+  Asker other(&reactor, kCost);
+  flood.ReceiveAtOnce(size_t{64} << 10);
+  other.ReceiveAtOnce(size_t{64} << 10);
+  flood.Ask(kFlood);
+  size_t most = 0;
+  size_t asked = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    other.Ask(8);
+    asked += 8;
+    const size_t before = flood.served();
+    reactor.Turn();
+    EXPECT_EQ(other.answered(), asked) << "in the turn in which it came";
+    EXPECT_GT(flood.served(), before) << "it goes on";
+    EXPECT_TRUE(reactor.busy());
+    if (turn >= 20) most = std::max(most, flood.served() - before);
+  }
+  // What the other has, and one look more.
+  EXPECT_LE(most, 8 + transport::TurnShares::kLeastBytes / Asker::kRequest + 1);
+
+  // Whatever it costs, it gets what is left.
+  int turns = 0;
+  while (flood.served() < kFlood && turns < 2000) {
+    reactor.Turn();
+    ++turns;
+  }
+  EXPECT_EQ(flood.served(), kFlood);
+  reactor.Turn();
+  EXPECT_EQ(flood.answered(), kFlood);
+  reactor.Turn();
+  EXPECT_FALSE(reactor.busy());
+}
+
+TEST(StreamPumpSharesTest, AFloodComesAfterTheOthersOfItsTurn) {
+  ManualReactor reactor;
+  Asker flood(&reactor, absl::Microseconds(1));
+  Asker other(&reactor, absl::Microseconds(1));
+  flood.ReceiveAtOnce(4096);
+  flood.Ask(20000);
+  for (int turn = 0; turn < 100; ++turn) {
+    other.Ask(1);
+    reactor.Turn();
+  }
+  const size_t before = flood.served();
+  size_t at_others_turn = 0;
+  class Hook final : public transport::TurnHook {
+   public:
+    explicit Hook(std::function<void()> run) : run_(std::move(run)) {}
+    void OnTurnEnd() override { run_(); }
+
+   private:
+    std::function<void()> run_;
+  };
+  Hook second([&] { at_others_turn = flood.served(); });
+  Hook first([&] { reactor.ScheduleTurnEnd(&second); });
+  ASSERT_LT(before, 20000u);
+  flood.Ask(1);  // Its hook comes first.
+  reactor.ScheduleTurnEnd(&first);
+  reactor.Turn();
+  EXPECT_EQ(at_others_turn, before);
+  EXPECT_GT(flood.served(), before);
 }
 
 }  // namespace
