@@ -35,6 +35,18 @@ void TurnShares::NextTurn(absl::Time turn) {
   used_in_turn_ = absl::ZeroDuration();
 }
 
+// Greedy is whoever uses more than 5/4 of what each would have if all had the
+// same; little use says little. One who always has work stays greedy when he is
+// down at his part, which he would pass at once: until he has clearly less.
+void TurnShares::Judge(Member* member, int active) const {
+  const absl::Duration four_parts = member->used_ * (4 * active);
+  if (member->used_ > kLonePass && four_parts > used_ * 5) {
+    member->greedy_ = true;
+  } else if (member->finished_ || four_parts < used_ * 3) {
+    member->greedy_ = false;
+  }
+}
+
 TurnShares::Grant TurnShares::Share(Member* member, absl::Time turn) {
   NextTurn(turn);
   member->used_ = Halved(member->used_, epoch_ - member->used_as_of_);
@@ -43,12 +55,10 @@ TurnShares::Grant TurnShares::Share(Member* member, absl::Time turn) {
   Grant grant;
   grant.alone = false;
   grant.bytes = member->bytes_;
-  // More than 5/4 of what each would have if all had the same. Little use says
-  // little.
-  grant.greedy =
-      member->used_ > kLongPass && member->used_ * (4 * active) > used_ * 5;
+  Judge(member, active);
+  grant.greedy = member->greedy_;
   if (!grant.greedy) {
-    grant.time = std::clamp(kPasses / active, kShortPass, kLongPass);
+    grant.time = std::max(kPasses / active, kShortPass);
     return grant;
   }
   const absl::Duration own =
@@ -73,8 +83,8 @@ void TurnShares::Charge(Member* member, absl::Time turn, const Grant& grant,
   used_in_turn_ += took;
   member->used_in_turn_ += took;
   // Between two looks at the clock was too much, or could be more.
-  if (took > 2 * grant.time) {
-    member->bytes_ = std::max(grant.bytes / 4, kLeastBytes);
+  if (took > grant.time + grant.time / 4) {
+    member->bytes_ = std::max(grant.bytes / 2, kLeastBytes);
   } else if (took < grant.time / 2) {
     member->bytes_ = std::min(member->bytes_ * 2, kMostBytes);
   }

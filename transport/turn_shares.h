@@ -22,10 +22,12 @@ class TurnShares {
  public:
   // For so long a member counts as active, and twice as long at most.
   static constexpr absl::Duration kEpoch = absl::Milliseconds(16);
-  // What one pass may take, as long as its member uses no more than his part:
-  // kPasses, divided by those who are active, but within these.
-  static constexpr absl::Duration kPasses = absl::Microseconds(512);
-  static constexpr absl::Duration kLongPass = absl::Microseconds(256);
+  // What one pass may take of one who is alone: somebody else may come.
+  static constexpr absl::Duration kLonePass = absl::Microseconds(256);
+  // Of others, as long as they use no more than their part: kPasses divided by
+  // those who are active, which keeps turns within that, but kShortPass at
+  // least.
+  static constexpr absl::Duration kPasses = absl::Milliseconds(2);
   static constexpr absl::Duration kShortPass = absl::Microseconds(32);
   // The least for a member who uses more: as much as the others together have
   // in this turn, but within this and kShortPass.
@@ -51,15 +53,18 @@ class TurnShares {
     absl::Time turn_ = absl::InfinitePast();  // When `used_in_turn_` was.
     absl::Duration used_in_turn_;
     size_t bytes_ = kMostBytes;
+    bool greedy_ = false;
+    bool finished_ = true;  // Its last pass left nothing to do.
   };
 
   // What a pass may do.
   struct Grant {
     // Nobody else was active lately: the pass need not be timed.
     bool alone = true;
-    // Uses clearly more than his part: the pass comes after those of others.
+    // Uses clearly more than his part, and has not been without work since:
+    // the pass comes after those of others.
     bool greedy = false;
-    absl::Duration time = kLongPass;
+    absl::Duration time = kLonePass;
     size_t bytes = kMostBytes;  // Between two looks at the clock.
   };
 
@@ -71,10 +76,11 @@ class TurnShares {
     return active_ > self || active_before_ > self_before ? Share(member, turn)
                                                           : Grant();
   }
-  // The pass has ended, and done something. It took so much time, which need
-  // not be right for one that was alone.
-  void End(Member* member, absl::Time turn, const Grant& grant,
+  // The pass has ended, and done something. `finished`: it left nothing to do.
+  // It took so much time, which need not be right for one that was alone.
+  void End(Member* member, absl::Time turn, const Grant& grant, bool finished,
            absl::Duration took) {
+    member->finished_ = finished;
     if (member->active_in_ != epoch_) {
       member->active_in_ = epoch_;
       ++active_;
@@ -85,6 +91,7 @@ class TurnShares {
  private:
   void NextEpoch(absl::Time turn);
   Grant Share(Member* member, absl::Time turn);
+  void Judge(Member* member, int active) const;
   void Charge(Member* member, absl::Time turn, const Grant& grant,
               absl::Duration took);
   void NextTurn(absl::Time turn);

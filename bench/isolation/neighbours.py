@@ -24,6 +24,8 @@ MIB = 1 << 20
 BLOCK = 512
 DEPTH = 64
 FLOOD_BLOCK = 1024  # Requests.
+FLOOD_ANSWERS = 32 << 10
+HEADER, CMD_SN = 48, 24
 MUTE_CONNECTIONS = 64
 SLOW_BYTES_PER_SECOND = 200_000
 SLOW_PIECE = 4096
@@ -64,6 +66,14 @@ class Neighbour(raw_iscsi.Initiator):
         header += struct.pack(">I", self.task_tag) + specific
         return header.ljust(48, b"\0")
 
+    def take(self, count):
+        """Receives so many bytes."""
+        while count > 0:
+            taken = len(self.socket.recv(count))
+            if not taken:
+                raise EOFError
+            count -= taken
+
     def flood(self, make):
         """Sends without an end, as much as the target takes, and takes what comes back.
 
@@ -71,6 +81,8 @@ class Neighbour(raw_iscsi.Initiator):
         """
         block = memoryview(b"".join(make() for _ in range(FLOOD_BLOCK)))
         self.socket.setblocking(False)
+        # Not for each of them: the target sends them as it makes them.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, FLOOD_ANSWERS)
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | select.POLLOUT)
         at = 0
@@ -149,10 +161,13 @@ def flush_storm(port, lun):
     """SYNCHRONIZE CACHE, as many at once as there may be."""
     neighbour = Neighbour(port, lun)
     neighbour.enter()
-    neighbour.send(b"".join(neighbour.request(raw_iscsi.SYNCHRONIZE_CACHE, 0, 0) for _ in range(DEPTH)))
+    block = bytearray().join(neighbour.request(raw_iscsi.SYNCHRONIZE_CACHE, 0, 0) for _ in range(DEPTH))
     while True:
-        neighbour.pdu()
-        neighbour.send(neighbour.request(raw_iscsi.SYNCHRONIZE_CACHE, 0, 0))
+        neighbour.send(block)
+        neighbour.take(DEPTH * HEADER)  # The responses. Their tags are free again.
+        for i in range(DEPTH):
+            struct.pack_into(">I", block, i * HEADER + CMD_SN, neighbour.cmd_sn)
+            neighbour.cmd_sn += 1
 
 
 def sessions(port, target):

@@ -128,7 +128,7 @@ void RdmaPump::BeginShare() {
 }
 
 void RdmaPump::EndShare() {
-  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_,
+  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_, !more_,
                               grant_.alone
                                   ? absl::ZeroDuration()
                                   : reactor_->NowInTurn() - pass_began_);

@@ -21,7 +21,7 @@ constexpr size_t kPiecesWorthSendingEarly = 64;
 // With less than that moved, one who is alone need not look at the clock.
 constexpr size_t kWorthALook = 16 << 10;
 // Data that need no parsing, of one who uses more than his part.
-constexpr size_t kDataOfGreedy = 128 << 10;
+constexpr size_t kDataOfGreedy = 192 << 10;
 // A pass that comes after the others' is put off so often: what they receive
 // goes to a medium in the second round of hooks, and its answer to the
 // connection in the third.
@@ -36,6 +36,7 @@ size_t TotalBytes(absl::Span<const iovec> spans) {
 // The first `bytes` of them, or less. `memory` is for the answer.
 absl::Span<const iovec> FirstOf(absl::Span<const iovec> spans, size_t bytes,
                                 absl::Span<iovec> memory) {
+  if (TotalBytes(spans) <= bytes) return spans;
   size_t n = 0;
   for (const iovec& span : spans) {
     if (bytes == 0 || n == memory.size()) break;
@@ -135,7 +136,7 @@ void StreamPump::OnTurnEnd() {
   if (gone) return;
   gone_ = nullptr;
   if (bytes_received_ + bytes_sent_ != moved_before) {
-    reactor_->turn_shares().End(&member_, now, grant_,
+    reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_,
                                 grant_.alone
                                     ? absl::ZeroDuration()
                                     : reactor_->NowInTurn() - pass_began_);
