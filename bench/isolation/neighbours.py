@@ -158,7 +158,7 @@ def text_flood(port, lun):
 
 
 def flush_storm(port, lun):
-    """SYNCHRONIZE CACHE, as many at once as there may be."""
+    """SYNCHRONIZE CACHE, as many at once as there may be, and again when all are answered."""
     neighbour = Neighbour(port, lun)
     neighbour.enter()
     block = bytearray().join(neighbour.request(raw_iscsi.SYNCHRONIZE_CACHE, 0, 0) for _ in range(DEPTH))
