@@ -45,7 +45,8 @@ enum class IoStatus : uint8_t {
   kNoSpace,     // The medium below is full.
   kMiscompare,  // Compare-and-write: first difference at `error_offset`.
   kNotSupported,
-  kGone,  // The medium went away.
+  kGone,      // The medium went away.
+  kNoMemory,  // The backend has none just now: try again later.
 };
 
 // One operation on a medium. Owned by the caller, who keeps it and its buffers

@@ -91,6 +91,7 @@ constexpr char kTooShort[] =
     "the file ends before that, as it was made shorter while it was served";
 constexpr char kBeyondEnd[] = "it is not within the medium";
 constexpr char kBuffersTooShort[] = "the memory of the request is too short";
+constexpr char kNoMemory[] = "there is no memory for a buffer of direct I/O";
 constexpr char kReadOnly[] = "the medium is read-only";
 constexpr char kFlushFailedBefore[] =
     "an earlier flush failed, and only that data were lost is known";
@@ -126,6 +127,9 @@ bool FileChannel::Submit(IoRequest* request) {
     return false;
   }
   Operation* operation = free_;
+  if (!Provide(*request, operation)) {
+    return Refuse(request, IoStatus::kNoMemory, kNoMemory);
+  }
   free_ = operation->next_free;
   ++in_flight_;
   Begin(request, operation);
@@ -168,6 +172,20 @@ bool FileChannel::NeedsBounce(const IoRequest& request) const {
   const BackendInfo& info = medium_->info();
   return !FitsDirectIo(request.iov, request.iov_count, info.buffer_alignment,
                        info.block_size);
+}
+
+// What the operation needs for the request. False: there is no memory.
+bool FileChannel::Provide(const IoRequest& request,
+                          Operation* operation) const {
+  if (operation->bounce != nullptr) return true;
+  if (request.op != Op::kCompareAndWrite &&
+      ((request.op != Op::kRead && request.op != Op::kWrite) ||
+       !NeedsBounce(request))) {
+    return true;
+  }
+  operation->bounce.reset(static_cast<uint8_t*>(
+      ::operator new(kBounceBytes, kBounceAlignment, std::nothrow)));
+  return operation->bounce != nullptr;
 }
 
 void FileChannel::Begin(IoRequest* request, Operation* operation) {
@@ -289,10 +307,6 @@ void FileChannel::PrepareTransfer(Operation* operation) {
 }
 
 void FileChannel::PrepareBounced(Operation* operation, uint64_t length) {
-  if (operation->bounce == nullptr) {
-    operation->bounce.reset(
-        static_cast<uint8_t*>(::operator new(kBounceBytes, kBounceAlignment)));
-  }
   operation->iov_storage[0] = {operation->bounce.get(),
                                std::min(length, kBounceBytes)};
   operation->iov = operation->iov_storage.data();
@@ -489,16 +503,30 @@ void FileChannel::Complete(Operation* operation) {
     request->reason = kFlushFailedBefore;
   }
   IoRequest* const joined = operation->joined;
-  IoRequest* const next = NextWaiting();
-  if (next != nullptr) {
-    Begin(next, operation);
-  } else {
-    operation->next_free = free_;
-    free_ = operation;
-    --in_flight_;
-  }
+  request->backend_next = nullptr;
+  StartWaiting(operation, request);
   CompleteJoined(joined, *request);
-  request->done(request);
+  // The last one may be what the channel's owner waits for.
+  while (request != nullptr) {
+    IoRequest* const next = request->backend_next;
+    request->done(request);
+    request = next;
+  }
+}
+
+// The operation's next request. Those that there is no memory for are appended
+// to `ended`.
+void FileChannel::StartWaiting(Operation* operation, IoRequest* ended) {
+  while (IoRequest* const next = NextWaiting()) {
+    if (Provide(*next, operation)) return Begin(next, operation);
+    Refuse(next, IoStatus::kNoMemory, kNoMemory);
+    next->backend_next = nullptr;
+    ended->backend_next = next;
+    ended = next;
+  }
+  operation->next_free = free_;
+  free_ = operation;
+  --in_flight_;
 }
 
 IoRequest* FileChannel::NextWaiting() {

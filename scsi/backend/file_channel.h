@@ -93,6 +93,9 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   IoRequest* NextWaiting();
   void Enter(Operation* operation, Step step);
   void Continue(Operation* operation);
+  bool NeedsBounce(const IoRequest& request) const;
+  bool Provide(const IoRequest& request, Operation* operation) const;
+  void StartWaiting(Operation* operation, IoRequest* ended);
   void PrepareTransfer(Operation* operation);
   void PrepareBounced(Operation* operation, uint64_t length);
   void PrepareZeroes(Operation* operation);
@@ -105,7 +108,6 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   void Complete(Operation* operation);
   void EnterStable(Operation* operation);
   void LeaveStable(Operation* operation);
-  bool NeedsBounce(const IoRequest& request) const;
 
   std::shared_ptr<FileMedium> medium_;
   std::unique_ptr<FileEngine> engine_;

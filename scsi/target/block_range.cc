@@ -56,6 +56,9 @@ void FailIo(LuNexus& lu, Task* task) {
       sense.key = SenseKey::kNotReady;
       sense.code = AdditionalSense::kNotReadyCauseNotReportable;
       break;
+    case IoStatus::kNoMemory:
+      task->status = ScsiStatus::kBusy;
+      return lu.Finish(task, nullptr, 0);
     case IoStatus::kOk:
     case IoStatus::kNotSupported:
       sense.key = SenseKey::kHardwareError;

@@ -40,6 +40,8 @@ const char* NameOf(IoStatus status) {
       return "the medium has no such operation";
     case IoStatus::kGone:
       return "the medium went away";
+    case IoStatus::kNoMemory:
+      return "there is no memory";
     case IoStatus::kOk:
     case IoStatus::kMiscompare:
       break;
