@@ -44,6 +44,14 @@ BlockPool::Block BlockPool::TakeOfBudget(size_t bytes, size_t held) {
   return Take(bytes, held == 0 ? Need::kFirst : Need::kMore);
 }
 
+bool BlockPool::HasRoom(size_t bytes, size_t held) {
+  if (budget_ == nullptr) return true;
+  const bool room = held == 0 ? budget_->any_left() || spare_bytes_ >= bytes
+                              : held + bytes <= budget_->left() + spare_bytes_;
+  if (!room) budget_->CountRefused();
+  return room;
+}
+
 BlockPool::Block BlockPool::Take(size_t bytes, Need need) {
   const auto size_class = static_cast<uint8_t>(ClassFor(bytes));
   void* memory = spares_[size_class];

@@ -38,12 +38,24 @@ class BlockPool {
   // asks has `held` of it already and not as much is left for others.
   Block TakeOfBudget(size_t bytes, size_t held);
 
+  // Whether so much more may be taken, by the budget, by somebody who has
+  // `held` of it. Who has nothing may begin while anything is left. Counts the
+  // refusal if not.
+  bool HasRoom(size_t bytes, size_t held);
+
   size_t spare_bytes() const { return spare_bytes_; }
+  MemoryBudget* budget() const { return budget_; }
 
  private:
   static constexpr size_t kMinBytes = 512;
   // Data segments end below 16 MiB (24 bits), AHS and digests come on top.
   static constexpr size_t kClasses = 17;
+
+ public:
+  // Of one block.
+  static constexpr size_t kMaxBytes = kMinBytes << (kClasses - 1);
+
+ private:
   // What a spare block holds.
   struct Spare {
     Spare* next;

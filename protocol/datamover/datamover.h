@@ -93,8 +93,9 @@ class DatamoverClient {
   virtual void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
                              const char* why) = 0;
   // Target: there is no memory to keep data of this task that came before
-  // GetData said where they go. They are lost, and the command ends with TASK
-  // SET FULL. What GetData promised follows.
+  // GetData said where they go, or to copy what is to be sent. They are lost,
+  // and the command ends with TASK SET FULL. What GetData and PutData promised
+  // follows.
   virtual void TaskRefused(TaskSlot task) = 0;
   // Target: the device cannot use the memory of this task's data, as `why`
   // says; nothing of the task moves any more. The command ends with CHECK
@@ -150,10 +151,11 @@ class Datamover {
 
   // Target: a SCSI Command was accepted as task `task`, from inside
   // ControlNotify of its PDU. Immediate data of a command that was not accepted
-  // are discarded.
-  virtual void AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
-                             uint32_t data_out_length,
-                             uint32_t data_in_length) = 0;
+  // are discarded. False: there is no memory for it, and the task is unknown.
+  [[nodiscard]] virtual bool AcceptCommand(TaskSlot task,
+                                           const ScsiCommandPdu& pdu,
+                                           uint32_t data_out_length,
+                                           uint32_t data_in_length) = 0;
 
   // Target: Put_Data. `from` goes to `offset` of the initiator's buffer;
   // offsets of a task ascend without gaps. With `notify`,

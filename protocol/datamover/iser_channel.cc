@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -288,6 +289,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline IserChannel::Operation*
 IserChannel::QueueMessage(size_t size, TaskSlot task) {
   Operation* const operation =
       operations_.Take(OperationKind::kSend, IserWork::kMessage, task);
+  if (operation == nullptr) {
+    Break(NoMemory());
+    return nullptr;
+  }
   SendBuffers* const buffers = BuffersFor(size);
   const bool waits = !buffers->left() || buffers->waiting > 0;
   if (size > kIserMessageBytes || (!waits && !TakeBuffer(operation, size))) {
@@ -296,7 +301,12 @@ IserChannel::QueueMessage(size_t size, TaskSlot task) {
     return nullptr;
   }
   if (waits) {
-    operation->waiting = std::make_unique<char[]>(size);
+    operation->waiting.reset(new (std::nothrow) char[size]);
+    if (operation->waiting == nullptr) {
+      operations_.GiveBack(operation);
+      Break(NoMemory());
+      return nullptr;
+    }
     operation->sges[0] = {operation->waiting.get(), size, nullptr};
     ++buffers->waiting;
   }
@@ -334,6 +344,10 @@ void IserChannel::SendHelloReply(const IserHelloReply& reply) {
   SendBare(header);
 }
 
+absl::Status IserChannel::NoMemory() {
+  return absl::ResourceExhaustedError("there is no memory for an operation");
+}
+
 void IserChannel::SendBare(const IserHeaderBytes& header) {
   if (terminated_) return;
   Operation* const operation = QueueMessage(header.size(), kNoTask);
@@ -368,6 +382,7 @@ void IserChannel::Bind(TaskSlot task, transport::MemoryWindow* window,
   assert(!terminated_);
   Operation* const operation =
       operations_.Take(OperationKind::kBind, IserWork::kBind, task);
+  if (operation == nullptr) return Break(NoMemory());
   operation->window = window;
   operation->region = region;
   operation->offset = offset;
@@ -380,6 +395,7 @@ void IserChannel::Invalidate(TaskSlot task, transport::MemoryWindow* window) {
   assert(!terminated_);
   Operation* const operation =
       operations_.Take(OperationKind::kInvalidate, IserWork::kInvalidate, task);
+  if (operation == nullptr) return Break(NoMemory());
   operation->length = 0;
   operation->window = window;
   ++counters_.local_invalidations;

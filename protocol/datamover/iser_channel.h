@@ -129,6 +129,7 @@ class IserChannel {
                      transport::RemoteBuffer to) {
     Operation* const operation =
         operations_.Take(transport::OperationKind::kWrite, work, task);
+    if (operation == nullptr) return NoMemory();
     operation->offset = offset;
     operation->remote = to;
     return Transfer(operation, from, transport::Access::kLocal, &ordered_);
@@ -138,6 +139,7 @@ class IserChannel {
                     transport::Access access, transport::RemoteBuffer from) {
     Operation* const operation =
         operations_.Take(transport::OperationKind::kRead, IserWork::kGet, task);
+    if (operation == nullptr) return NoMemory();
     operation->offset = offset;
     operation->remote = from;
     return Transfer(operation, to, access, &reads_);
@@ -225,6 +227,7 @@ class IserChannel {
   void TracePosted(const Operation& operation);
   void TraceRead(const Operation& operation);
   void SendBare(const IserHeaderBytes& header);
+  static absl::Status NoMemory();
   void OnEnded(const transport::Completion& completion);
   void BreakBy(const Operation* operation,
                const transport::Completion& completion);

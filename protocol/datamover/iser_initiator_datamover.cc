@@ -374,9 +374,10 @@ void IserInitiatorDatamover::ConnectionTerminate() {
 
 // --- The target's part of the seam: no initiator has a use for it.
 
-void IserInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
+bool IserInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
                                            uint32_t, uint32_t) {
   assert(false && "initiators accept no commands");
+  return false;
 }
 void IserInitiatorDatamover::PutData(TaskSlot, uint32_t,
                                      absl::Span<const uint8_t>, bool) {

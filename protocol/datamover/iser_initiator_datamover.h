@@ -55,7 +55,7 @@ class IserInitiatorDatamover final : public IserDatamover,
     return channel_.congested() || awaiting_hello_reply_;
   }
   // The target's part of the seam.
-  void AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
+  bool AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,

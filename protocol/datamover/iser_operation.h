@@ -88,10 +88,10 @@ class IserOperationQueue {
 // grows.
 class IserOperationPool {
  public:
-  // One that is queued, or about to be.
+  // One that is queued, or about to be. Null: there is no memory.
   IserOperation* Take(transport::OperationKind kind, IserWork work,
                       TaskSlot task) {
-    if (free_ == nullptr) Grow();
+    if (free_ == nullptr && !Grow()) return nullptr;
     IserOperation* const operation = free_;
     free_ = operation->next;
     operation->kind = kind;
@@ -137,7 +137,7 @@ class IserOperationPool {
   static constexpr size_t kChunk = 16;
   using Chunk = std::array<IserOperation, kChunk>;
 
-  void Grow();
+  bool Grow();
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
   IserOperation* free_ = nullptr;

@@ -24,7 +24,7 @@ constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
 
 IserTargetDatamover::IserTargetDatamover(IserMemory* memory,
                                          const IserDatamoverOptions& options)
-    : blocks_(memory->blocks()),
+    : staging_(memory->blocks()),
       channel_(memory, options, this),
       get_access_(memory->domain()->capabilities().read_sink_needs_remote_write
                       ? transport::Access::kRemoteWrite
@@ -51,7 +51,7 @@ void IserTargetDatamover::SetClient(DatamoverClient* client,
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   max_tasks_ = max_tasks;
-  chunks_.resize((max_tasks + kChunk - 1) / kChunk);
+  tasks_.SetMaxTasks(max_tasks);
 }
 
 // The receives are posted before the last Login Response leaves: the initiator
@@ -221,13 +221,12 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
   Land(accepted_, message.data);
 }
 
-void IserTargetDatamover::AcceptCommand(TaskSlot slot,
+bool IserTargetDatamover::AcceptCommand(TaskSlot slot,
                                         const ScsiCommandPdu& pdu,
                                         uint32_t data_out_length,
                                         uint32_t data_in_length) {
   assert(slot < max_tasks_ && command_ != nullptr);
-  std::unique_ptr<Chunk>& chunk = chunks_[slot / kChunk];
-  if (chunk == nullptr) chunk = std::make_unique<Chunk>();
+  if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
   Task& task = At(slot);
   assert(!task.live);
   task.initiator_task_tag = pdu.initiator_task_tag;
@@ -251,7 +250,7 @@ void IserTargetDatamover::AcceptCommand(TaskSlot slot,
     task.data_failed = true;
     channel_.Break(
         absl::InvalidArgumentError("a command that reads without a Read STag"));
-    return;
+    return true;
   }
   const size_t immediate = command_->data.size();
   if (immediate > 0 && !parameters_.immediate_data) {
@@ -269,6 +268,7 @@ void IserTargetDatamover::AcceptCommand(TaskSlot slot,
               "unsolicited data announced although InitialR2T=Yes or nothing "
               "to write");
   }
+  return true;
 }
 
 void IserTargetDatamover::OnDataOut(const IserMessage& message) {
@@ -331,7 +331,7 @@ void IserTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   Task& task = At(slot);
   task.data_failed = true;
   task.unsolicited_open = false;
-  Unstage(&task);
+  staging_.End(&task);
   client_->TaskDataError(slot, asc, ascq, why);
 }
 
@@ -378,7 +378,7 @@ void IserTargetDatamover::OnPutDone(TaskSlot slot, bool ok) {
 }
 
 uint32_t IserTargetDatamover::TagOf(TaskSlot slot) const {
-  return (*chunks_[slot / kChunk])[slot % kChunk].initiator_task_tag;
+  return tasks_[slot].initiator_task_tag;
 }
 
 void IserTargetDatamover::TellLostPuts(TaskSlot slot) {
@@ -402,7 +402,7 @@ void IserTargetDatamover::ConnectionTerminate() {
   if (channel_.terminated()) return;
   channel_.Terminate();
   for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
-    if (chunks_[slot / kChunk] == nullptr || !At(slot).live) continue;
+    if (!tasks_.Has(slot) || !At(slot).live) continue;
     TellLostPuts(slot);
     At(slot).get_failed = true;
     if (At(slot).getting) EndGet(slot);
@@ -414,7 +414,7 @@ void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   assert(task.live && !task.deallocated && !task.getting);
   task.deallocated = true;
   task.unsolicited_open = false;
-  Unstage(&task);
+  staging_.End(&task);
   if (task.references > 0) return;
   task.live = false;
   client_->TaskDone(slot);

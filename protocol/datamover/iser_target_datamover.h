@@ -1,14 +1,14 @@
 #ifndef SKIFF_PROTOCOL_DATAMOVER_ISER_TARGET_DATAMOVER_H_
 #define SKIFF_PROTOCOL_DATAMOVER_ISER_TARGET_DATAMOVER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "protocol/datamover/iser_channel.h"
 #include "protocol/datamover/iser_datamover.h"
+#include "protocol/datamover/staging.h"
+#include "protocol/datamover/task_chunks.h"
 
 namespace skiff::protocol {
 
@@ -61,7 +61,7 @@ class IserTargetDatamover final : public IserDatamover,
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
-  void AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
+  bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
@@ -77,7 +77,7 @@ class IserTargetDatamover final : public IserDatamover,
   bool congested() const override { return channel_.congested(); }
 
  private:
-  struct Task {
+  struct Task : UnsolicitedData {
     uint32_t initiator_task_tag = kReservedTag;
     bool live = false;
     bool deallocated = false;   // TaskDone is due once `references` is zero.
@@ -85,12 +85,8 @@ class IserTargetDatamover final : public IserDatamover,
     IserControlHeader buffers;  // What the command advertised.
 
     uint32_t data_out_length = 0;
-    bool data_failed = false;  // The rest of its data is not wanted.
-    uint32_t received = 0;     // Unsolicited data: all below has come,
-    uint32_t placed = 0;       // all below is where GetData wanted it.
-    bool unsolicited_open = false;
-    uint32_t unsolicited_end = 0;  // Where it must end at the latest.
-    uint32_t unsolicited_data_sn = 0;
+    uint32_t received = 0;  // Unsolicited data: all below has come,
+    uint32_t placed = 0;    // all below is where GetData wanted it.
 
     // GetData. It is over when nothing below `get_end` is missing.
     bool getting = false;
@@ -102,8 +98,6 @@ class IserTargetDatamover final : public IserDatamover,
     uint32_t writes = 0;  // RDMA Writes that have not ended.
     // To be told when no other write of the task refers to its memory.
     uint32_t lost_puts = 0;
-    BlockPool::Block staging;
-    uint32_t staged = 0;  // What `staging` is counted with.
   };
 
   // IserChannel::Handler:
@@ -123,8 +117,6 @@ class IserTargetDatamover final : public IserDatamover,
   void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
   void MemoryError(TaskSlot slot, const absl::Status& why);
   bool Store(TaskSlot slot, absl::Span<const uint8_t> data);
-  bool Stage(TaskSlot slot);
-  void Unstage(Task* task);
   void Land(TaskSlot slot, absl::Span<const uint8_t> data);
   void PlaceStaged(Task* task);
   bool ReadRest(TaskSlot slot);
@@ -139,12 +131,9 @@ class IserTargetDatamover final : public IserDatamover,
   void EndGet(TaskSlot slot);
   void TellLostPuts(TaskSlot slot);
 
-  Task& At(TaskSlot slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+  Task& At(TaskSlot slot) { return tasks_[slot]; }
 
-  static constexpr uint32_t kChunk = 16;
-  using Chunk = std::array<Task, kChunk>;
-
-  BlockPool* const blocks_;
+  Staging staging_;
   IserChannel channel_;
   const transport::Access get_access_;  // Of the sinks of RDMA Reads.
   DatamoverClient* client_ = nullptr;
@@ -152,9 +141,7 @@ class IserTargetDatamover final : public IserDatamover,
   bool enabled_ = false;
   bool pdus_came_ = false;  // In full feature phase.
   uint32_t max_tasks_ = 0;
-  uint64_t staged_bytes_ = 0;  // Of all tasks.
-  // Grown by chunks, so that an idle connection stays small.
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  TaskChunks<Task, 16> tasks_;
 
   // While ControlNotify of a SCSI Command runs.
   const IserMessage* command_ = nullptr;

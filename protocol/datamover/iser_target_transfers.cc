@@ -31,33 +31,12 @@ bool IserTargetDatamover::Store(TaskSlot slot, absl::Span<const uint8_t> data) {
                 data.size());
     task->placed = end;
   } else {
-    if (task->staging == nullptr && !Stage(slot)) return false;
+    if (!staging_.Begin(slot, task, client_)) return false;
     std::memcpy(task->staging.get() + task->received, data.data(), data.size());
   }
   channel_.counters().copied_bytes += data.size();
   task->received = end;
   return true;
-}
-
-// FirstBurstLength bounds it.
-bool IserTargetDatamover::Stage(TaskSlot slot) {
-  Task& task = At(slot);
-  task.staging = blocks_->TakeOfBudget(task.unsolicited_end, staged_bytes_);
-  if (task.staging != nullptr) {
-    task.staged = task.unsolicited_end;
-    staged_bytes_ += task.staged;
-    return true;
-  }
-  task.data_failed = true;
-  task.unsolicited_open = false;
-  client_->TaskRefused(slot);
-  return false;
-}
-
-void IserTargetDatamover::Unstage(Task* task) {
-  if (task->staging == nullptr) return;
-  task->staging.reset();
-  staged_bytes_ -= task->staged;
 }
 
 void IserTargetDatamover::Land(TaskSlot slot, absl::Span<const uint8_t> data) {
@@ -75,7 +54,7 @@ void IserTargetDatamover::PlaceStaged(Task* task) {
   channel_.counters().copied_bytes += end - task->placed;
   task->placed = end;
   if (task->placed == task->received && !task->unsolicited_open) {
-    Unstage(task);
+    staging_.End(task);
   }
 }
 

@@ -25,6 +25,11 @@ MemoryBudget::Use MemoryBudget::use() const {
           .lacking = lacking_.load(std::memory_order_relaxed)};
 }
 
+void* MemoryBudget::AllocateOf(MemoryBudget* budget, size_t bytes) {
+  return budget != nullptr ? budget->Allocate(bytes)
+                           : ::operator new(bytes, std::nothrow);
+}
+
 void* MemoryBudget::Allocate(size_t bytes) {
   const uint32_t refuse_every = refuse_every_.load(std::memory_order_relaxed);
   const bool refuse =

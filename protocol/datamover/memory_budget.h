@@ -47,10 +47,16 @@ class MemoryBudget {
     const uint64_t charged = charged_.load(std::memory_order_relaxed);
     return charged < limit_ ? limit_ - charged : 0;
   }
+  // Whether there is anything for somebody who has nothing yet.
+  bool any_left() const {
+    return charged_.load(std::memory_order_relaxed) < limit_ + limit_ / 8;
+  }
   Use use() const;
 
   // Memory of the system, or null when it has none.
   void* Allocate(size_t bytes);
+  // The same of `budget`, or without any.
+  static void* AllocateOf(MemoryBudget* budget, size_t bytes);
   // For tests: each `n`th Allocate() finds none. Zero: none of them.
   void RefuseEvery(uint32_t n) { refuse_every_ = n; }
   void CountRefused() { refused_.fetch_add(1, std::memory_order_relaxed); }

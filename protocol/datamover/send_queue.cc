@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "protocol/codec/digest.h"
 
 namespace skiff::protocol {
 namespace {
-
-constexpr size_t kInitialRing = 16;
 
 // Copies `length` bytes from `offset` of an iovec list.
 void Gather(const iovec* iov, int iov_count, size_t offset, size_t length,
@@ -31,13 +31,42 @@ void Gather(const iovec* iov, int iov_count, size_t offset, size_t length,
 
 }  // namespace
 
-SendQueue::Item& SendQueue::Push() {
-  if (count_ == ring_.size()) {
-    std::vector<Item> grown(std::max(kInitialRing, ring_.size() * 2));
-    for (size_t i = 0; i < count_; ++i) grown[i] = std::move(At(i));
-    ring_ = std::move(grown);
-    head_ = 0;
+bool SendQueue::Grow() {
+  const size_t capacity = capacity_ * 2;
+  BlockPool::Block block;
+  if (!out_of_memory_ && capacity * sizeof(Item) <= BlockPool::kMaxBytes) {
+    block = blocks_->Take(capacity * sizeof(Item));
   }
+  if (block == nullptr) {
+    out_of_memory_ = true;
+    return false;
+  }
+  auto* const items = reinterpret_cast<Item*>(block.get());
+  for (size_t i = 0; i < capacity; ++i) {
+    Item* const item = new (items + i) Item;
+    if (i < count_) *item = std::move(At(i));
+  }
+  const size_t count = count_;
+  GiveRingBack();
+  block_ = std::move(block);
+  items_ = items;
+  capacity_ = capacity;
+  count_ = count;
+  return true;
+}
+
+// What is in the ring is forgotten.
+void SendQueue::GiveRingBack() {
+  if (block_ != nullptr) std::destroy_n(items_, capacity_);
+  block_.reset();
+  items_ = first_.data();
+  capacity_ = kFirstItems;
+  head_ = count_ = 0;
+}
+
+// Null: there is no memory.
+SendQueue::Item* SendQueue::Push() {
+  if (count_ == capacity_ && !Grow()) return nullptr;
   Item& item = At(count_++);
   item.header_size = 0;
   item.tail_size = 0;
@@ -47,7 +76,7 @@ SendQueue::Item& SendQueue::Push() {
   item.data_size = 0;
   item.pdu_data_size = 0;
   item.data = nullptr;
-  return item;
+  return &item;
 }
 
 void SendQueue::FillHeaderDigest(Item* item) {
@@ -70,10 +99,17 @@ void SendQueue::FillTail(Item* item, uint32_t data_size, uint32_t digest) {
   }
 }
 
-uint8_t* SendQueue::Begin() { return Push().header; }
+uint8_t* SendQueue::Begin() {
+  Item* const item = Push();
+  begun_ = item != nullptr;
+  return begun_ ? item->header : lost_header_.data();
+}
 
-void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
+bool SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
                        Notice notice) {
+  if (!begun_) [[unlikely]] {
+    return false;
+  }
   Item& item = At(count_ - 1);
   EncodeLengths(item.header, 0, static_cast<uint32_t>(data.size()));
   FillHeaderDigest(&item);
@@ -93,22 +129,26 @@ void SendQueue::Commit(absl::Span<const uint8_t> data, TaskSlot task,
     FillTail(&item, item.data_size, 0);
   }
   bytes_ += item.size();
+  return true;
 }
 
-// Nothing is sent any more: this PDU is missing.
-void SendQueue::GiveUp(Item* item) {
+// Nothing is sent any more: this PDU is missing. Its notice will come.
+bool SendQueue::GiveUp(Item* item) {
   out_of_memory_ = true;
   item->header_size = item->tail_size = 0;
   item->data_size = 0;
   item->data = nullptr;
+  return true;
 }
 
-void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
+bool SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
                            absl::Span<const uint8_t> data, TaskSlot task,
                            Notice notice) {
   const iovec piece = {const_cast<uint8_t*>(data.data()), data.size()};
   std::memcpy(Begin(), bhs, kBhsSize);
-  if (ahs.empty() && data.empty()) return Commit({}, task, notice);
+  if (!begun_ || (ahs.empty() && data.empty())) {
+    return Commit({}, task, notice);
+  }
   // One block of our own holds AHS, header digest and data, in wire order.
   Item& item = At(count_ - 1);
   const auto data_size = static_cast<uint32_t>(data.size());
@@ -139,11 +179,15 @@ void SendQueue::AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
     digest = ExtendDigest(kDigestInit, item.data + prefix, data_size);
   FillTail(&item, data_size, digest);
   bytes_ += item.size();
+  return true;
 }
 
-void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
+bool SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
                              int iov_count, size_t offset, uint32_t length,
                              TaskSlot task, Notice notice) {
+  if (!begun_) [[unlikely]] {
+    return false;
+  }
   while (iov_count > 0 && offset >= iov->iov_len) {
     offset -= iov->iov_len;
     ++iov;
@@ -188,13 +232,20 @@ void SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
     bytes_ += item->size();
     ++iov;
     offset = 0;
-    item = &Push();
+    Item* const next = Push();
+    if (next == nullptr) {
+      At(count_ - 1).notice = notice;
+      At(count_ - 1).pdu_data_size = length;
+      return true;
+    }
+    item = next;
     item->continuation = true;
   }
   item->notice = notice;
   item->pdu_data_size = length;
   FillTail(item, length, 0);
   bytes_ += item->size();
+  return true;
 }
 
 absl::Span<const iovec> SendQueue::Spans() {
@@ -223,7 +274,7 @@ SendQueue::Due SendQueue::PopFront() {
   bytes_ -= item.size();
   item.owned.reset();
   const Due due = {item.task, item.notice, item.pdu_data_size};
-  head_ = (head_ + 1) & (ring_.size() - 1);
+  head_ = (head_ + 1) & (capacity_ - 1);
   --count_;
   head_sent_ = 0;
   return due;
@@ -249,6 +300,7 @@ void SendQueue::BytesSent(size_t n) {
     listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/true);
   }
   due_.clear();
+  ShrinkIfEmpty();
 }
 
 bool SendQueue::HeaderSent(TaskSlot task) const {
@@ -296,7 +348,10 @@ void SendQueue::Cancel(TaskSlot task) {
     item.header_size = item.tail_size = 0;
     item.data_size = 0;
   }
-  while (count_ > 0 && At(0).size() == 0) PopFront();
+  // Those without memory for their data have no size either, but a notice.
+  while (count_ > 0 && At(0).size() == 0 && At(0).notice == Notice::kNone) {
+    PopFront();
+  }
   for (const Due& due : notices) {
     listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/false);
   }
@@ -308,6 +363,7 @@ void SendQueue::Clear() {
     if (due.notice == Notice::kNone) continue;
     listener_->OnSent(due.task, due.notice, due.bytes, /*sent=*/false);
   }
+  ShrinkIfEmpty();
 }
 
 }  // namespace skiff::protocol

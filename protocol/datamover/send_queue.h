@@ -31,9 +31,10 @@ class SendQueue {
                         bool sent) = 0;
   };
 
-  // Copies are made in blocks of `blocks`.
+  // Blocks of `blocks` hold copies, and what the queue itself needs.
   SendQueue(Listener* listener, BlockPool* blocks)
       : listener_(listener), blocks_(blocks) {}
+  ~SendQueue() { GiveRingBack(); }
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
@@ -44,18 +45,21 @@ class SendQueue {
   }
 
   // Appends a PDU whose data segment is copied. `bhs` gets its lengths here.
-  void AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
+  // False: there was no memory to remember the PDU. out_of_memory() holds, and
+  // the notice will not come.
+  bool AppendCopy(const uint8_t* bhs, absl::Span<const uint8_t> ahs,
                   absl::Span<const uint8_t> data, TaskSlot task, Notice notice);
 
   // Appends a PDU whose data segment stays where it is until the notice. With
   // data digests on it is copied nevertheless: memory that changes between
   // digest and send would make the digest wrong. Returns where the BHS is to be
-  // encoded: 48 bytes, valid until the next call; finish with Commit().
+  // encoded: 48 bytes, valid until the next call; finish with Commit(), whose
+  // result is AppendCopy's.
   uint8_t* Begin();
-  void Commit(absl::Span<const uint8_t> data, TaskSlot task, Notice notice);
+  bool Commit(absl::Span<const uint8_t> data, TaskSlot task, Notice notice);
   // As Commit, for a data segment in pieces: `length` bytes from `offset` of
   // the list. `ahs` goes between header and data.
-  void CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
+  bool CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
                     int iov_count, size_t offset, uint32_t length,
                     TaskSlot task, Notice notice);
 
@@ -75,14 +79,22 @@ class SendQueue {
   void Clear();
 
   bool empty() const { return count_ == 0; }
-  // There was no memory for a copy: nothing leaves any more, and the connection
-  // is of no more use. What is appended still gets its notices.
+  // There was no memory for a copy, or for the queue: nothing leaves any more,
+  // and the connection is of no more use. What was appended still gets its
+  // notices.
   bool out_of_memory() const { return out_of_memory_; }
   // PDUs and bytes that have left, and payload that was copied.
   uint64_t pdus_sent() const { return pdus_sent_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
   uint64_t copied_bytes() const { return copied_bytes_; }
   size_t bytes() const { return bytes_; }
+  // More waits than `limit` bytes, or takes more than that to remember: small
+  // PDUs are shorter than what is kept of them.
+  bool exceeds(size_t limit) const {
+    return bytes_ > limit || count_ > limit / sizeof(Item);
+  }
+  // Of the ring, for tests.
+  size_t capacity() const { return capacity_; }
 
  private:
   static constexpr size_t kMaxSpans = 256;
@@ -112,22 +124,40 @@ class SendQueue {
     uint32_t bytes;
   };
 
-  Item& Push();
-  const Item& At(size_t i) const {
-    return ring_[(head_ + i) & (ring_.size() - 1)];
+  // An idle connection has these; a bigger ring is kept up to a size.
+  static constexpr size_t kFirstItems = 16;
+  static constexpr size_t kKeptItems = 512;
+
+  Item* Push();
+  bool Grow();
+  void GiveRingBack();
+  void ShrinkIfEmpty() {
+    if (count_ == 0 && capacity_ > kKeptItems) [[unlikely]] {
+      GiveRingBack();
+    }
   }
-  Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  const Item& At(size_t i) const {
+    return items_[(head_ + i) & (capacity_ - 1)];
+  }
+  Item& At(size_t i) { return items_[(head_ + i) & (capacity_ - 1)]; }
   Due PopFront();
   void FillHeaderDigest(Item* item);
   void FillTail(Item* item, uint32_t data_size, uint32_t digest);
   void TakeOver(Item* item);
-  void GiveUp(Item* item);
+  bool GiveUp(Item* item);
 
   Listener* const listener_;
   BlockPool* const blocks_;
   bool header_digest_ = false;
   bool data_digest_ = false;
-  std::vector<Item> ring_;  // A power of two.
+  // The ring: `first_`, or items in `block_`. A power of two.
+  std::array<Item, kFirstItems> first_;
+  BlockPool::Block block_;
+  Item* items_ = first_.data();
+  size_t capacity_ = kFirstItems;
+  // Where a BHS goes that there is no item for.
+  std::array<uint8_t, kBhsSize> lost_header_;
+  bool begun_ = false;  // The last item is what Begin() returned.
   bool out_of_memory_ = false;
   size_t head_ = 0;
   size_t count_ = 0;

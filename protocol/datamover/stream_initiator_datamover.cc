@@ -125,9 +125,10 @@ absl::Status StreamInitiatorDatamover::SendCommand(
   if (!command.ahs.extended_cdb.empty() || command.ahs.has_bidi_read_length) {
     ahs_size = EncodeAhs(command.ahs, ahs.data());
   }
-  send_queue_.CommitPieces({ahs.data(), ahs_size}, task.data_out,
-                           task.data_out_count, 0, immediate, slot,
-                           SendQueue::Notice::kTask);
+  const bool queued = send_queue_.CommitPieces(
+      {ahs.data(), ahs_size}, task.data_out, task.data_out_count, 0, immediate,
+      slot, SendQueue::Notice::kTask);
+  if (!queued) task.references = 0;  // The connection ends.
   task.data_out_asked = more ? unsolicited : immediate;
   if (more) PushSequence(slot, {kReservedTag, immediate, unsolicited, 0});
   return absl::OkStatus();
@@ -192,11 +193,12 @@ void StreamInitiatorDatamover::SendDataOut(TaskSlot slot) {
   pdu.buffer_offset = sequence.offset;
   Encode(pdu, send_queue_.Begin());
   task.out.Seek(task.data_out, task.data_out_count, sequence.offset);
-  send_queue_.CommitPieces({}, task.out.iov, task.out.count,
-                           sequence.offset - task.out.begin, length, slot,
-                           SendQueue::Notice::kTask);
-  ++task.references;
-  data_out_queued_ += length;
+  if (send_queue_.CommitPieces({}, task.out.iov, task.out.count,
+                               sequence.offset - task.out.begin, length, slot,
+                               SendQueue::Notice::kTask)) {
+    ++task.references;
+    data_out_queued_ += length;
+  }
   sequence.offset += length;
   if (!pdu.final) return;
   if (solicited) --task.outstanding_r2ts;
@@ -523,9 +525,10 @@ void StreamInitiatorDatamover::ConnectionTerminate() {
 
 // --- The target's part of the seam: no initiator has a use for it.
 
-void StreamInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
+bool StreamInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
                                              uint32_t, uint32_t) {
   assert(false && "initiators accept no commands");
+  return false;
 }
 void StreamInitiatorDatamover::PutData(TaskSlot, uint32_t,
                                        absl::Span<const uint8_t>, bool) {

@@ -45,10 +45,10 @@ class StreamInitiatorDatamover final : public StreamDatamover,
     return StreamCounters(receiver_, send_queue_, copied_bytes_);
   }
   bool congested() const override {
-    return send_queue_.bytes() > options_.max_send_queue_bytes;
+    return send_queue_.exceeds(options_.max_send_queue_bytes);
   }
   // The target's part of the seam.
-  void AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
+  bool AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,

@@ -21,14 +21,17 @@ constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
 // Transfer tags this far behind the newest belong to a task that ended early.
 constexpr uint16_t kStaleGenerations = 1024;
 
+// Copies up to this size are made whatever the budget says.
+constexpr size_t kSmallCopy = 4096;
+
 }  // namespace
 
 StreamTargetDatamover::StreamTargetDatamover(
     StreamBuffers* buffers, const StreamDatamoverOptions& options)
     : options_(options),
-      blocks_(buffers->blocks()),
       receiver_(buffers, this),
-      send_queue_(this, buffers->blocks()) {}
+      send_queue_(this, buffers->blocks()),
+      staging_(buffers->blocks()) {}
 
 StreamTargetDatamover::~StreamTargetDatamover() { ConnectionTerminate(); }
 
@@ -37,7 +40,7 @@ void StreamTargetDatamover::SetClient(DatamoverClient* client,
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
   max_tasks_ = max_tasks;
-  chunks_.resize((max_tasks + kChunk - 1) / kChunk);
+  tasks_.SetMaxTasks(max_tasks);
 }
 
 void StreamTargetDatamover::EnableDatamover(const Parameters& parameters) {
@@ -61,12 +64,11 @@ absl::Status StreamTargetDatamover::SendCommand(const OutgoingCommand&) {
   return absl::InternalError("a target sends no commands");
 }
 
-void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
+bool StreamTargetDatamover::AcceptCommand(TaskSlot slot,
                                           const ScsiCommandPdu& pdu,
                                           uint32_t data_out_length, uint32_t) {
   assert(slot < max_tasks_);
-  std::unique_ptr<Chunk>& chunk = chunks_[slot / kChunk];
-  if (chunk == nullptr) chunk = std::make_unique<Chunk>();
+  if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
   Task& task = At(slot);
   assert(!task.live);
   task.initiator_task_tag = pdu.initiator_task_tag;
@@ -76,6 +78,7 @@ void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
   task.references = 0;
   task.input_sn = 0;
   task.burst_used = 0;
+  task.lost_puts = 0;
   task.data_out_length = data_out_length;
   task.data_failed = false;
   task.received = task.placed = 0;
@@ -103,6 +106,7 @@ void StreamTargetDatamover::AcceptCommand(TaskSlot slot,
               "unsolicited data announced although InitialR2T=Yes or nothing "
               "to write");
   }
+  return true;
 }
 
 // --- Receiving.
@@ -296,7 +300,7 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
   in->task = SlotOfTag(data_out.target_transfer_tag);
   const auto generation =
       static_cast<uint16_t>(data_out.target_transfer_tag >> 16);
-  if (in->task >= max_tasks_ || chunks_[in->task / kChunk] == nullptr) {
+  if (in->task >= max_tasks_ || !tasks_.Has(in->task)) {
     client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
                           "unknown transfer tag", false);
     return false;
@@ -361,7 +365,7 @@ void StreamTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
   task.data_failed = true;
   task.unsolicited_open = false;
   task.burst_count = 0;
-  Unstage(&task);
+  staging_.End(&task);
   client_->TaskDataError(slot, asc, ascq, why);
 }
 
@@ -376,30 +380,8 @@ uint8_t* StreamTargetDatamover::PlaceOf(Incoming* in) {
   Task& task = At(in->task);
   in->direct = CanPlaceDirectly(task, in->offset, in->length);
   if (in->direct) return task.to + (in->offset - task.get_begin);
-  if (task.staging == nullptr && !Stage(in->task)) return nullptr;
+  if (!staging_.Begin(in->task, &task, client_)) return nullptr;
   return task.staging.get() + in->offset;
-}
-
-// Only unsolicited data come without a GetData: FirstBurstLength bounds them.
-bool StreamTargetDatamover::Stage(TaskSlot slot) {
-  Task& task = At(slot);
-  task.staging = blocks_->TakeOfBudget(task.unsolicited_end, staged_bytes_);
-  if (task.staging != nullptr) {
-    task.staged = task.unsolicited_end;
-    staged_bytes_ += task.staged;
-    return true;
-  }
-  task.data_failed = true;
-  task.unsolicited_open = false;
-  task.burst_count = 0;
-  client_->TaskRefused(slot);
-  return false;
-}
-
-void StreamTargetDatamover::Unstage(Task* task) {
-  if (task->staging == nullptr) return;
-  task->staging.reset();
-  staged_bytes_ -= task->staged;
 }
 
 void StreamTargetDatamover::Landed(const Incoming& in) {
@@ -427,7 +409,7 @@ void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
   // The rest of the last PDU may still be on its way into it.
   const bool filling = incoming_.task == slot;
   if (task.placed == task.received && !task.unsolicited_open && !filling)
-    Unstage(&task);
+    staging_.End(&task);
 }
 
 bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
@@ -501,9 +483,28 @@ void StreamTargetDatamover::CompleteGet(TaskSlot slot, bool ok) {
 void StreamTargetDatamover::PutData(TaskSlot slot, uint32_t offset,
                                     absl::Span<const uint8_t> from,
                                     bool notify) {
+  if (!MayCopy(from.size())) {
+    if (notify) {
+      ++At(slot).references;
+      ++At(slot).lost_puts;
+    }
+    return client_->TaskRefused(slot);
+  }
   AppendDataIn(slot, offset, from,
                notify ? SendQueue::Notice::kPut : SendQueue::Notice::kTask,
                nullptr);
+}
+
+// What is sent under a data digest is copied, and copies of what peers do not
+// take are theirs to pay for. Small ones are not worth a refusal: the number of
+// commands bounds them.
+bool StreamTargetDatamover::MayCopy(size_t bytes) {
+  if (parameters_.data_digest != Digest::kCrc32c || bytes <= kSmallCopy ||
+      terminated_) {
+    return true;
+  }
+  return staging_.blocks()->HasRoom(bytes,
+                                    send_queue_.bytes() + staging_.bytes());
 }
 
 bool StreamTargetDatamover::PutDataAndResponse(
@@ -514,6 +515,10 @@ bool StreamTargetDatamover::PutDataAndResponse(
       !from.empty() && response.response == ScsiResponsePdu::kCompleted &&
       response.status == 0 && sense.empty() && !response.bidi_read_overflow &&
       !response.bidi_read_underflow;
+  if (!MayCopy(from.size())) {
+    client_->TaskRefused(slot);
+    return false;
+  }
   if (!from.empty()) {
     AppendDataIn(slot, offset, from, SendQueue::Notice::kTask,
                  merge ? &response : nullptr);
@@ -552,8 +557,13 @@ void StreamTargetDatamover::AppendDataIn(TaskSlot slot, uint32_t offset,
     }
     Encode(pdu, send_queue_.Begin());
     const SendQueue::Notice due = last ? notice : SendQueue::Notice::kNone;
-    if (due != SendQueue::Notice::kNone) ++task.references;
-    send_queue_.Commit(from.first(n), slot, due);
+    const bool queued = send_queue_.Commit(from.first(n), slot, due);
+    // Without memory the connection ends, and tells of the loss then.
+    if (due == SendQueue::Notice::kPut ||
+        (due != SendQueue::Notice::kNone && queued)) {
+      ++task.references;
+      if (!queued) ++task.lost_puts;
+    }
     offset += static_cast<uint32_t>(n);
     from.remove_prefix(n);
   }
@@ -566,10 +576,11 @@ void StreamTargetDatamover::AppendResponse(TaskSlot slot,
   ScsiResponsePdu pdu = response;
   pdu.exp_data_sn =
       response.response == ScsiResponsePdu::kCompleted ? task.input_sn : 0;
-  ++task.references;
   if (sense.empty()) {
     Encode(pdu, send_queue_.Begin());
-    send_queue_.Commit({}, slot, SendQueue::Notice::kTask);
+    if (send_queue_.Commit({}, slot, SendQueue::Notice::kTask)) {
+      ++task.references;
+    }
     return;
   }
   // SenseLength, then the sense data (RFC 7143 section 11.4.7).
@@ -580,8 +591,10 @@ void StreamTargetDatamover::AppendResponse(TaskSlot slot,
   std::memcpy(data.data() + 2, sense.data(), size);
   uint8_t bhs[kBhsSize];
   Encode(pdu, bhs);
-  send_queue_.AppendCopy(bhs, {}, {data.data(), 2 + size}, slot,
-                         SendQueue::Notice::kTask);
+  if (send_queue_.AppendCopy(bhs, {}, {data.data(), 2 + size}, slot,
+                             SendQueue::Notice::kTask)) {
+    ++task.references;
+  }
 }
 
 void StreamTargetDatamover::OnSent(TaskSlot slot, SendQueue::Notice notice,
@@ -590,6 +603,14 @@ void StreamTargetDatamover::OnSent(TaskSlot slot, SendQueue::Notice notice,
     client_->DataCompletionNotify(slot, DataOperation::kPut, sent);
   }
   Unreference(slot);
+}
+
+void StreamTargetDatamover::TellLostPuts(TaskSlot slot) {
+  for (Task& task = At(slot); task.lost_puts > 0;) {
+    --task.lost_puts;
+    client_->DataCompletionNotify(slot, DataOperation::kPut, false);
+    Unreference(slot);
+  }
 }
 
 void StreamTargetDatamover::Unreference(TaskSlot slot) {
@@ -612,6 +633,7 @@ void StreamTargetDatamover::CancelTransfers(TaskSlot slot) {
     incoming_.task = kNoTask;
   }
   send_queue_.Cancel(slot);
+  TellLostPuts(slot);
   if (task.getting) CompleteGet(slot, false);
 }
 
@@ -625,7 +647,7 @@ void StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
     receiver_.AbandonPlacement();
     incoming_.task = kNoTask;
   }
-  Unstage(&task);
+  staging_.End(&task);
   if (task.references > 0) return;
   task.live = false;
   client_->TaskDone(slot);
@@ -639,6 +661,8 @@ void StreamTargetDatamover::ConnectionTerminate() {
   incoming_.task = kNoTask;
   send_queue_.Clear();
   for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
+    if (!Live(slot)) continue;
+    TellLostPuts(slot);
     if (Live(slot) && At(slot).getting) CompleteGet(slot, false);
   }
 }

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "protocol/datamover/send_queue.h"
+#include "protocol/datamover/staging.h"
 #include "protocol/datamover/stream_counters.h"
 #include "protocol/datamover/stream_datamover.h"
 #include "protocol/datamover/stream_receiver.h"
+#include "protocol/datamover/task_chunks.h"
 
 namespace skiff::protocol {
 
@@ -35,7 +36,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
-  void AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
+  bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
@@ -52,7 +53,7 @@ class StreamTargetDatamover final : public StreamDatamover,
     return StreamCounters(receiver_, send_queue_, copied_bytes_);
   }
   bool congested() const override {
-    return send_queue_.bytes() > options_.max_send_queue_bytes;
+    return send_queue_.exceeds(options_.max_send_queue_bytes);
   }
 
   // StreamDatamover:
@@ -79,7 +80,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   };
   static constexpr uint32_t kMaxBursts = 16;
 
-  struct Task {
+  struct Task : UnsolicitedData {
     uint32_t initiator_task_tag = kReservedTag;
     Lun lun = 0;
     bool live = false;
@@ -92,16 +93,15 @@ class StreamTargetDatamover final : public StreamDatamover,
 
     // Data-In.
     uint32_t burst_used = 0;
+    // PutDatas that there was no memory for, and which this is still to be told
+    // of. They count as references.
+    uint32_t lost_puts = 0;
 
     // Data-Out.
     uint32_t data_out_length = 0;
-    bool data_failed = false;  // TaskDataError was told: the rest is dropped.
-    uint32_t received = 0;     // Everything below this offset has arrived,
+    uint32_t received = 0;  // Everything below this offset has arrived,
     uint32_t placed =
         0;  // below this one reached its GetData; between is staged.
-    bool unsolicited_open = false;  // Data-Out without R2T is still to come.
-    uint32_t unsolicited_end = 0;   // Where it must end at the latest.
-    uint32_t unsolicited_data_sn = 0;
     uint32_t requested = 0;  // R2Ts were sent up to here.
     uint16_t tag_generation = 0;
     uint32_t burst_head = 0;
@@ -113,10 +113,6 @@ class StreamTargetDatamover final : public StreamDatamover,
     uint8_t* to = nullptr;
     uint32_t get_begin = 0;
     uint32_t get_end = 0;
-    // Unsolicited data that arrived before GetData said where they go, by
-    // offset.
-    BlockPool::Block staging;
-    uint32_t staged = 0;  // What `staging` is counted with.
   };
 
   // The data segment that is being received or handled.
@@ -157,42 +153,36 @@ class StreamTargetDatamover final : public StreamDatamover,
   bool CanPlaceDirectly(const Task& task, uint32_t offset,
                         uint32_t length) const;
   uint8_t* PlaceOf(Incoming* in);
-  bool Stage(TaskSlot slot);
-  void Unstage(Task* task);
   void Landed(const Incoming& in);
   void DeliverStaged(TaskSlot slot);
   void RequestMore(TaskSlot slot);
   void SendR2t(TaskSlot slot, Task* task, uint32_t length);
   void CompleteGet(TaskSlot slot, bool ok);
+  bool MayCopy(size_t bytes);
   void AppendDataIn(TaskSlot slot, uint32_t offset,
                     absl::Span<const uint8_t> from, SendQueue::Notice notice,
                     const ScsiResponsePdu* response);
   void AppendResponse(TaskSlot slot, const ScsiResponsePdu& response,
                       absl::Span<const uint8_t> sense);
+  void TellLostPuts(TaskSlot slot);
   void Unreference(TaskSlot slot);
 
-  Task& At(TaskSlot slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+  Task& At(TaskSlot slot) { return tasks_[slot]; }
   bool Live(TaskSlot slot) {
-    return slot < max_tasks_ && chunks_[slot / kChunk] != nullptr &&
-           At(slot).live;
+    return slot < max_tasks_ && tasks_.Has(slot) && At(slot).live;
   }
 
-  static constexpr uint32_t kChunk = 16;
-  using Chunk = std::array<Task, kChunk>;
-
   const StreamDatamoverOptions options_;
-  BlockPool* const blocks_;
   DatamoverClient* client_ = nullptr;
   uint32_t max_tasks_ = 0;
-  // Grown by chunks, so that an idle connection stays small.
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  TaskChunks<Task, 16> tasks_;
   Parameters parameters_;
   bool terminated_ = false;
   bool said_out_of_memory_ = false;
 
   StreamReceiver receiver_;
   SendQueue send_queue_;
-  uint64_t staged_bytes_ = 0;  // Of all tasks.
+  Staging staging_;
   uint64_t copied_bytes_ = 0;  // Here, besides those two.
 
   // While ControlNotify of a SCSI Command runs: its immediate data.

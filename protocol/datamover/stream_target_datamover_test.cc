@@ -33,10 +33,10 @@ class Session : public DatamoverClient {
     ScsiCommandPdu command;
     ASSERT_TRUE(Decode(pdu.bhs, &command).ok());
     live = true;
-    datamover->AcceptCommand(
+    ASSERT_TRUE(datamover->AcceptCommand(
         kSlot, command,
         command.write ? command.expected_data_transfer_length : 0,
-        command.read ? command.expected_data_transfer_length : 0);
+        command.read ? command.expected_data_transfer_length : 0));
     if (get > 0) Get(0, get);
   }
   void Get(uint32_t offset, uint32_t length) {

@@ -113,8 +113,10 @@ class FakeDatamover final : public StreamDatamover {
   absl::Status SendCommand(const OutgoingCommand&) override {
     return absl::OkStatus();
   }
-  void AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
-                     uint32_t) override {}
+  bool AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
+                     uint32_t) override {
+    return true;
+  }
   void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}
   bool PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
                           const ScsiResponsePdu&,

@@ -17,8 +17,10 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 // The same when the server shuts down.
 constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
 
-TargetSessionOptions SessionOptions(const TargetServerLimits& limits) {
+TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
+  const TargetServerLimits& limits = context.options->limits;
   TargetSessionOptions options;
+  options.budget = context.budget;
   options.queue_depth = limits.queue_depth;
   options.nop_interval = limits.nop_interval;
   options.nop_timeout = limits.nop_timeout;
@@ -42,7 +44,7 @@ TargetConnection::TargetConnection(
       transport_(std::move(transport)),
       session_(std::make_unique<TargetSession>(
           static_cast<TargetSessionHost*>(this), transport_->datamover(),
-          SessionOptions(context.options->limits))),
+          SessionOptions(context))),
       pump_(transport_->MakePump(context.reactor,
                                  static_cast<PumpClient*>(this))),
       timer_(context.reactor, [this] { OnTimer(); }),

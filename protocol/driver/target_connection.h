@@ -30,6 +30,7 @@ struct TargetConnectionContext {
   TargetNode* node = nullptr;
   ConnectionShares* shares = nullptr;
   const TargetServerOptions* options = nullptr;
+  MemoryBudget* budget = nullptr;  // Of all connections.
   transport::LimitedLog* log = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
   std::function<void(TargetNode::ConnectionId,

@@ -276,6 +276,7 @@ absl::Status State::Prepare(Shard* shard) {
 
 TargetConnectionContext State::ContextOf(Shard* shard) {
   TargetConnectionContext context;
+  context.budget = budget.get();
   context.reactor = shard->reactor;
   context.worker = shard->worker.get();
   context.worker_memory = shard->worker;

@@ -40,8 +40,10 @@ class ScriptedDatamover final : public Datamover {
   bool congested() const override { return is_congested; }
   ConnectionCounters counters() const override { return {}; }
 
-  void AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
-                     uint32_t) override {}
+  bool AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
+                     uint32_t) override {
+    return true;
+  }
   void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}
   bool PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
                           const ScsiResponsePdu&,

@@ -19,9 +19,9 @@ TargetSession::TargetSession(TargetSessionHost* host, Datamover* datamover,
       options_(options),
       login_(std::make_unique<TargetLogin>(host, options.login)),
       max_tasks_(options.max_tasks()),
-      chunks_((max_tasks_ + kChunk - 1) / kChunk),
       tags_(options.tag_secret) {
   assert(max_tasks_ <= kMaxTaskSlots);
+  tasks_.SetMaxTasks(max_tasks_);
   datamover_->SetClient(this, max_tasks_);
 }
 
@@ -300,21 +300,19 @@ absl::Time TargetSession::Tick(absl::Time now, absl::Time last_receive) {
 absl::Time TargetSession::CheckDataOut(absl::Time now) {
   const absl::Duration timeout = options_.data_out_timeout;
   if (timeout <= absl::ZeroDuration()) return absl::InfiniteFuture();
-  for (const std::unique_ptr<Chunk>& chunk : chunks_) {
-    if (chunk == nullptr) break;
-    for (const Task& task : *chunk) {
-      if (task.state != Task::State::kActive || !task.getting ||
-          now - task.get_since < timeout) {
-        continue;
-      }
-      Close(absl::DeadlineExceededError(absl::StrCat(
-                "the data of task 0x", absl::Hex(task.initiator_task_tag),
-                " did not come within ", absl::FormatDuration(timeout))),
-            /*after_sending=*/false);
-      return absl::InfiniteFuture();
+  const Task* late = nullptr;
+  tasks_.ForEach([&](Task* task) {
+    if (task->state == Task::State::kActive && task->getting &&
+        now - task->get_since >= timeout && late == nullptr) {
+      late = task;
     }
-  }
-  return now + timeout / 2;
+  });
+  if (late == nullptr) return now + timeout / 2;
+  Close(absl::DeadlineExceededError(absl::StrCat(
+            "the data of task 0x", absl::Hex(late->initiator_task_tag),
+            " did not come within ", absl::FormatDuration(timeout))),
+        /*after_sending=*/false);
+  return absl::InfiniteFuture();
 }
 
 absl::Time TargetSession::CheckSilence(absl::Time now,

@@ -18,6 +18,8 @@
 #include "protocol/codec/pdu.h"
 #include "protocol/codec/text.h"
 #include "protocol/datamover/datamover.h"
+#include "protocol/datamover/memory_budget.h"
+#include "protocol/datamover/task_chunks.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
 #include "protocol/negotiation/target_login.h"
@@ -41,6 +43,8 @@ struct TargetSessionOptions {
   absl::Duration data_out_timeout = absl::Seconds(60);
   TargetLogin::Limits login;
   uint64_t tag_secret = 0;  // Anything that peers can't know.
+  // Counts what the system has no memory for; not owned, may be null.
+  MemoryBudget* budget = nullptr;
 
   // Slots for SCSI Commands. Twice the window: an initiator counts a command
   // until it has our answer, which may still wait to be sent; the session
@@ -192,7 +196,6 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   };
   enum class Order : uint8_t { kInOrder, kIgnore, kBroken };
   static constexpr uint32_t kChunk = 8;
-  using Chunk = std::array<Task, kChunk>;
 
   // target_session.cc: login and life.
   void HandleLogin(const ControlPdu& pdu);
@@ -245,8 +248,10 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void HandleScsiCommand(const ControlPdu& in);
   void FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs, Task* task);
   Task* AllocateTask();
+  void RefuseCommand(const ScsiCommandPdu& pdu);
+  void CountRefused();
   void FreeTask(Task* task);
-  Task& At(TaskSlot slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+  Task& At(TaskSlot slot) { return tasks_[slot]; }
   void Answer(Task* task, uint32_t offset, absl::Span<const uint8_t> data);
   void Retire(Task* task);
   static void OverrideWithDataError(Task* task);
@@ -310,9 +315,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   uint32_t ping_stat_sn_ = 0;
   bool ping_unanswered_ = false;
 
-  // Tasks. Grown by chunks, so that an idle session stays small.
   uint32_t max_tasks_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  TaskChunks<Task, kChunk> tasks_;
   Task* free_ = nullptr;
   uint32_t used_ = 0;            // Slots that are not free.
   uint32_t active_ = 0;          // Not answered yet, in the window.

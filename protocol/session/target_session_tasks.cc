@@ -52,15 +52,15 @@ Residual ResidualOf(uint64_t wanted, uint32_t expected) {
 
 // --- Slots.
 
+// Null: there is no memory.
 TargetSession::Task* TargetSession::AllocateTask() {
   if (free_ == nullptr) {
     const uint32_t first = used_;  // All slots below are taken.
-    std::unique_ptr<Chunk>& chunk = chunks_[first / kChunk];
-    assert(chunk == nullptr && first % kChunk == 0);
-    chunk = std::make_unique<Chunk>();
+    assert(first % kChunk == 0 && !tasks_.Has(first));
+    if (!tasks_.Reserve(first, options_.budget)) return nullptr;
     const uint32_t end = std::min(kChunk, max_tasks_ - first);
     for (uint32_t i = end; i-- > 0;) {
-      Task& task = (*chunk)[i];
+      Task& task = tasks_[first + i];
       task.slot = first + i;
       task.scsi.port_context = &task;
       task.next_free = free_;
@@ -124,6 +124,7 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   if (CheckOrder(pdu.immediate, pdu.cmd_sn) != Order::kInOrder) return;
 
   Task* task = AllocateTask();
+  if (task == nullptr) return RefuseCommand(pdu);
   task->state = Task::State::kActive;
   task->immediate = pdu.immediate;
   task->getting = task->fail_get = task->data_error = task->refused = false;
@@ -135,9 +136,26 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   ++counters_.commands;
   exp_stat_sn_ = pdu.exp_stat_sn;
   FillTask(pdu, ahs, task);
-  datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
-                            task->scsi.data_in_length);
+  if (!datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
+                                 task->scsi.data_in_length)) {
+    Retire(task);
+    FreeTask(task);
+    return RefuseCommand(pdu);
+  }
   nexus_->Submit(&task->scsi);
+}
+
+// Without memory for a task: SAM-5 section 5.3.1. What still comes for it is
+// data of a task that is not known, which is dropped.
+void TargetSession::RefuseCommand(const ScsiCommandPdu& pdu) {
+  CountRefused();
+  ScsiResponsePdu response;
+  response.status = static_cast<uint8_t>(scsi::ScsiStatus::kTaskSetFull);
+  response.initiator_task_tag = pdu.initiator_task_tag;
+  const Residual residual = ResidualOf(0, pdu.expected_data_transfer_length);
+  response.underflow = residual.underflow;
+  response.residual_count = residual.count;
+  Send(response, {});
 }
 
 inline void TargetSession::FillTask(const ScsiCommandPdu& pdu,
@@ -323,7 +341,13 @@ void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
 // command; it makes initiators send fewer at once.
 void TargetSession::TaskRefused(TaskSlot slot) {
   Task& task = At(slot);
-  if (task.state != Task::State::kActive || task.data_error) return;
+  if (task.state == Task::State::kFree || task.data_error) return;
+  CountRefused();
+  task.refused = true;
+  FailData(&task, 0, 0);
+}
+
+void TargetSession::CountRefused() {
   ++refused_;
   const absl::Time now = host_->Now();
   if (now - refused_told_ >= kMemoryErrorInterval) {
@@ -331,12 +355,11 @@ void TargetSession::TaskRefused(TaskSlot slot) {
     host_->Log(true,
                absl::StrCat(refused_,
                             " commands end in TASK SET FULL, as there is no "
-                            "memory left for data that came with them before "
-                            "they could be served (the memory budget)"));
+                            "memory left for them, for data that came before "
+                            "they could be served, or for copies of what is "
+                            "sent (the memory budget)"));
     refused_ = 0;
   }
-  task.refused = true;
-  FailData(&task, 0, 0);
 }
 
 void TargetSession::TaskMemoryError(TaskSlot slot, const absl::Status& why) {
