@@ -1,5 +1,6 @@
 #include "protocol/datamover/send_queue.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -226,6 +227,63 @@ TEST(SendQueueTest, ClearTellsOfEverything) {
   EXPECT_THAT(recorder.notices, ElementsAre("1t10-", "3t10-"));
   EXPECT_TRUE(queue.empty());
   EXPECT_EQ(queue.bytes(), 0u);
+}
+
+// The ring is charged while it is big, and given back.
+TEST(SendQueueTest, GivesABigRingBack) {
+  Recorder recorder;
+  MemoryBudget budget(1 << 20);
+  BlockPool blocks(0, &budget);
+  SendQueue queue(&recorder, &blocks);
+  const size_t small = queue.capacity();
+  for (int i = 0; i < 2000; ++i) Append(&queue, "", 1);
+  EXPECT_GE(queue.capacity(), 2000u);
+  EXPECT_GT(budget.use().charged, 100u << 10);
+  EXPECT_TRUE(queue.exceeds(100 << 10)) << "more than its bytes are";
+  EXPECT_LT(queue.bytes(), 100u << 10);
+  TakeAll(&queue, 100000);
+  EXPECT_EQ(recorder.notices.size(), 2000u);
+  EXPECT_EQ(queue.capacity(), small);
+  EXPECT_EQ(budget.use().charged, 0u);
+}
+
+// Without memory for the ring nothing leaves; what was taken is told of, and
+// what could not be is said at once.
+TEST(SendQueueTest, WithoutMemoryForTheRingNothingLeaves) {
+  Recorder recorder;
+  MemoryBudget budget(1 << 20);
+  BlockPool blocks(0, &budget);
+  SendQueue queue(&recorder, &blocks);
+  for (size_t i = 0; i < queue.capacity(); ++i) Append(&queue, "", 1);
+  const size_t taken = queue.capacity();
+  budget.RefuseEvery(1);
+  ScsiDataInPdu pdu;
+  Encode(pdu, queue.Begin());
+  EXPECT_FALSE(queue.Commit({}, 2, SendQueue::Notice::kPut));
+  EXPECT_TRUE(queue.out_of_memory());
+  EXPECT_TRUE(queue.Spans().empty());
+  std::array<uint8_t, kBhsSize> bhs = {};
+  const std::string data = "more";
+  EXPECT_FALSE(queue.AppendCopy(bhs.data(), {}, AsBytes(data), 2,
+                                SendQueue::Notice::kTask));
+  queue.Clear();
+  EXPECT_EQ(recorder.notices.size(), taken);
+}
+
+// A PDU without memory for its data has no size: it keeps its notice when
+// another task is cancelled.
+TEST(SendQueueTest, APduWithoutMemoryKeepsItsNotice) {
+  Recorder recorder;
+  MemoryBudget budget(1 << 20);
+  BlockPool blocks(0, &budget);
+  SendQueue queue(&recorder, &blocks);
+  queue.SetDigests(Digest::kNone, Digest::kCrc32c);
+  budget.RefuseEvery(1);
+  Append(&queue, "data", 1);
+  EXPECT_TRUE(queue.out_of_memory());
+  queue.Cancel(2);
+  queue.Clear();
+  EXPECT_THAT(recorder.notices, ElementsAre("1t4-"));
 }
 
 }  // namespace

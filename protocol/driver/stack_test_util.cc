@@ -14,12 +14,19 @@ namespace {
 
 constexpr uint8_t kGood = 0x00;
 constexpr uint8_t kCheckCondition = 0x02;
+constexpr uint8_t kBusy = 0x08;
+constexpr uint8_t kTaskSetFull = 0x28;
 constexpr uint8_t kUnitAttention = 0x06;
 
 bool IsUnitAttention(const scsi::Command& command) {
   return command.outcome == scsi::Command::Outcome::kCompleted &&
          command.status == kCheckCondition && command.sense_length > 2 &&
          (command.sense[2] & 0x0f) == kUnitAttention;
+}
+
+bool IsBusy(const scsi::Command& command) {
+  return command.outcome == scsi::Command::Outcome::kCompleted &&
+         (command.status == kBusy || command.status == kTaskSetFull);
 }
 
 }  // namespace
@@ -89,6 +96,7 @@ void VerifiedLoad::Submit(Slot* slot) {
     at = end;
   }
   scsi::Command& command = slot->command;
+  command.lun = options_.lun;
   SetCdb(slot->write ? scsi::cdb::Write(slot->lba, slot->blocks)
                      : scsi::cdb::Read(slot->lba, slot->blocks),
          &command);
@@ -106,6 +114,11 @@ void VerifiedLoad::OnDone(Slot* slot) {
   const scsi::Command& command = slot->command;
   if (IsUnitAttention(command)) {
     ++unit_attentions_;
+    port_->Submit(&slot->command);
+    return;
+  }
+  if (IsBusy(command)) {
+    ++busy_;
     port_->Submit(&slot->command);
     return;
   }

@@ -44,6 +44,7 @@ class VerifiedLoad {
     uint32_t max_blocks = 64;
     uint64_t commands = 400;  // Unless told to finish before.
     int pieces = 3;           // Iovecs of one command.
+    uint64_t lun = 0;         // As in PDUs.
   };
   VerifiedLoad(scsi::CommandPort* port, testing::SimRandom* random,
                const Options& options);
@@ -53,6 +54,8 @@ class VerifiedLoad {
   void Finish() { commands_ = started_; }
   bool done() const { return completed_ == commands_; }
   uint64_t completed() const { return completed_; }
+  // How often a command was tried again as the target had no room for it.
+  uint64_t busy() const { return busy_; }
   // Commands that ended with something else than GOOD.
   const std::vector<std::string>& errors() const { return errors_; }
   uint64_t unit_attentions() const { return unit_attentions_; }
@@ -81,6 +84,7 @@ class VerifiedLoad {
   uint64_t started_ = 0;
   uint64_t completed_ = 0;
   uint64_t unit_attentions_ = 0;
+  uint64_t busy_ = 0;
   std::vector<std::string> errors_;
 };
 

@@ -322,6 +322,31 @@ TEST_F(TargetSessionTest, LimitsImmediateCommands) {
   ExpectWorks();
 }
 
+// One that there is no memory for is refused; the session goes on.
+TEST_F(TargetSessionTest, WithoutMemoryForATaskTheCommandIsRefused) {
+  MemoryBudget budget(1 << 20);
+  options_.session.budget = &budget;
+  options_.session.queue_depth = 32;
+  Start();
+  budget.RefuseEvery(1);
+  uint32_t refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    Send(Transfer(/*write=*/true, 0, 1));
+    for (const WirePdu& pdu : harness_->TakePdus()) {
+      if (pdu.opcode() != Opcode::kScsiResponse) continue;
+      const auto response = As<ScsiResponsePdu>(pdu);
+      EXPECT_EQ(response.status, 0x28) << "TASK SET FULL";
+      EXPECT_TRUE(response.underflow);
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 12u) << "all but those of the first chunk";
+  EXPECT_EQ(budget.use().lacking, 12u);
+  budget.RefuseEvery(0);
+  Send(Transfer(/*write=*/true, 0, 1));
+  Answer<R2tPdu>(Opcode::kR2t);
+}
+
 // An answered command keeps its slot until the answer has left.
 TEST_F(TargetSessionTest, ImmediateCommandsWithoutReadingStayBounded) {
   options_.session.queue_depth = 16;

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "scsi/backend/file_test_util.h"
 #include "scsi/iovec_cursor.h"
+#include "testing/refusing_memory.h"
 
 namespace skiff::scsi {
 namespace {
@@ -575,6 +576,35 @@ TEST_F(FileChannelTest, CompareAndWriteComparesEverythingFirst) {
   EXPECT_EQ(miss.status, IoStatus::kMiscompare);
   EXPECT_EQ(miss.error_offset, 4096 + kLength - 1);
   EXPECT_EQ(engine_->content()[4096], 'b') << "unchanged";
+}
+
+TEST_F(FileChannelTest, WithoutMemoryForABufferItSaysSo) {
+  skiff::testing::RefuseEvery(1);
+  TestRequest refused(Op::kCompareAndWrite, 0, 512, std::string(1024, 'a'));
+  EXPECT_TRUE(channel_->Submit(&refused));
+  EXPECT_EQ(refused.status, IoStatus::kNoMemory);
+  EXPECT_THAT(refused.reason, HasSubstr("no memory"));
+  // Those that wait for their turn, too; and the next of them has it then.
+  std::deque<TestRequest> running;
+  for (int i = 0; i < 4; ++i) {
+    running.emplace_back(Op::kWrite, 0, 512, std::string(512, 'w'));
+    EXPECT_FALSE(channel_->Submit(&running.back()));
+  }
+  TestRequest waiting(Op::kCompareAndWrite, 0, 512, std::string(1024, 'a'));
+  TestRequest next(Op::kWrite, 512, 512, std::string(512, 'n'));
+  EXPECT_FALSE(channel_->Submit(&waiting));
+  EXPECT_FALSE(channel_->Submit(&next));
+  engine_->EndAll();
+  EXPECT_EQ(waiting.completions, 1);
+  EXPECT_EQ(waiting.status, IoStatus::kNoMemory);
+  EXPECT_EQ(next.completions, 1);
+  EXPECT_EQ(next.status, IoStatus::kOk);
+  skiff::testing::RefuseEvery(0);
+  TestRequest again(Op::kCompareAndWrite, 0, 512,
+                    std::string(512, 'w') + std::string(512, 'b'));
+  EXPECT_FALSE(channel_->Submit(&again));
+  engine_->EndAll();
+  EXPECT_EQ(again.status, IoStatus::kOk);
 }
 
 TEST_F(FileChannelTest, RefusesWhatDoesNotFit) {
