@@ -375,13 +375,14 @@ TEST_P(BlockCommandsTest, UnmapDoesAllOrNothing) {
   auto command = Run(UnmapCdb(list.size()), list);
   EXPECT_EQ(command->code(), AdditionalSense::kInvalidFieldInParameterList);
   EXPECT_EQ(command->sense()->field_pointer->byte, 2);
-  // As long a list with as many as there may be: the rest is not looked at.
-  list = UnmapList(std::vector<std::pair<uint64_t, uint32_t>>(256, {0, 0}));
-  const size_t used = list.size();
-  list.resize(used + 100);
-  command = Run(UnmapCdb(list.size()), list);
-  EXPECT_EQ(Outcome(*command), "GOOD");
-  EXPECT_EQ(command->task.data_out_wanted, used);
+  // A list that is longer than its descriptors is taken as a whole.
+  for (const size_t length : {size_t{8 + 257 * 16}, size_t{65535}}) {
+    list = UnmapList(std::vector<std::pair<uint64_t, uint32_t>>(256, {0, 0}));
+    list.resize(length);
+    command = Run(UnmapCdb(list.size()), list);
+    EXPECT_EQ(Outcome(*command), "GOOD");
+    EXPECT_EQ(command->task.data_out_wanted, length);
+  }
   // An incomplete last descriptor is ignored.
   list = UnmapList({{0, 8}, {8, 8}});
   list.resize(list.size() - 1);

@@ -59,9 +59,36 @@ bool CheckDescriptors(Task* task) {
   return true;
 }
 
-// With the parameter list, Task::chunk bytes, in the buffer.
+// With the descriptors in the buffer, and everything received.
 void ApplyList(Task* task) {
   LuNexus& lu = *task->lu_nexus;
+  task->progress = 0;
+  if (!CheckDescriptors(task)) return;
+  if (lu.EnterGuard(task, &UnmapNext)) UnmapNext(task);
+}
+
+// What follows the descriptors is received, too, though nobody looks at it: a
+// residual would say that the target did without a part of the list. It goes
+// to the rest of the buffer, piece by piece. Task::progress is what has come.
+void ReceiveRest(Task* task) {
+  LuNexus& lu = *task->lu_nexus;
+  const uint32_t length = LoadBe16(&task->cdb[7]);
+  static_assert(BufferPool::kSmallBytes > kLongestList);
+  for (;;) {
+    task->progress += task->chunk;
+    const auto received = static_cast<uint32_t>(task->progress);
+    if (received == length) return ApplyList(task);
+    task->chunk =
+        std::min(length - received, task->buffer->size - kLongestList);
+    if (!lu.ReceiveDataOut(task, received, task->buffer->data + kLongestList,
+                           task->chunk, &ReceiveRest)) {
+      return;
+    }
+  }
+}
+
+// With the first Task::chunk bytes of the parameter list in the buffer.
+void AfterDescriptors(Task* task) {
   constexpr uint16_t kDescriptorBytesField = 2;
   // An incomplete descriptor at the end is ignored (SBC-3 section 5.23.2).
   const uint32_t descriptor_bytes =
@@ -70,16 +97,15 @@ void ApplyList(Task* task) {
   task->blocks = descriptor_bytes / kDescriptor;
   // More than MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
   if (task->blocks > LogicalUnit::kMaxUnmapDescriptors) {
-    return lu.InvalidParameter(task, kDescriptorBytesField);
+    return task->lu_nexus->InvalidParameter(task, kDescriptorBytesField);
   }
-  if (!CheckDescriptors(task)) return;
-  if (lu.EnterGuard(task, &UnmapNext)) UnmapNext(task);
+  ReceiveRest(task);
 }
 
 void ReceiveList(Task* task) {
   if (task->lu_nexus->ReceiveDataOut(task, 0, task->buffer->data, task->chunk,
-                                     &ApplyList)) {
-    ApplyList(task);
+                                     &AfterDescriptors)) {
+    AfterDescriptors(task);
   }
 }
 
@@ -97,9 +123,8 @@ void Unmap(LuNexus& lu, Task* task) {
                              AdditionalSense::kParameterListLengthError);
   }
   if (!lu.CheckReady(task)) return;
-  // Of a longer list the header tells whether the rest is descriptors.
+  // As many descriptors as there may be; the header tells how many there are.
   task->chunk = std::min(length, kLongestList);
-  task->data_out_wanted = task->chunk;
   if (lu.AcquireBuffer(task, task->chunk, &ReceiveList)) ReceiveList(task);
 }
 
