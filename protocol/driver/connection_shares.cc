@@ -184,7 +184,8 @@ std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
   return "";
 }
 
-std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now) {
+std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
+                                    std::optional<Id> replaced) {
   const Stage stage = discovery ? Stage::kDiscovery : Stage::kSession;
   Ender evict;
   {
@@ -194,10 +195,21 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now) {
     Connection& connection = found->second;
     connection.heard = now;
     connection.mute = false;
+    const Connection* leaves = nullptr;
+    if (replaced.has_value()) {
+      const auto old = At(stage).find(*replaced);
+      if (old != At(stage).end()) leaves = &old->second;
+    }
     const auto full = [&](uint32_t limit) {
-      return CountOf(addresses_, connection.address, stage) >= limit ||
+      const auto reached = [&](const std::map<std::string, Counts>& peers,
+                               std::string Connection::*peer) {
+        const std::string& name = connection.*peer;
+        const bool same = leaves != nullptr && leaves->*peer == name;
+        return CountOf(peers, name, stage) >= limit + (same ? 1 : 0);
+      };
+      return reached(addresses_, &Connection::address) ||
              (!connection.initiator.empty() &&
-              CountOf(initiators_, connection.initiator, stage) >= limit);
+              reached(initiators_, &Connection::initiator));
     };
     if (!discovery) {
       if (full(limits_.sessions_per_peer)) {
@@ -214,6 +226,7 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now) {
       evict = GiveWay(stage, now, connection.address, nullptr);
       if (evict == nullptr) return "max_discovery_sessions is reached";
     }
+    if (leaves != nullptr) Move(*replaced, stage, Stage::kLeaving);
     Move(id, Stage::kLogin, stage);
   }
   if (evict != nullptr) evict(kGaveWay);

@@ -42,7 +42,7 @@ std::string PeerOfAddress(absl::string_view address);
 class ConnectionShares {
  public:
   using Id = uint64_t;
-  // Ends a connection, soon. Called on any thread, with nothing locked.
+  // Ends a connection, soon. Called on any thread, with nothing of this locked.
   using Ender = std::function<void(absl::string_view why)>;
   // How long whoever has said something is left alone.
   static constexpr absl::Duration kPatience = absl::Seconds(1);
@@ -57,8 +57,11 @@ class ConnectionShares {
   void Heard(Id id, absl::Time now);
   // It says who it is; as Arrive().
   std::string Identify(Id id, absl::string_view initiator, absl::Time now);
-  // Its login is complete; as Arrive().
-  std::string Enter(Id id, bool discovery, absl::Time now);
+  // Its login is complete; as Arrive(). `replaced`, if there is one, is the
+  // session whose place it takes: it leaves, unless a limit refuses the new
+  // one.
+  std::string Enter(Id id, bool discovery, absl::Time now,
+                    std::optional<Id> replaced = std::nullopt);
   // It is being ended, and does not count any more as its peers' unless that
   // takes so long that too many do.
   void Leave(Id id);

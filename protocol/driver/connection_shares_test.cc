@@ -1,5 +1,6 @@
 #include "protocol/driver/connection_shares.h"
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -117,6 +118,25 @@ TEST_F(ConnectionSharesTest, NamesHaveSharesToo) {
     EXPECT_EQ(shares_.Identify(i, "iqn.y", now_),
               i < 15 ? "" : "max_logins_per_peer is reached");
   }
+}
+
+TEST_F(ConnectionSharesTest, ASessionMayTakeThePlaceOfItsOwn) {
+  const auto enter = [this](int id, const std::string& host,
+                            const std::string& name,
+                            std::optional<ConnectionShares::Id> replaced = {}) {
+    EXPECT_EQ(Arrive(id, host), "");
+    EXPECT_EQ(shares_.Identify(id, name, now_), "");
+    return shares_.Enter(id, /*discovery=*/false, now_, replaced);
+  };
+  for (int i = 1; i <= 5; ++i) EXPECT_EQ(enter(i, "a", "iqn.x"), "");
+  EXPECT_EQ(enter(6, "b", "iqn.y"), "");
+  // "a" has no place, whether "b" gives one up or not.
+  EXPECT_EQ(enter(7, "a", "iqn.y", 6), "max_sessions_per_peer is reached");
+  EXPECT_FALSE(shares_.leaving(6));
+  EXPECT_EQ(enter(8, "a", "iqn.x", 5), "");
+  EXPECT_TRUE(shares_.leaving(5));
+  EXPECT_EQ(enter(9, "b", "iqn.x", 4), "") << "the name keeps its number";
+  EXPECT_EQ(enter(10, "a", "iqn.z"), "");
 }
 
 TEST_F(ConnectionSharesTest, TheQuietestDiscoverySessionGivesWay) {

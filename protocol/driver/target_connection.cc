@@ -1,6 +1,7 @@
 #include "protocol/driver/target_connection.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -280,13 +281,12 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
     post_to(id,
             [](TargetConnection* connection) { connection->ResumeLogin(); });
   };
-  // This may end an older session, in whose place this one is.
-  const LoginStatus registered =
-      context_.node->Register(identity, last, id_, std::move(end),
-                              std::move(resume), tsih, &must_wait_);
-  if (registered != LoginStatus::kSuccess) return registered;
-  return RefuseIf(context_.shares->Enter(
-      id_, identity.session_type == SessionType::kDiscovery, Now()));
+  const bool discovery = identity.session_type == SessionType::kDiscovery;
+  const auto enter = [&](std::optional<TargetNode::ConnectionId> replaced) {
+    return RefuseIf(context_.shares->Enter(id_, discovery, Now(), replaced));
+  };
+  return context_.node->Register(identity, last, id_, enter, std::move(end),
+                                 std::move(resume), tsih, &must_wait_);
 }
 
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(

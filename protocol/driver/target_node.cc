@@ -123,8 +123,8 @@ uint16_t TargetNode::NextTsih() {
 
 LoginStatus TargetNode::Register(const LoginIdentity& identity,
                                  const LoginRequestPdu& login,
-                                 ConnectionId connection, Ender end,
-                                 Waker resume, uint16_t* tsih,
+                                 ConnectionId connection, Admission enter,
+                                 Ender end, Waker resume, uint16_t* tsih,
                                  bool* must_wait) {
   *must_wait = false;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -140,6 +140,13 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
     return exists ? LoginStatus::kTooManyConnections
                   : LoginStatus::kSessionDoesNotExist;
   }
+  std::optional<ConnectionId> replaced;
+  if (const auto found = sessions_.find(name);
+      normal && found != sessions_.end() && found->second.connection != 0) {
+    replaced = found->second.connection;
+  }
+  const LoginStatus entered = enter(replaced);
+  if (entered != LoginStatus::kSuccess) return entered;
   *tsih = NextTsih();
   tsih_of_[connection] = *tsih;
   if (!normal) return LoginStatus::kSuccess;

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "protocol/codec/pdu.h"
@@ -31,6 +33,10 @@ class TargetNode {
   using Ender = absl::AnyInvocable<void(absl::string_view why)>;
   // Tells a connection that its login may go on; thread-safe.
   using Waker = absl::AnyInvocable<void()>;
+  // Whether a login may become a session, in place of another if there is one.
+  // Called with the node locked.
+  using Admission =
+      absl::FunctionRef<LoginStatus(std::optional<ConnectionId> replaced)>;
 
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
                          absl::string_view alias);
@@ -56,12 +62,13 @@ class TargetNode {
                                          const Arrival& arrival) const;
 
   // Registers a session under its name (initiator, ISID, target: RFC 7143
-  // section 4.4.3) and gives it a TSIH. An older session of that name is ended
-  // first:
-  // `*must_wait` tells that `resume` will be called when it is gone.
+  // section 4.4.3) and gives it a TSIH. `enter` says whether there is a place
+  // for it, given which session's place it takes; if there is none, nothing has
+  // happened. An older session of that name is ended then: `*must_wait` tells
+  // that `resume` will be called when it is gone.
   LoginStatus Register(const LoginIdentity& identity,
                        const LoginRequestPdu& login, ConnectionId connection,
-                       Ender end, Waker resume, uint16_t* tsih,
+                       Admission enter, Ender end, Waker resume, uint16_t* tsih,
                        bool* must_wait);
   // The connection, registered or not, is gone with all its tasks.
   void Unregister(ConnectionId connection);

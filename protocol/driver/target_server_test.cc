@@ -193,6 +193,11 @@ TEST_F(TargetServerTest, EachPeerHasItsShareOfTheSessions) {
   EXPECT_EQ(log_in(two, 3, "iqn.2001-04.com.example:a"), 0x0302);
   EXPECT_EQ(log_in(two, 3, "iqn.2001-04.com.example:b"), 0);
   EXPECT_THAT(log_, Contains(HasSubstr("max_sessions_per_peer is reached")));
+  // Who has no place takes none from a session that it would reinstate.
+  const RawPeer& old = *peers.back();
+  EXPECT_EQ(log_in(one, 3, "iqn.2001-04.com.example:b"), 0x0302);
+  stack_.world.RunFor(absl::Seconds(1));
+  EXPECT_FALSE(old.closed());
   // A session that is reinstated is in the place of its own.
   EXPECT_EQ(log_in(one, 2, "iqn.2001-04.com.example:a"), 0);
   stack_.world.RunFor(absl::Seconds(6));  // Those that were refused go.
