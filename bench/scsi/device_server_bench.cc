@@ -63,6 +63,8 @@ class NullPort : public TargetPort {
   void Aborted(Task* task, bool) override { nexus_->Release(task); }
   void CancelTransfers(Task*) override {}
   void AsyncEvent(uint64_t, const uint8_t*, size_t) override {}
+  uint64_t DataInTaken() const override { return 0; }
+  void EndNexus(absl::string_view) override {}
 
  private:
   Nexus* nexus_ = nullptr;

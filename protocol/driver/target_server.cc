@@ -595,6 +595,7 @@ void TargetServerImpl::ReportMemory(
         sum.held_bytes += use.held_bytes;
         sum.waiting_tasks += use.waiting_tasks;
         sum.given_up += use.given_up;
+        sum.ended += use.ended;
         if (--gather->left == 0) gather->done(gather->memory);
       });
     });

@@ -265,6 +265,10 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void Aborted(scsi::Task* scsi, bool respond) override;
   void CancelTransfers(scsi::Task* scsi) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
+  uint64_t DataInTaken() const override {
+    return datamover_->counters().bytes_out;
+  }
+  void EndNexus(absl::string_view why) override;
   void Defer(TaskSlot slot, DataOperation operation, bool ok);
   void Report(TaskSlot slot, DataOperation operation, bool ok);
 

@@ -240,6 +240,12 @@ void TargetSession::CancelTransfers(scsi::Task* scsi) {
   cancelling_ = false;
 }
 
+// Nothing that is queued leaves any more: it is what the initiator does not
+// take.
+void TargetSession::EndNexus(absl::string_view why) {
+  Close(absl::ResourceExhaustedError(why), /*after_sending=*/false);
+}
+
 void TargetSession::AsyncEvent(uint64_t lun, const uint8_t* sense,
                                size_t length) {
   // SenseLength and sense data (section 11.9.4).

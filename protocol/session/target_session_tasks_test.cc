@@ -9,11 +9,13 @@
 #include "protocol/session/target_session.h"
 #include "protocol/session/target_session_harness.h"
 #include "protocol/session/target_session_test_util.h"
+#include "scsi/target/testing.h"
 #include "scsi/target/testing_backend.h"
 
 namespace skiff::protocol {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -50,6 +52,53 @@ TEST_F(TargetSessionTest, GivesUpASilentWriteForACompareAndWrite) {
   Send(late, std::string(4096, 'x'));
   EXPECT_THAT(harness_->TakePdus(), IsEmpty());
   ExpectWorks();
+}
+
+// Another initiator in the same target, who has come to no unit attention.
+struct Neighbour {
+  explicit Neighbour(TargetSessionHarness* harness)
+      : nexus(*harness->target()->OpenNexus(harness->worker(), &port, "other",
+                                            "port", 1)) {
+    port.set_nexus(nexus.get());
+    scsi::testing::TestCommand first(scsi::testing::Bytes(6), {}, 0);
+    nexus->Submit(&first.task);
+    port.auto_release = false;
+  }
+  ~Neighbour() {
+    port.auto_release = true;
+    port.ReleaseCompleted();
+    nexus->Close([] {});
+  }
+
+  scsi::testing::FakePort port;
+  std::unique_ptr<scsi::Nexus> nexus;
+};
+
+TEST_F(TargetSessionTest, ClosesASlowReaderWhoseBuffersOthersLack) {
+  constexpr uint32_t kBlocks = 256;  // 128 KiB, of which there are eight.
+  options_.data_patience = absl::Milliseconds(1);
+  auto backend = std::make_shared<scsi::testing::TestBackend>(
+      scsi::testing::ThinInfo(65536));
+  backend->completion = scsi::testing::TestBackend::Completion::kInline;
+  options_.backend = std::move(backend);
+  Start();
+  for (int i = 0; i < 8; ++i) Send(Transfer(/*write=*/false, 0, kBlocks));
+  scsi::testing::TestCommand reads[2] = {
+      {scsi::testing::Cdb10(0x28, 0, kBlocks), {}, kBlocks * 512},
+      {scsi::testing::Cdb10(0x28, 0, kBlocks), {}, kBlocks * 512}};
+  scsi::testing::Bytes cdb = scsi::testing::Cdb16(0x89, 0, 0);
+  cdb[13] = kBlocks / 2;
+  scsi::testing::TestCommand swap(cdb, scsi::testing::Bytes(kBlocks * 512), 0);
+  Neighbour other(harness_.get());
+  Neighbour third(harness_.get());
+  for (auto& read : reads) other.nexus->Submit(&read.task);
+  third.nexus->Submit(&swap.task);
+  EXPECT_FALSE(swap.completed);
+  (void)harness_->TakeBytes(/*limit=*/1);
+  while (!harness_->closed()) harness_->Settle();
+  EXPECT_THAT(harness_->close_reason(), HasSubstr("min_read_rate"));
+  harness_->session()->Terminate();
+  while (!swap.completed) harness_->Settle();
 }
 
 TEST_F(TargetSessionTest, AbortsATaskThatWaitsForData) {

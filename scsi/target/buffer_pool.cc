@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
@@ -22,6 +23,8 @@ constexpr int kLooks = 2;
 constexpr uint64_t kGreed = 2;
 // What a new account may borrow, in large buffers.
 constexpr uint64_t kFirstTrust = 2;
+// How many accounts that want more are looked at for each buffer given back.
+constexpr uint32_t kLooksPerBuffer = 4;
 
 // The port has the task's data to send, or is to bring them, and nothing else
 // is under way.
@@ -34,7 +37,7 @@ bool WaitsForInitiator(const Task& task) {
 
 absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
     transport::Reactor* reactor, size_t pool_bytes, size_t buffer_bytes,
-    absl::Duration patience) {
+    absl::Duration patience, uint64_t min_read_rate) {
   if (buffer_bytes < kMinLargeBytes || buffer_bytes % kPage != 0 ||
       buffer_bytes > UINT32_MAX) {
     return absl::InvalidArgumentError(
@@ -59,7 +62,8 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
                      ": too little for one buffer of ", buffer_bytes,
                      " bytes and a quarter more for small ones"));
   }
-  auto pool = absl::WrapUnique(new BufferPool(reactor, patience));
+  auto pool =
+      absl::WrapUnique(new BufferPool(reactor, patience, min_read_rate));
   size_t count = 0;
   for (size_t i = 0; i < kClasses; ++i) {
     pool->mapped_bytes_ += counts[i] * sizes[i];
@@ -84,8 +88,12 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
   return pool;
 }
 
-BufferPool::BufferPool(transport::Reactor* reactor, absl::Duration patience)
-    : patience_(patience), timer_(reactor, [this] { Look(); }) {}
+BufferPool::BufferPool(transport::Reactor* reactor, absl::Duration patience,
+                       uint64_t min_read_rate)
+    : reactor_(reactor),
+      patience_(patience),
+      min_read_rate_(min_read_rate),
+      timer_(reactor, [this] { Look(); }) {}
 
 BufferPool::~BufferPool() {
   if (memory_ != nullptr) munmap(memory_, mapped_bytes_);
@@ -119,15 +127,24 @@ uint32_t BufferPool::Unreserved(size_t size_class) const {
   return free > reserved ? free - reserved : 0;
 }
 
-bool BufferPool::MayBorrow(const BufferAccount& account, size_t size_class,
+// What the account's own doing allows. If it does not, only a buffer that the
+// account gives back changes that.
+bool BufferPool::IsTrusted(const BufferAccount& account, size_t size_class,
                            bool in_steps) const {
-  const uint64_t free = Unreserved(size_class);
-  if (account.queues_[size_class].held >= kGreed * free) return false;
   if (account.borrowed_bytes_ + classes_[size_class].size <= account.trust_) {
     return true;
   }
-  // What needs this size cannot earn trust with a smaller one.
-  return !in_steps && account.held_ == 0;
+  if (account.borrowed_bytes_ > 0) return false;
+  // What needs this size cannot earn trust with a smaller one, nor can anything
+  // where nothing is the account's own.
+  return !in_steps || (size_class == 0 && !account.has_share_);
+}
+
+bool BufferPool::MayBorrow(const BufferAccount& account, size_t size_class,
+                           bool in_steps) const {
+  const uint64_t free = Unreserved(size_class);
+  return account.queues_[size_class].held < kGreed * free &&
+         IsTrusted(account, size_class, in_steps);
 }
 
 bool BufferPool::TryTake(BufferAccount* account, Task* task, size_t size_class,
@@ -186,25 +203,40 @@ void BufferPool::Take(BufferAccount* account, Task* task, size_t size_class,
 
 bool BufferPool::Acquire(BufferAccount* account, Task* task, uint64_t bytes,
                          bool in_steps) {
-  const uint8_t size_class = ClassFor(bytes);
-  BufferAccount::Queue& queue = account->queues_[size_class];
-  // INQUIRY and the like go before reads and writes.
-  const bool first = queue.first == nullptr || (size_class == 0 && !in_steps);
+  uint8_t size_class = ClassFor(bytes);
+  const BufferAccount::Queue& queue = account->queues_[size_class];
+  // INQUIRY and the like go before reads and writes. Others don't overtake
+  // those who get what was given back at the end of the turn.
+  const bool first =
+      size_class == 0 && !in_steps
+          ? queue.last_whole == nullptr
+          : queue.first == nullptr &&
+                !(due_ && classes_[size_class].waiting_accounts());
   if (first && TryTake(account, task, size_class, in_steps)) return true;
+  // Without a share, it cannot count on anything but to be in turn for what
+  // comes back most often.
+  if (in_steps && !account->has_share_) size_class = 0;
+  Wait(account, task, size_class, in_steps);
+  return false;
+}
+
+void BufferPool::Wait(BufferAccount* account, Task* task, size_t size_class,
+                      bool in_steps) {
+  BufferAccount::Queue& queue = account->queues_[size_class];
   task->phase = Task::Phase::kWaitingForBuffer;
   task->in_steps = in_steps;
-  if (queue.first == nullptr) AppendAccount(account, size_class);
-  if (first) {
-    task->wait_next = queue.first;
-    queue.first = task;
-    if (queue.last == nullptr) queue.last = task;
-  } else {
-    task->wait_next = nullptr;
-    queue.last->wait_next = task;
-    queue.last = task;
-  }
+  const bool whole = size_class == 0 && !in_steps;
+  Task* after = whole ? queue.last_whole : queue.last;
+  Task*& link = after != nullptr ? after->wait_next : queue.first;
+  task->wait_next = link;
+  link = task;
+  if (task->wait_next == nullptr) queue.last = task;
+  if (whole) queue.last_whole = task;
   ++waiting_;
-  return false;
+  // Another task may be the first now.
+  if (queue.first == task) Enlist(account, size_class);
+  // It may get its own at the end of the turn.
+  if (due_) MakeDue(account);
 }
 
 // --- Giving back.
@@ -231,60 +263,89 @@ void BufferPool::Release(Task* task) {
     account->trust_ += buffer->size;
   }
   --out_;
-  if (waiting_ > 0) Serve();
+  if (waiting_ == 0) return;
+  MakeDue(account);
+  looks_ += kLooksPerBuffer;
 }
 
-// A loop, not a recursion: a task that goes on may finish and release its
-// buffer at once.
-void BufferPool::Serve() {
-  serve_again_ = true;
-  if (serving_) return;
-  serving_ = true;
-  while (serve_again_) {
-    serve_again_ = false;
+// The account is looked at, besides those whose turn it is: it may be only now
+// that it may have more, or its own.
+void BufferPool::MakeDue(BufferAccount* account) {
+  for (size_t i = 0; i < kClasses; ++i) Enlist(account, i);
+  if (!account->due_) {
+    account->due_ = true;
+    account->next_due_ = nullptr;
+    (last_due_ != nullptr ? last_due_->next_due_ : first_due_) = account;
+    last_due_ = account;
+    ++due_accounts_;
+  }
+  ServeSoon();
+}
+
+void BufferPool::ForgetDue(BufferAccount* account) {
+  if (!account->due_) return;
+  BufferAccount* previous = nullptr;
+  for (BufferAccount* at = first_due_; at != account; at = at->next_due_) {
+    previous = at;
+  }
+  (previous != nullptr ? previous->next_due_ : first_due_) = account->next_due_;
+  if (last_due_ == account) last_due_ = previous;
+  --due_accounts_;
+  account->due_ = false;
+}
+
+void BufferPool::ServeSoon() {
+  due_ = true;
+  reactor_->ScheduleTurnEnd(this);
+}
+
+// Tasks that go on may do anything, also to accounts.
+void BufferPool::OnTurnEnd() {
+  const uint32_t looks = std::exchange(looks_, 0);
+  for (size_t i = 0; i < kClasses; ++i) ServeInTurn(i, looks);
+  for (uint32_t left = due_accounts_; left > 0 && first_due_ != nullptr;
+       --left) {
+    BufferAccount* account = first_due_;
+    ForgetDue(account);
     for (size_t i = 0; i < kClasses; ++i) {
-      if (ServeInTurn(i) || ServeIdleAccounts(i)) serve_again_ = true;
+      // There may be more for it; it ends with the task going on.
+      if (ServeOne(account, i)) break;
     }
   }
-  serving_ = false;
+  due_ = first_due_ != nullptr;
+  if (due_) reactor_->ScheduleTurnEnd(this);
 }
 
-// Each account that waits for the size, the one after the last served first. A
-// task that is served may change everything; then there is another round.
-bool BufferPool::ServeInTurn(size_t size_class) {
+// Those that hold none can take what is free. Those that hold some may have too
+// many.
+void BufferPool::ServeInTurn(size_t size_class, uint32_t looks) {
   SizeClass& waited = classes_[size_class];
-  for (uint32_t left = waited.waiting_accounts;
-       left > 0 && Unreserved(size_class) > 0; --left) {
-    BufferAccount* account = waited.first_waiting;
-    RemoveAccount(account, size_class);
-    AppendAccount(account, size_class);
-    if (ServeOne(account, size_class)) return true;
+  while (Unreserved(size_class) > 0 && waited.waiting_accounts() > 0) {
+    Ring* ring = &waited.rings[waited.turn];
+    waited.turn ^= 1;
+    if (ring->count == 0) ring = &waited.rings[waited.turn];
+    BufferAccount* account = ring->first;
+    if (ServeOne(account, size_class)) continue;
+    Delist(account, size_class);
+    Enlist(account, size_class);
+    if (looks == 0) return;
+    --looks;
   }
-  return false;
 }
 
-// Those that hold nothing take their own share, or a smaller size.
-bool BufferPool::ServeIdleAccounts(size_t size_class) {
-  if (classes_[0].free == nullptr) return false;
-  for (BufferAccount* account = classes_[size_class].first_waiting;
-       account != nullptr; account = account->queues_[size_class].next) {
-    if (account->held_ == 0 || size_class == 0) {
-      if (ServeOne(account, size_class)) return true;
-    }
-  }
-  return false;
-}
-
+// Ends with the task going on.
 bool BufferPool::ServeOne(BufferAccount* account, size_t size_class) {
   BufferAccount::Queue& queue = account->queues_[size_class];
   Task* task = queue.first;
-  if (!TryTake(account, task, size_class, task->in_steps)) return false;
-  queue.first = task->wait_next;
-  if (queue.first == nullptr) {
-    queue.last = nullptr;
-    RemoveAccount(account, size_class);
+  if (task == nullptr || !TryTake(account, task, size_class, task->in_steps)) {
+    return false;
   }
+  queue.first = task->wait_next;
+  if (queue.first == nullptr) queue.last = nullptr;
+  if (queue.last_whole == task) queue.last_whole = nullptr;
+  Delist(account, size_class);
   --waiting_;
+  if (queue.first != nullptr) MakeDue(account);
   task->phase = Task::Phase::kEnabled;
   task->resume(task);
   return true;
@@ -300,34 +361,47 @@ void BufferPool::Cancel(BufferAccount* account, Task* task) {
       (previous != nullptr ? previous->wait_next : queue.first) =
           task->wait_next;
       if (queue.last == task) queue.last = previous;
-      if (queue.first == nullptr) RemoveAccount(account, i);
+      if (queue.last_whole == task) queue.last_whole = previous;
       --waiting_;
+      // The next one may want less, or nobody waits.
+      Enlist(account, i);
+      if (queue.first != nullptr) MakeDue(account);
       return;
     }
   }
 }
 
-void BufferPool::AppendAccount(BufferAccount* account, size_t size_class) {
-  SizeClass& ring = classes_[size_class];
-  account->queues_[size_class].next = nullptr;
-  (ring.last_waiting != nullptr ? ring.last_waiting->queues_[size_class].next
-                                : ring.first_waiting) = account;
-  ring.last_waiting = account;
-  ++ring.waiting_accounts;
+// Puts the account into the ring where it belongs, at the end, unless it is
+// there. While its own doing keeps it from more, it belongs to none.
+void BufferPool::Enlist(BufferAccount* account, size_t size_class) {
+  BufferAccount::Queue& queue = account->queues_[size_class];
+  Ring* ring = nullptr;
+  if (queue.first != nullptr &&
+      IsTrusted(*account, size_class, queue.first->in_steps)) {
+    ring =
+        &classes_[size_class].rings[queue.held > 0 ? kHoldsSome : kHoldsNone];
+  }
+  if (queue.ring == ring) return;
+  Delist(account, size_class);
+  if (ring == nullptr) return;
+  queue.ring = ring;
+  queue.prev = ring->last;
+  queue.next = nullptr;
+  (ring->last != nullptr ? ring->last->queues_[size_class].next : ring->first) =
+      account;
+  ring->last = account;
+  ++ring->count;
 }
 
-void BufferPool::RemoveAccount(BufferAccount* account, size_t size_class) {
-  SizeClass& ring = classes_[size_class];
-  BufferAccount* previous = nullptr;
-  for (BufferAccount* at = ring.first_waiting; at != account;) {
-    previous = at;
-    at = at->queues_[size_class].next;
-  }
-  BufferAccount* next = account->queues_[size_class].next;
-  (previous != nullptr ? previous->queues_[size_class].next
-                       : ring.first_waiting) = next;
-  if (ring.last_waiting == account) ring.last_waiting = previous;
-  --ring.waiting_accounts;
+void BufferPool::Delist(BufferAccount* account, size_t size_class) {
+  BufferAccount::Queue& queue = account->queues_[size_class];
+  Ring* ring = std::exchange(queue.ring, nullptr);
+  if (ring == nullptr) return;
+  (queue.prev != nullptr ? queue.prev->queues_[size_class].next : ring->first) =
+      queue.next;
+  (queue.next != nullptr ? queue.next->queues_[size_class].prev : ring->last) =
+      queue.prev;
+  --ring->count;
 }
 
 // --- Initiators that keep buffers waiting.
@@ -337,32 +411,77 @@ void BufferPool::Look() {
   for (DataBuffer& buffer : buffers_) {
     if (buffer.task != nullptr) LookAt(&buffer);
   }
-  // What has become free without a Release(), as when a task that was first in
-  // its queue is cancelled.
-  if (waiting_ > 0) Serve();
+  // All who want more, though nothing was given back: there are few buffers for
+  // many accounts.
+  if (waiting_ > 0) {
+    looks_ = std::max(looks_, waiting_);
+    ServeSoon();
+  }
   if (out_ > 0) timer_.ScheduleAfter(patience_ / kLooks);
 }
 
 // Late is what was waiting at kLooks looks before and has not got on since.
 void BufferPool::LookAt(DataBuffer* buffer) {
-  Task* task = buffer->task;
-  if (!WaitsForInitiator(*task) || buffer->seen_uses != buffer->uses ||
-      buffer->seen_progress != task->progress) {
-    buffer->seen_uses = buffer->uses;
-    buffer->seen_progress = task->progress;
-    buffer->looks = 0;
-    return;
+  const Task* task = buffer->task;
+  const bool waits = WaitsForInitiator(*task);
+  if (buffer->seen_uses != buffer->uses) {
+    buffer->waits = 0;
+    buffer->taken_before = task->lu_nexus->port().DataInTaken();
   }
-  if (buffer->looks < kLooks) ++buffer->looks;
-  if (buffer->looks < kLooks) return;
-  buffer->late = true;
-  buffer->account->trust_ = 0;
+  const bool same = waits && buffer->seen_uses == buffer->uses &&
+                    buffer->seen_progress == task->progress;
+  buffer->seen_uses = buffer->uses;
+  buffer->seen_progress = task->progress;
+  if (waits) ++buffer->waits;
+  if (!same) {
+    buffer->looks = 0;
+  } else if (buffer->looks < kLooks) {
+    ++buffer->looks;
+  }
+  if (waits) LookAtWaiting(buffer);
+}
+
+void BufferPool::LookAtWaiting(DataBuffer* buffer) {
+  Task* task = buffer->task;
+  if (buffer->looks >= kLooks) {
+    buffer->late = true;
+    buffer->account->trust_ = 0;
+  }
   // Only its owner misses a share.
   if (buffer->own) return;
-  const SizeClass& size_class = classes_[buffer->size_class];
-  if (size_class.waiting_accounts > 0 || Unreserved(buffer->size_class) == 0) {
-    if (task->lu_nexus->GiveUpData(task)) ++given_up_;
+  if (buffer->looks >= kLooks &&
+      (classes_[buffer->size_class].waiting_accounts() > 0 ||
+       Unreserved(buffer->size_class) == 0) &&
+      task->lu_nexus->GiveUpData(task)) {
+    ++given_up_;
+    buffer->waits = 0;  // It has as long again to come back.
+    return;
   }
+  // The first look may have come at once.
+  if (buffer->waits <= kLooks || !OthersLack(*buffer)) return;
+  TargetPort& port = task->lu_nexus->port();
+  if (task->receiving) {
+    if (!task->late && !task->terminate) return;
+    ++ended_;
+    return port.EndNexus(
+        "the initiator does not let go of a buffer that others wait for");
+  }
+  const uint64_t least = static_cast<uint64_t>(
+      static_cast<double>(min_read_rate_) *
+      absl::ToDoubleSeconds(patience_ / kLooks * (buffer->waits - kLooks - 1)));
+  if (port.DataInTaken() - buffer->taken_before > least) return;
+  ++ended_;
+  port.EndNexus(
+      "the initiator takes the data of its reads more slowly than "
+      "min_read_rate, and others wait for the buffers");
+}
+
+// Whether another account waits for such a buffer and there is none.
+bool BufferPool::OthersLack(const DataBuffer& buffer) const {
+  const SizeClass& size_class = classes_[buffer.size_class];
+  const bool waits = buffer.account->queues_[buffer.size_class].ring != nullptr;
+  return Unreserved(buffer.size_class) == 0 &&
+         size_class.waiting_accounts() > (waits ? 1u : 0u);
 }
 
 BufferUse BufferPool::use() const {
@@ -373,6 +492,7 @@ BufferUse BufferPool::use() const {
   }
   use.waiting_tasks = waiting_;
   use.given_up = given_up_;
+  use.ended = ended_;
   return use;
 }
 
@@ -389,6 +509,7 @@ BufferAccount::BufferAccount(BufferPool* pool)
 
 BufferAccount::~BufferAccount() {
   assert(held_ == 0);
+  pool_->ForgetDue(this);
   if (!has_share_) return;
   --pool_->shares_;
   --pool_->unused_shares_;

@@ -34,6 +34,10 @@ struct DataBuffer {
   uint32_t seen_uses = 0;
   uint8_t looks = 0;  // How often it was found as it was.
   uint64_t seen_progress = 0;
+  // In how many looks it waited for its initiator, whether that got on or not,
+  // and what the initiator had taken of all its data-in before.
+  uint32_t waits = 0;
+  uint64_t taken_before = 0;
 };
 
 // One worker's bounce buffers, in three sizes, so that small commands do not
@@ -47,13 +51,23 @@ struct DataBuffer {
 // - One small buffer is its own. With it every command gets on that may go
 //   through a buffer in steps, however busy the rest is.
 // - The rest is borrowed. An account may hold twice as much of a size as is
-// still
-//   free, so that there is always something left for one that comes later; and
-//   no more than it is trusted with: it earns by giving back in time, and loses
-//   all trust with a buffer that its initiator keeps waiting.
-// - Accounts that wait are served in turn, whatever each has waiting.
+//   still free, so that there is always something left for one that comes
+//   later; and no more than it is trusted with: it earns by giving back in
+//   time, and loses all trust with a buffer that its initiator keeps waiting.
+// - Accounts that wait are served in turn, whatever each has waiting: those
+//   that hold nothing of a size, and those that want more of it, alternate.
 // - A write whose data don't come is given up while others want its buffer.
-class BufferPool {
+// - A nexus ends while others want its buffer and have no other, if its
+//   initiator takes the data in it (all data, to be exact) more slowly than at
+//   the least rate once the patience is over; or if a write that was given up
+//   keeps its buffer for as long again, as an RDMA Read does that is not
+//   answered. So a buffer is held for an initiator for the patience and what
+//   is queued for it, divided by the least rate.
+//
+// Whatever is given back is handed on at the end of the turn: a task that goes
+// on never runs inside of what another one does. Handing on looks at a few
+// accounts for each buffer, however many wait.
+class BufferPool : private transport::TurnHook {
  public:
   static constexpr size_t kClasses = 3;
   static constexpr uint32_t kSmallBytes = 16u << 10;
@@ -62,13 +76,14 @@ class BufferPool {
   // REPORT LUNS may need it at once.
   static constexpr uint32_t kMinLargeBytes = 256u << 10;
 
-  // `patience`: for an initiator that keeps a buffer waiting.
+  // `patience`: for an initiator that keeps a buffer waiting. `min_read_rate`:
+  // bytes a second.
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
       transport::Reactor* reactor, size_t pool_bytes, size_t buffer_bytes,
-      absl::Duration patience);
+      absl::Duration patience, uint64_t min_read_rate);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
-  ~BufferPool();
+  ~BufferPool() override;
 
   // Gives `task` a buffer of at least `bytes`, or the largest size there is,
   // and returns true. Else the task waits, in the phase kWaitingForBuffer, and
@@ -77,7 +92,8 @@ class BufferPool {
   // wait when its account holds nothing.
   bool Acquire(BufferAccount* account, Task* task, uint64_t bytes,
                bool in_steps);
-  // Takes the task's buffer back, and hands it to whoever waits for it.
+  // Takes the task's buffer back. Whoever waits for it gets it at the end of
+  // the turn.
   void Release(Task* task);
   // All buffers.
   absl::Span<uint8_t> memory() const { return {memory_, mapped_bytes_}; }
@@ -90,20 +106,32 @@ class BufferPool {
  private:
   friend class BufferAccount;
 
+  // Accounts that wait for a size and could have it: those that hold none, and
+  // those that hold some.
+  enum RingKind : uint8_t { kHoldsNone, kHoldsSome, kRings };
+  struct Ring {
+    BufferAccount* first = nullptr;
+    BufferAccount* last = nullptr;
+    uint32_t count = 0;
+  };
   struct SizeClass {
     uint32_t size = 0;
     uint32_t count = 0;
     uint32_t free_count = 0;
     DataBuffer* free = nullptr;
-    // Accounts that have tasks waiting for the size, in a ring.
-    BufferAccount* first_waiting = nullptr;
-    BufferAccount* last_waiting = nullptr;
-    uint32_t waiting_accounts = 0;
+    Ring rings[kRings];
+    uint8_t turn = kHoldsNone;  // Which ring is next.
+    uint32_t waiting_accounts() const {
+      return rings[kHoldsNone].count + rings[kHoldsSome].count;
+    }
   };
 
-  BufferPool(transport::Reactor* reactor, absl::Duration patience);
+  BufferPool(transport::Reactor* reactor, absl::Duration patience,
+             uint64_t min_read_rate);
   void Carve(uint8_t size_class, uint8_t* memory, uint32_t size, size_t count);
   uint8_t ClassFor(uint64_t bytes) const;
+  bool IsTrusted(const BufferAccount& account, size_t size_class,
+                 bool in_steps) const;
   bool MayBorrow(const BufferAccount& account, size_t size_class,
                  bool in_steps) const;
   // How many of the class are nobody's share.
@@ -113,16 +141,25 @@ class BufferPool {
   bool TakeLess(BufferAccount* account, Task* task, size_t size_class,
                 bool in_steps);
   void Take(BufferAccount* account, Task* task, size_t size_class, bool own);
-  void Serve();
-  bool ServeInTurn(size_t size_class);
-  bool ServeIdleAccounts(size_t size_class);
+  void Wait(BufferAccount* account, Task* task, size_t size_class,
+            bool in_steps);
+  // TurnHook: hands on what was given back.
+  void OnTurnEnd() override;
+  void ServeInTurn(size_t size_class, uint32_t looks);
   bool ServeOne(BufferAccount* account, size_t size_class);
-  void AppendAccount(BufferAccount* account, size_t size_class);
-  void RemoveAccount(BufferAccount* account, size_t size_class);
+  void MakeDue(BufferAccount* account);
+  void ForgetDue(BufferAccount* account);
+  void ServeSoon();
+  void Enlist(BufferAccount* account, size_t size_class);
+  void Delist(BufferAccount* account, size_t size_class);
   void Look();
   void LookAt(DataBuffer* buffer);
+  void LookAtWaiting(DataBuffer* buffer);
+  bool OthersLack(const DataBuffer& buffer) const;
 
+  transport::Reactor* const reactor_;
   const absl::Duration patience_;
+  const uint64_t min_read_rate_;
   transport::Timer timer_;
   uint8_t* memory_ = nullptr;
   size_t mapped_bytes_ = 0;
@@ -133,8 +170,13 @@ class BufferPool {
   uint32_t shares_ = 0;         // Accounts with a buffer of their own,
   uint32_t unused_shares_ = 0;  // which is not held.
   uint64_t given_up_ = 0;
-  bool serving_ = false;
-  bool serve_again_ = false;
+  uint64_t ended_ = 0;
+  uint32_t looks_ = 0;  // How many accounts the next hand-out looks at.
+  bool due_ = false;    // There is one.
+  // That gave back something, or want something anew, since.
+  BufferAccount* first_due_ = nullptr;
+  BufferAccount* last_due_ = nullptr;
+  uint32_t due_accounts_ = 0;
 };
 
 // What one I_T nexus holds of a pool. Used on the worker's reactor.
@@ -148,11 +190,14 @@ class BufferAccount {
  private:
   friend class BufferPool;
 
-  // Of one size: tasks that wait, in order, and the account's place in the
-  // ring.
+  // Of one size: tasks that wait, in order, and the account's place in a ring.
+  // Small commands that cannot go in steps come first, in order, too.
   struct Queue {
     Task* first = nullptr;
     Task* last = nullptr;
+    Task* last_whole = nullptr;
+    BufferPool::Ring* ring = nullptr;
+    BufferAccount* prev = nullptr;
     BufferAccount* next = nullptr;
     uint32_t held = 0;
   };
@@ -164,6 +209,8 @@ class BufferAccount {
   uint64_t trust_;  // How many bytes it may borrow.
   bool has_share_ = false;
   bool share_held_ = false;
+  bool due_ = false;  // To be looked at when buffers are handed on.
+  BufferAccount* next_due_ = nullptr;
 };
 
 }  // namespace skiff::scsi

@@ -336,13 +336,124 @@ TEST(SilentInitiatorsTest, AccountsAreServedInTurn) {
   const auto one = large();
   third->Submit(one.get());
   target.silent().port.FinishTransfers();
+  // Nothing goes on inside of what gave the buffer back.
+  EXPECT_EQ(target.other().port.waiting_transfers(), 0u);
+  target.reactor().Turn();
   EXPECT_EQ(target.other().port.waiting_transfers(), 1u);
   target.other().port.FinishTransfer();
+  target.reactor().Turn();
   EXPECT_EQ(third->port.waiting_transfers(), 1u);
   third->Settle();
   EXPECT_EQ(one->completed, true);
   target.other().Settle();
   for (const auto& command : many) EXPECT_TRUE(command->completed);
+}
+
+// Small commands that need their buffer whole go before others, but not before
+// each other.
+TEST(SilentInitiatorsTest, SmallCommandsAreServedInOrder) {
+  WorkerOptions options = Patient();
+  options.buffer_pool_bytes = 384u << 10;  // Six small buffers.
+  SilentTarget target(File(), options);
+  const auto writes = ManySilentWrites(&target, 8, 8);
+  Bytes cdb(10);
+  cdb[0] = 0x42;  // UNMAP.
+  cdb[8] = 24;
+  std::vector<std::unique_ptr<TestCommand>> unmaps;
+  for (int i = 0; i < 4; ++i) unmaps.push_back(target.Silent(cdb, 24));
+  std::vector<int> order;
+  for (int left = 12; left > 0; --left) {
+    target.silent().port.FinishTransfer();
+    target.reactor().Turn();
+    for (int i = 0; i < 4; ++i) {
+      if (unmaps[i]->completed &&
+          std::find(order.begin(), order.end(), i) == order.end()) {
+        order.push_back(i);
+      }
+    }
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
+// --- Initiators that take the data of their reads slowly.
+
+std::unique_ptr<TestCommand> LargeSwap() {
+  Bytes cdb = CompareAndWriteCdb(0);
+  cdb[13] = 128;
+  return std::make_unique<TestCommand>(cdb, Bytes(2 * 128 * kBlock), 0);
+}
+
+// Turns until the timer of the pool has looked so often.
+void AwaitLooks(SilentTarget* target, int looks) {
+  transport::Timer timer(target->reactor().reactor(), [&] {
+    if (--looks > 0) timer.ScheduleAfter(absl::Milliseconds(1));
+  });
+  timer.ScheduleAfter(absl::Milliseconds(1));
+  while (looks > 0) target->reactor().Turn();
+}
+
+class SlowReaderTest : public ::testing::Test {
+ protected:
+  static WorkerOptions Options() {
+    WorkerOptions options = Impatient();
+    options.buffer_pool_bytes = 384u << 10;  // One large buffer.
+    options.min_read_rate = 1 << 20;
+    return options;
+  }
+  SlowReaderTest() : target_(File(), Options()) {
+    port().auto_release = false;
+    target_.silent().Submit(&read_);
+    EXPECT_TRUE(read_.completed);
+  }
+  ~SlowReaderTest() override { TakeAll(); }
+  void TakeAll() {
+    port().ReleaseCompleted();
+    port().auto_release = true;
+  }
+  testing::FakePort& port() { return target_.silent().port; }
+
+  SilentTarget target_;
+  TestCommand read_{Cdb10(0x28, 0, 512), {}, 512 * kBlock};
+};
+
+TEST_F(SlowReaderTest, IsEndedWhenOthersLackItsBuffer) {
+  const auto swap = LargeSwap();
+  target_.other().Submit(swap.get());
+  EXPECT_EQ(Outcome(*swap), "pending");
+  AwaitLooks(&target_, 1);
+  ++port().data_in_taken;  // A little, now and then.
+  while (port().ends.empty()) target_.reactor().Turn();
+  EXPECT_GT(target_.reactor().worker()->buffer_use().ended, 0u);
+  TakeAll();
+  Await(&target_, &target_.other(), *swap);
+  EXPECT_EQ(Outcome(*swap), "GOOD");
+}
+
+TEST_F(SlowReaderTest, IsLeftAloneWhileItTakesEnough) {
+  const auto swap = LargeSwap();
+  target_.other().Submit(swap.get());
+  for (int i = 0; i < 10; ++i) {
+    port().data_in_taken += 1u << 30;
+    AwaitLooks(&target_, 1);
+  }
+  EXPECT_TRUE(port().ends.empty());
+  TakeAll();
+  Await(&target_, &target_.other(), *swap);
+}
+
+TEST_F(SlowReaderTest, IsLeftAloneWhileNobodyLacksIt) {
+  AwaitLooks(&target_, 10);
+  EXPECT_TRUE(port().ends.empty());
+}
+
+// Nor when it is itself who waits for more.
+TEST_F(SlowReaderTest, IsLeftAloneWhileItLacksItItself) {
+  const auto swap = LargeSwap();
+  target_.silent().Submit(swap.get());
+  AwaitLooks(&target_, 10);
+  EXPECT_TRUE(port().ends.empty());
+  TakeAll();
+  Await(&target_, &target_.silent(), *swap);
 }
 
 }  // namespace

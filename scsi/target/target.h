@@ -48,6 +48,10 @@ struct WorkerOptions {
   // what it holds: a buffer, or the blocks of a COMPARE AND WRITE. It then ends
   // in ABORTED COMMAND, INITIATOR RESPONSE TIMEOUT.
   absl::Duration data_patience = absl::Seconds(2);
+  // Bytes a second, positive. An initiator that borrows a buffer for a read,
+  // while others wait for such a buffer, has `data_patience` and then must take
+  // data (of all its reads) at this rate at least. Its session ends otherwise.
+  uint64_t min_read_rate = 64u << 10;
 };
 
 // How many operations of a medium failed, by what they were. Those that a
@@ -82,6 +86,7 @@ struct BufferUse {
   uint64_t held_bytes = 0;
   uint32_t waiting_tasks = 0;
   uint64_t given_up = 0;  // Writes whose data did not come in time, so far.
+  uint64_t ended = 0;     // Buffers for which a nexus had to end, so far.
 };
 
 // One reactor's share of the SCSI layer: buffers and backend channels. Create

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 
 namespace skiff::scsi {
@@ -142,6 +143,15 @@ class TargetPort {
   // (SCSI async event). May be ignored by ports that cannot report.
   virtual void AsyncEvent(uint64_t lun, const uint8_t* sense,
                           size_t length) = 0;
+
+  // How many bytes have left for the initiator so far, of all tasks. Grows
+  // while the initiator takes data.
+  virtual uint64_t DataInTaken() const = 0;
+
+  // The initiator keeps what others wait for, as `why` says, and there is no
+  // milder way: the port ends the I_T nexus soon (Nexus::Close), never from
+  // inside the call. Once is enough.
+  virtual void EndNexus(absl::string_view why) = 0;
 };
 
 }  // namespace skiff::scsi

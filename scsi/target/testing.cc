@@ -135,6 +135,20 @@ void FakePort::FinishTransfer() {
   }
 }
 
+void FakePort::FinishCancelled() {
+  std::vector<Task*> cancelled;
+  for (const Transfer& t : transfers_) {
+    if (!t.ok) cancelled.push_back(t.task);
+  }
+  transfers_.erase(std::remove_if(transfers_.begin(), transfers_.end(),
+                                  [](const Transfer& t) { return !t.ok; }),
+                   transfers_.end());
+  for (Task* task : cancelled) {
+    task->receiving ? nexus_->OnDataOut(task, false)
+                    : nexus_->OnDataInSent(task, false);
+  }
+}
+
 int FakePort::FinishTransfers() {
   int finished = 0;
   for (; !transfers_.empty(); ++finished) FinishTransfer();

@@ -64,11 +64,15 @@ class FakePort : public TargetPort {
   void Aborted(Task* task, bool respond) override;
   void CancelTransfers(Task* task) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
+  uint64_t DataInTaken() const override { return data_in_taken; }
+  void EndNexus(absl::string_view why) override { ends.emplace_back(why); }
 
   // Performs the transfers that wait, and those that follow. Returns how many.
   int FinishTransfers();
   // Performs the one that waits longest.
   void FinishTransfer();
+  // Performs those that were cancelled.
+  void FinishCancelled();
   size_t waiting_transfers() const { return transfers_.size(); }
   void ReleaseCompleted();
 
@@ -78,6 +82,10 @@ class FakePort : public TargetPort {
   };
   std::vector<Event> events;
   int cancels = 0;
+  // What a test says has been taken.
+  uint64_t data_in_taken = 0;
+  // Why the nexus was to be ended.
+  std::vector<std::string> ends;
 
  private:
   struct Transfer {

@@ -81,6 +81,8 @@ class BusyPort : public TargetPort {
   }
   void CancelTransfers(Task*) override {}
   void AsyncEvent(uint64_t, const uint8_t*, size_t) override {}
+  uint64_t DataInTaken() const override { return 0; }
+  void EndNexus(absl::string_view) override {}
 
  private:
   void Again(TestCommand* command) {

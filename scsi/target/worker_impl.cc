@@ -87,9 +87,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(
         "WorkerOptions::data_patience is ",
         absl::FormatDuration(options.data_patience), ": it must be positive"));
   }
-  auto buffers =
-      BufferPool::Create(reactor, options.buffer_pool_bytes,
-                         options.buffer_bytes, options.data_patience);
+  if (options.min_read_rate == 0) {
+    return absl::InvalidArgumentError(
+        "WorkerOptions::min_read_rate is 0: it must be positive");
+  }
+  auto buffers = BufferPool::Create(
+      reactor, options.buffer_pool_bytes, options.buffer_bytes,
+      options.data_patience, options.min_read_rate);
   if (!buffers.ok()) return buffers.status();
   return std::make_unique<WorkerImpl>(reactor, *std::move(buffers), options);
 }

@@ -65,6 +65,8 @@ class FuzzPort : public TargetPort {
   void Aborted(Task* task, bool) override { End(task); }
   void CancelTransfers(Task*) override {}
   void AsyncEvent(uint64_t, const uint8_t*, size_t) override {}
+  uint64_t DataInTaken() const override { return 0; }
+  void EndNexus(absl::string_view) override {}
 
  private:
   // Reads every byte: all of them must be there.

@@ -138,6 +138,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
   scsi::WorkerOptions* worker = &out->worker;
   checker->PositiveDuration(limits, Limits::kDataPatienceFieldNumber,
                             &worker->data_patience);
+  checker->Size(limits, Limits::kMinReadRateFieldNumber, 1, kGiB,
+                &worker->min_read_rate);
   checker->Size(limits, Limits::kBufferSizeFieldNumber, 256 * kKiB, kGiB,
                 &worker->buffer_bytes);
   if (worker->buffer_bytes % kPage != 0) {

@@ -433,7 +433,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "limits { queue_depth: 32 nop_interval: \"1s\" "
                "listen_retry_interval: \"3s\" buffer_pool: "
                "\"8MiB\" spare_buffers: \"0\" coalesce_delay: \"7us\" "
-               "memory_budget: \"24MiB\" data_patience: \"700ms\" }\n"
+               "memory_budget: \"24MiB\" data_patience: \"700ms\" "
+               "min_read_rate: \"32KiB\" }\n"
                "transport { backlog: 5 user_timeout: \"9s\" } "
                "iser { lasting_keys: true message_memory: \"19MiB\" "
                "unsolicited_data_out: true }\n"
@@ -461,6 +462,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
   EXPECT_EQ(config_.server.limits.memory_budget, 24u << 20);
   EXPECT_EQ(config_.server.worker.data_patience, absl::Milliseconds(700));
+  EXPECT_EQ(config_.server.worker.min_read_rate, 32u << 10);
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
