@@ -75,6 +75,7 @@ void LuNexus::Submit(Task* task) {
   task->receiving = false;
   task->late = false;
   task->excused = 0;
+  task->holds_up = false;
   task->transfers = 0;
   ++unreleased_;
   if (shut_) [[unlikely]] {
@@ -310,6 +311,10 @@ bool LuNexus::SubmitIo(Task* task, void (*resume)(Task*)) {
 bool LuNexus::EnterGuard(Task* task, void (*resume)(Task*)) {
   task->resume = resume;
   return lu_worker_->guard().Enter(task);
+}
+
+bool LuNexus::EnterGuardWithoutData(Task* task) {
+  return lu_worker_->guard().TryEnter(task);
 }
 
 bool LuNexus::AcquireExclusive(Task* task, void (*resume)(Task*)) {

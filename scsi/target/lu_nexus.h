@@ -11,6 +11,7 @@
 #include "scsi/target/task_set.h"
 #include "scsi/target/unit_attention.h"
 #include "scsi/target/worker_impl.h"
+#include "scsi/target/write_guard.h"
 
 namespace skiff::scsi {
 
@@ -114,9 +115,12 @@ class LuNexus {
   // Submits Task::io, whose op, offset, length, iov and flags are set.
   bool SubmitIo(Task* task, void (*resume)(Task*));
   bool EnterGuard(Task* task, void (*resume)(Task*));
+  // Before its data have come. False: that would hold up an exclusive task.
+  bool EnterGuardWithoutData(Task* task);
   void LeaveGuard(Task* task) { lu_worker_->guard().Leave(task); }
   bool AcquireExclusive(Task* task, void (*resume)(Task*));
   void ReleaseExclusive(Task* task) { lu_worker_->guard().Release(task); }
+  WriteGuard::Line& guard_line() { return guard_line_; }
   // Ends a task that waits for nothing but its initiator's data, soon. False:
   // this one does not.
   bool GiveUpData(Task* task);
@@ -153,6 +157,7 @@ class LuNexus {
   BufferPool* const buffers_;
   TaskSet task_set_;
   UnitAttentions unit_attentions_;
+  WriteGuard::Line guard_line_;
   uint32_t unreleased_ = 0;
   uint32_t aborting_ = 0;  // Aborted tasks that something outside refers to.
   bool shut_ = false;

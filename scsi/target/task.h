@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "scsi/backend/backend.h"
 
 namespace skiff::scsi {
@@ -96,6 +97,10 @@ struct Task {
   // While `guarded`: the exclusive task (WriteGuard's count of them) that need
   // not wait for this one. Zero: none.
   uint32_t excused = 0;
+  // While `guarded` by a write without its data: an exclusive task waits for
+  // it, since when (or since its data were given up).
+  bool holds_up = false;
+  absl::Time holds_up_since;
   Task* wait_next = nullptr;        // In the one queue it waits in.
   void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
 };

@@ -141,12 +141,12 @@ void Write(LuNexus& lu, Task* task) {
   if (length == 0) return lu.Good(task);
   if (!lu.CheckReady(task)) return;
   task->chunk = length;
-  if (lu.lu().memory() != nullptr) {
-    if (lu.EnterGuard(task, &ReceiveDirectly)) ReceiveDirectly(task);
-  } else {
-    if (lu.AcquireBufferForSteps(task, length, &ReceiveFirstPiece)) {
-      ReceiveFirstPiece(task);
-    }
+  // A medium in memory has a buffer only where somebody waits for the blocks.
+  if (lu.lu().memory() != nullptr && lu.EnterGuardWithoutData(task)) {
+    return ReceiveDirectly(task);
+  }
+  if (lu.AcquireBufferForSteps(task, length, &ReceiveFirstPiece)) {
+    ReceiveFirstPiece(task);
   }
 }
 

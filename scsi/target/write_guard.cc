@@ -20,18 +20,33 @@ bool WriteGuard::Drained() const {
   return true;
 }
 
-bool WriteGuard::IsWaiting(const Member* member) const {
-  return std::any_of(waiting_.begin(), waiting_.end(),
-                     [member](const auto& r) { return r.member == member; });
-}
-
-bool WriteGuard::Conflicts(const Task& task) const {
+bool WriteGuard::Touches(const Task& task, const BlockRange& range) const {
   constexpr uint8_t kUnmap = 0x42;
   if (task.cdb[0] == kUnmap) return true;  // Many ranges, and soon over.
-  const uint64_t begin = range_.lba / alignment_ * alignment_;
+  const uint64_t begin = range.lba / alignment_ * alignment_;
   const uint64_t end =
-      (range_.lba + range_.blocks + alignment_ - 1) / alignment_ * alignment_;
+      (range.lba + range.blocks + alignment_ - 1) / alignment_ * alignment_;
   return task.lba < end && begin < task.lba + task.blocks;
+}
+
+bool WriteGuard::ConflictsWithAny(const Task& task) const {
+  return Conflicts(task) ||
+         std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const auto& r) { return Touches(task, r.range); });
+}
+
+std::vector<BlockRange> WriteGuard::Wanted() const {
+  std::vector<BlockRange> wanted;
+  if (owner_ != nullptr) wanted.push_back(range_);
+  for (const Request& request : waiting_) wanted.push_back(request.range);
+  return wanted;
+}
+
+void WriteGuard::Ask(Member* member, Line* line, const Task& task) {
+  line->asked_ = true;
+  waiting_.push_back({member, line, {task.lba, task.blocks}});
+  // Silent writes to its blocks have their time from now on.
+  if (owner_ != nullptr) PostExaminations();
 }
 
 void WriteGuard::Excuse(Member* member, Task* task) {
@@ -42,21 +57,26 @@ void WriteGuard::Excuse(Member* member, Task* task) {
 void WriteGuard::GrantIfDrained() {
   if (owner_ == nullptr || granted_ || !Drained()) return;
   granted_ = true;
-  if (!owner_->acquiring_) owner_->PostGrant();
+  if (owner_->acquiring_ != owner_line_) owner_->PostGrant();
 }
 
 void WriteGuard::StartNext() {
   if (owner_ != nullptr || waiting_.empty()) return;
   owner_ = waiting_.front().member;
+  owner_line_ = waiting_.front().line;
   range_ = waiting_.front().range;
   waiting_.pop_front();
   granted_ = false;
   exclusive_.store(true, std::memory_order_seq_cst);
   GrantIfDrained();
-  if (granted_) return;
+  if (!granted_) PostExaminations();
+}
+
+void WriteGuard::PostExaminations() {
   for (Member* member : members_) {
     if (member->in_flight_.load(std::memory_order_seq_cst) > 0 &&
-        !member->acquiring_) {
+        member->acquiring_ == nullptr && !member->examination_pending_) {
+      member->examination_pending_ = true;
       member->PostExamination();
     }
   }
@@ -64,10 +84,12 @@ void WriteGuard::StartNext() {
 
 void WriteGuard::EndExclusive() {
   owner_ = nullptr;
-  granted_ = false;
+  owner_line_ = nullptr;
+  granted_ = claimed_ = false;
   if (++round_ == 0) round_ = 1;
   for (Member* member : members_) member->excused_ = 0;
-  exclusive_.store(false, std::memory_order_seq_cst);
+  // No gap for a write without data while somebody waits.
+  exclusive_.store(!waiting_.empty(), std::memory_order_seq_cst);
   for (Member* member : parked_) {
     member->parked_ = false;
     if (member->admission_pending_) continue;
@@ -78,13 +100,13 @@ void WriteGuard::EndExclusive() {
   parked_.clear();
 }
 
-void WriteGuard::Member::Queue::Push(Task* task) {
+void WriteGuard::Line::Queue::Push(Task* task) {
   task->wait_next = nullptr;
   (tail != nullptr ? tail->wait_next : head) = task;
   tail = task;
 }
 
-Task* WriteGuard::Member::Queue::Pop() {
+Task* WriteGuard::Line::Queue::Pop() {
   Task* task = head;
   if (task == nullptr) return nullptr;
   head = task->wait_next;
@@ -92,7 +114,7 @@ Task* WriteGuard::Member::Queue::Pop() {
   return task;
 }
 
-bool WriteGuard::Member::Queue::Remove(Task* task) {
+bool WriteGuard::Line::Queue::Remove(Task* task) {
   Task* previous = nullptr;
   for (Task* at = head; at != nullptr; previous = at, at = at->wait_next) {
     if (at != task) continue;
@@ -110,13 +132,13 @@ WriteGuard::Member::Member(std::shared_ptr<WriteGuard> guard,
       reactor_(reactor),
       writes_(writes),
       patience_(patience),
-      patience_timer_(reactor, [this] { GiveUpSilent(); }) {
+      patience_timer_(reactor, [this] { Watch(); }) {
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
   guard_->members_.push_back(this);
 }
 
 WriteGuard::Member::~Member() {
-  assert(parked_tasks_.head == nullptr && exclusive_tasks_.head == nullptr);
+  assert(parked_tasks_.head == nullptr);
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
   const auto erase = [this](auto& members) {
     members.erase(std::remove(members.begin(), members.end(), this),
@@ -135,19 +157,21 @@ WriteGuard::Member::~Member() {
   guard_->GrantIfDrained();
 }
 
-bool WriteGuard::Member::EnterSlowly(Task* task) {
+bool WriteGuard::Member::EnterSlowly(Task* task, bool may_park) {
   for (;;) {
     Leave(task);
     {
       const std::lock_guard<std::mutex> lock(guard_->mutex_);
       if (guard_->exclusive_.load(std::memory_order_relaxed)) {
-        if (!guard_->Conflicts(*task)) {
+        if (!(may_park ? guard_->Conflicts(*task)
+                       : guard_->ConflictsWithAny(*task))) {
           in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1,
                            std::memory_order_seq_cst);
           task->guarded = true;
           guard_->Excuse(this, task);
           return true;
         }
+        if (!may_park) return false;
         if (!parked_) {
           parked_ = true;
           guard_->parked_.push_back(this);
@@ -186,83 +210,127 @@ void WriteGuard::Member::Examine() {
     return;
   }
   const uint32_t round = guard_->round_;
-  bool conflict = false;
   writes_->ForEachGuarded([&](Task* task) {
-    if (guard_->Conflicts(*task)) {
-      conflict = true;
-    } else if (task->excused != round) {
+    if (task->excused != round && !guard_->Conflicts(*task)) {
       guard_->Excuse(this, task);
     }
   });
-  if (conflict && patience_round_ != round) {
-    patience_round_ = round;
-    patience_timer_.ScheduleAfter(patience_);
-  }
   guard_->GrantIfDrained();
 }
 
-// The exclusive task has waited long enough for writes to its blocks that wait
-// for nothing but their data.
-void WriteGuard::Member::GiveUpSilent() {
-  std::vector<Task*> silent;
+// Looks for silent writes to blocks for which there are requests: for some
+// their time begins, for others it is over.
+void WriteGuard::Member::Watch() {
+  if (writes_ == nullptr) return;
+  std::vector<BlockRange> wanted;
   {
     const std::lock_guard<std::mutex> lock(guard_->mutex_);
-    if (guard_->owner_ == nullptr || guard_->granted_ ||
-        guard_->round_ != patience_round_ || writes_ == nullptr) {
+    wanted = guard_->Wanted();
+  }
+  const absl::Time now = reactor_->Now();
+  absl::Time next = absl::InfiniteFuture();
+  std::vector<Task*> silent;
+  writes_->ForEachGuarded([&](Task* task) {
+    const bool held_up =
+        task->receiving && task->transfers > 0 &&
+        task->in_flight == task->transfers &&
+        std::any_of(wanted.begin(), wanted.end(), [&](const BlockRange& range) {
+          return guard_->Touches(*task, range);
+        });
+    if (!held_up) {
+      task->holds_up = false;
       return;
     }
-    writes_->ForEachGuarded([&](Task* task) {
-      if (guard_->Conflicts(*task)) silent.push_back(task);
-    });
+    if (!task->holds_up) {
+      task->holds_up = true;
+      task->holds_up_since = now;
+    }
+    if (now - task->holds_up_since >= patience_) {
+      silent.push_back(task);
+      task->holds_up_since = now;
+    }
+    next = std::min(next, task->holds_up_since + patience_);
+  });
+  for (Task* task : silent) {
+    if (task->lu_nexus->GiveUpData(task)) continue;
+    task->lu_nexus->port().EndNexus(
+        "the initiator does not let go of blocks that a COMPARE AND WRITE "
+        "waits for");
   }
-  for (Task* task : silent) (void)task->lu_nexus->GiveUpData(task);
+  if (next < absl::InfiniteFuture()) patience_timer_.ScheduleAt(next);
 }
 
 void WriteGuard::Member::PostExamination() {
   reactor_->Post([self = weak_from_this()] {
     const auto member = self.lock();
     if (member == nullptr) return;
-    const std::lock_guard<std::mutex> lock(member->guard_->mutex_);
-    member->Examine();
+    {
+      const std::lock_guard<std::mutex> lock(member->guard_->mutex_);
+      member->examination_pending_ = false;
+      member->Examine();
+    }
+    member->Watch();
   });
 }
 
 bool WriteGuard::Member::Acquire(Task* task) {
-  if (!alone_ && exclusive_tasks_.head == nullptr) {
-    const std::lock_guard<std::mutex> lock(guard_->mutex_);
-    // Tasks that were cancelled may have left a request or a grant behind,
-    // which then serves this task, or is renewed for its blocks.
-    if (guard_->owner_ != this && !guard_->IsWaiting(this)) {
-      guard_->waiting_.push_back({this, {task->lba, task->blocks}});
-      acquiring_ = true;
+  WriteGuard::Line& line = task->lu_nexus->guard_line();
+  if (!line.asked_) {
+    {
+      const std::lock_guard<std::mutex> lock(guard_->mutex_);
+      acquiring_ = &line;
+      guard_->Ask(this, &line, *task);
       guard_->StartNext();
-      if (guard_->owner_ == this) Examine();
-      acquiring_ = false;
-      if (guard_->owner_ == this && guard_->granted_) {
-        alone_ = task->exclusive = true;
+      Examine();
+      acquiring_ = nullptr;
+      if (guard_->owner_line_ == &line && guard_->granted_) {
+        guard_->claimed_ = task->exclusive = true;
         return true;
       }
     }
+    Watch();
   }
   task->phase = Task::Phase::kWaitingForGuard;
-  exclusive_tasks_.Push(task);
+  line.tasks_.Push(task);
   return false;
 }
 
 void WriteGuard::Member::Release(Task* task) {
-  alone_ = task->exclusive = false;
+  WriteGuard::Line& line = task->lu_nexus->guard_line();
+  task->exclusive = false;
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
-  guard_->EndExclusive();
-  if (const Task* next = exclusive_tasks_.head; next != nullptr) {
-    guard_->waiting_.push_back({this, {next->lba, next->blocks}});
+  EndTurn(&line);
+}
+
+// The line's next task comes to the end of those that wait. With the mutex
+// held.
+void WriteGuard::Member::EndTurn(Line* line) {
+  line->asked_ = false;
+  if (const Task* next = line->tasks_.head; next != nullptr) {
+    guard_->Ask(this, line, *next);
   }
+  guard_->EndExclusive();
   guard_->StartNext();
 }
 
 void WriteGuard::Member::Cancel(Task* task) {
-  // When the last task that wanted exclusivity goes, the grant is given back as
-  // it arrives.
-  if (!parked_tasks_.Remove(task)) exclusive_tasks_.Remove(task);
+  if (parked_tasks_.Remove(task)) return;
+  WriteGuard::Line& line = task->lu_nexus->guard_line();
+  const bool first = line.tasks_.head == task;
+  line.tasks_.Remove(task);
+  const std::lock_guard<std::mutex> lock(guard_->mutex_);
+  // With a task that is alone, the line has no request.
+  if (!first || (guard_->owner_line_ == &line && guard_->claimed_)) return;
+  if (guard_->owner_line_ == &line) return EndTurn(&line);
+  // Its request goes with it: another one is for other blocks, and has its
+  // silent writes still before it.
+  auto& waiting = guard_->waiting_;
+  waiting.erase(std::find_if(waiting.begin(), waiting.end(),
+                             [&](const auto& r) { return r.line == &line; }));
+  line.asked_ = false;
+  if (const Task* next = line.tasks_.head; next != nullptr) {
+    guard_->Ask(this, &line, *next);
+  }
 }
 
 void WriteGuard::Member::PostGrant() {
@@ -278,23 +346,15 @@ void WriteGuard::Member::PostAdmission() {
 }
 
 void WriteGuard::Member::OnGranted() {
-  Task* task = exclusive_tasks_.head;
+  Task* task = nullptr;
   {
     const std::lock_guard<std::mutex> lock(guard_->mutex_);
-    const BlockRange& range = guard_->range_;
-    // The task that asked may have been cancelled since.
-    if (task == nullptr || task->lba != range.lba ||
-        task->blocks != range.blocks) {
-      guard_->EndExclusive();
-      if (task != nullptr) {
-        guard_->waiting_.push_back({this, {task->lba, task->blocks}});
-      }
-      guard_->StartNext();
-      return;
-    }
+    // It may have been given back since, and granted again.
+    if (guard_->owner_ != this || !guard_->granted_ || guard_->claimed_) return;
+    guard_->claimed_ = true;
+    task = guard_->owner_line_->tasks_.Pop();
   }
-  exclusive_tasks_.Pop();
-  alone_ = task->exclusive = true;
+  task->exclusive = true;
   task->phase = Task::Phase::kEnabled;
   task->resume(task);
 }

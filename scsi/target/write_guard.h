@@ -34,17 +34,30 @@ struct BlockRange {
 // beyond that fast path is under `mutex_`; wake-ups go through Reactor::Post.
 //
 // Fair both ways: writes parked while a task was exclusive are admitted before
-// the next exclusive task is granted.
+// the next exclusive task is granted. And fair to each I_T nexus: of each, one
+// task is in the line for exclusivity (its *request*); what else it has waits
+// behind that, and comes to the end of the line.
 //
 // Only writes to the exclusive task's own blocks matter to it. Each member
 // looks at its writes once somebody wants exclusivity, and *excuses* those
-// elsewhere: they are not waited for, and new ones are not parked. A write to
-// the same blocks that does nothing but wait for its initiator's data is given
-// up after a while (WorkerOptions::data_patience), so that silence stops
-// nobody.
+// elsewhere: they are not waited for, and new ones are not parked.
+//
+// Silence stops nobody for long. A write that does nothing but wait for its
+// initiator's data is given up when a request for its blocks has been in line
+// for WorkerOptions::data_patience, whether it is that request's turn or not.
+// And where a request for its blocks is in line, no new write comes in without
+// its data (TryEnter): it receives them into a buffer first. So only the writes
+// that were there when a request came into the line can be silent ones, and
+// they are over after the patience. Whoever was ahead of it in the line came
+// before it. Hence, however many nexuses do their worst, a request waits for
+// silence for one patience in all, not for one per nexus or per command; beyond
+// that it waits for one exclusive task of each nexus that is ahead of it, and
+// for writes that have their data. (Where data cannot be called back, as those
+// of an RDMA Read, their nexus ends after a second patience, which makes two.)
 class WriteGuard {
  public:
   class Member;
+  class Line;
 
   // `alignment`: in blocks, what the medium changes at once.
   explicit WriteGuard(uint32_t alignment) : alignment_(alignment) {}
@@ -55,17 +68,23 @@ class WriteGuard {
  private:
   struct Request {
     Member* member;
+    Line* line;
     BlockRange range;
   };
 
   // All with `mutex_` held.
+  void Ask(Member* member, Line* line, const Task& task);
   void StartNext();
   void EndExclusive();
   bool Drained() const;
   void GrantIfDrained();
-  bool IsWaiting(const Member* member) const;
-  // Whether a write touches the blocks of the task that wants exclusivity.
-  bool Conflicts(const Task& task) const;
+  void PostExaminations();
+  // Whether a write touches the blocks of the task that wants exclusivity, or
+  // those of any that is in line.
+  bool Conflicts(const Task& task) const { return Touches(task, range_); }
+  bool ConflictsWithAny(const Task& task) const;
+  bool Touches(const Task& task, const BlockRange& range) const;
+  std::vector<BlockRange> Wanted() const;
   // Counts a write that is in flight as one that is not waited for.
   void Excuse(Member* member, Task* task);
 
@@ -74,13 +93,37 @@ class WriteGuard {
   std::mutex mutex_;
   std::vector<Member*> members_;
   Member* owner_ = nullptr;  // Who set `exclusive_`, granted or not.
-  BlockRange range_;         // For which blocks.
-  uint32_t round_ = 1;       // Counts owners; never zero.
+  Line* owner_line_ = nullptr;
+  BlockRange range_;    // For which blocks.
+  uint32_t round_ = 1;  // Counts owners; never zero.
   bool granted_ = false;
-  std::deque<Request> waiting_;  // Each member at most once.
+  bool claimed_ = false;         // The task knows.
+  std::deque<Request> waiting_;  // Each line at most once.
   std::vector<Member*>
       parked_;               // Who parked writes since `exclusive_` was set.
   uint32_t admissions_ = 0;  // Wake-ups on their way to parked writes.
+};
+
+// The exclusive tasks of one I_T nexus, in order. Used on its reactor.
+class WriteGuard::Line {
+ public:
+  Line() = default;
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+ private:
+  friend class WriteGuard;
+
+  struct Queue {
+    Task* head = nullptr;
+    Task* tail = nullptr;
+    void Push(Task* task);
+    Task* Pop();
+    bool Remove(Task* task);
+  };
+
+  Queue tasks_;         // Those that wait, without the one that is alone.
+  bool asked_ = false;  // The guard has a request, or a task is alone.
 };
 
 // One worker's part. Used on the worker's reactor, except for what the guard
@@ -112,7 +155,16 @@ class alignas(64) WriteGuard::Member
                      std::memory_order_seq_cst);
     task->guarded = true;
     if (!guard_->exclusive_.load(std::memory_order_seq_cst)) return true;
-    return EnterSlowly(task);
+    return EnterSlowly(task, /*may_park=*/true);
+  }
+  // The same for a write whose data are still to come. False: somebody waits
+  // for exclusivity of its blocks; nothing has happened.
+  bool TryEnter(Task* task) {
+    in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1,
+                     std::memory_order_seq_cst);
+    task->guarded = true;
+    if (!guard_->exclusive_.load(std::memory_order_seq_cst)) return true;
+    return EnterSlowly(task, /*may_park=*/false);
   }
   void Leave(Task* task) {
     if (task->excused != 0) [[unlikely]] {
@@ -137,19 +189,12 @@ class alignas(64) WriteGuard::Member
  private:
   friend class WriteGuard;
 
-  struct Queue {
-    Task* head = nullptr;
-    Task* tail = nullptr;
-    void Push(Task* task);
-    Task* Pop();
-    bool Remove(Task* task);
-  };
-
-  bool EnterSlowly(Task* task);
+  bool EnterSlowly(Task* task, bool may_park);
   void LeaveSlowly();
   void LeaveExcused(Task* task);
   void Examine();
-  void GiveUpSilent();
+  void Watch();
+  void EndTurn(Line* line);
   void PostExamination();
   void PostGrant();
   void PostAdmission();
@@ -163,12 +208,10 @@ class alignas(64) WriteGuard::Member
   Writes* writes_;
   const absl::Duration patience_;
   transport::Timer patience_timer_;
-  uint32_t patience_round_ = 0;  // For which exclusive task it runs.
-  Queue parked_tasks_;
-  Queue exclusive_tasks_;   // Those that wait, without the one that is alone.
-  bool alone_ = false;      // A task of this member has exclusivity.
-  bool acquiring_ = false;  // Inside Acquire(): a grant needs no Post().
+  Line::Queue parked_tasks_;
   // Under the guard's mutex.
+  const Line* acquiring_ = nullptr;  // In Acquire(): a grant needs no Post().
+  bool examination_pending_ = false;
   uint32_t excused_ = 0;  // Of `in_flight_`.
   bool parked_ = false;
   bool admission_pending_ = false;
