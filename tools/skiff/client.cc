@@ -42,6 +42,12 @@ absl::StatusOr<std::vector<protocol::Digest>> ParseDigests(
   return digests;
 }
 
+// For another thread: copies that are made by copying share what they are made
+// of, and whoever is last to let go of it frees it.
+absl::Status OwnCopy(const absl::Status& status) {
+  return absl::Status(status.code(), status.message());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(
@@ -244,7 +250,8 @@ void Session::UseMemory(absl::Span<uint8_t> memory,
                         std::shared_ptr<const void> owner) {
   absl::Status status;
   RunOnReactor([&] {
-    status = initiator_->UseMemory(memory.data(), memory.size(), owner);
+    status =
+        OwnCopy(initiator_->UseMemory(memory.data(), memory.size(), owner));
   });
   // Commands work all the same.
   if (!status.ok()) {
@@ -258,8 +265,8 @@ absl::Status Session::Await(absl::FunctionRef<void(Done)> start) {
   Completion completion;
   absl::Status result;
   RunOnReactor([&] {
-    start([&completion, &result](absl::Status status) {
-      result = std::move(status);
+    start([&completion, &result](const absl::Status& status) {
+      result = OwnCopy(status);
       completion.Signal();
     });
   });
