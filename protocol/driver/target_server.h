@@ -45,14 +45,18 @@ struct TargetServerLimits {
   uint32_t max_sessions_per_peer = 0;
   static constexpr uint32_t kDefaultSessionsPerPeer = 1024;
   uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
-  size_t max_send_queue_bytes = 4u << 20;  // Per connection.
+  // Per connection: above it no command is received, and so no READ started.
+  // What waits costs memory where it is copied or in buffers, which have bounds
+  // of their own; data that lie in a medium's memory cost their headers, which
+  // count here, too.
+  size_t max_send_queue_bytes = 4u << 20;
   // What each reactor keeps of the memory for copies (of what is sent under a
   // data digest, above all) while it is not used. More copies at once work, but
   // allocate.
   size_t max_spare_buffer_bytes = 16u << 20;
   // What all connections together may make the server keep: data that come
   // with writes before they can be served, and copies of what is sent. Past it,
-  // commands that bring such data end in TASK SET FULL; and before that, those
+  // commands that need it end in TASK SET FULL; and before that, those
   // of a session that has as much of it as is left. Zero: a sixteenth of the
   // memory that the process may use, from 16 MiB to 512 MiB
   // (MemoryBudget::DefaultLimit).
