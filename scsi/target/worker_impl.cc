@@ -91,9 +91,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(
     return absl::InvalidArgumentError(
         "WorkerOptions::min_read_rate is 0: it must be positive");
   }
-  auto buffers = BufferPool::Create(
-      reactor, options.buffer_pool_bytes, options.buffer_bytes,
-      options.data_patience, options.min_read_rate);
+  auto buffers = BufferPool::Create(reactor, options.buffer_pool_bytes,
+                                    options.buffer_bytes, options.data_patience,
+                                    options.min_read_rate);
   if (!buffers.ok()) return buffers.status();
   return std::make_unique<WorkerImpl>(reactor, *std::move(buffers), options);
 }
