@@ -20,7 +20,7 @@
 #include "transport/byte_stream.h"
 #include "transport/capabilities.h"
 #include "transport/rdma_endpoint.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
 

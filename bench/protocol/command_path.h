@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "bench/protocol/session_pair.h"
-#include "protocol/datamover/stream_datamover.h"
+#include "protocol/datamover/stream/stream_datamover.h"
 
 namespace skiff::protocol {
 

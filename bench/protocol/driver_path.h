@@ -7,10 +7,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "bench/protocol/command_batch.h"
-#include "protocol/driver/initiator.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/initiator/initiator.h"
+#include "protocol/target/target_server.h"
 #include "testing/sim/sim_world.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
 
 namespace skiff::protocol {

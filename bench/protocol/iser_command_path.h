@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "bench/protocol/memcpy_device.h"
 #include "bench/protocol/session_pair.h"
-#include "protocol/datamover/iser_datamover.h"
-#include "protocol/datamover/iser_memory.h"
+#include "protocol/datamover/iser/iser_datamover.h"
+#include "protocol/datamover/iser/iser_memory.h"
 
 namespace skiff::protocol {
 

@@ -14,7 +14,7 @@
 #include "protocol/session/initiator_session.h"
 #include "protocol/session/target_session.h"
 #include "scsi/target/target.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::protocol {
 

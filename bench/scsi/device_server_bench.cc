@@ -14,7 +14,7 @@
 #include "scsi/backend/ram_backend.h"
 #include "scsi/endian.h"
 #include "scsi/target/target.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace {
 

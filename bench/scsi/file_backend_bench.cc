@@ -13,7 +13,7 @@
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/initiator/run_until.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 // Requests per second of a medium in a file, with a number of requests in
 // flight.

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "bench/transport/workload.h"
 #include "transport/backend.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::bench {
 

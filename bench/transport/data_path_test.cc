@@ -8,7 +8,7 @@
 #include "bench/protocol/count_allocations.h"
 #include "bench/transport/connection.h"
 #include "gtest/gtest.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "benchmark/benchmark.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
 namespace {

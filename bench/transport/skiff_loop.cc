@@ -24,7 +24,7 @@
 #include "bench/compare/util.h"
 #include "bench/transport/connection.h"
 #include "transport/backend.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 ABSL_FLAG(std::string, url, "libfabric://127.0.0.1:7481?provider=tcp",
           "to listen on, of a transport that has RDMA");

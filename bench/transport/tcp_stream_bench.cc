@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "transport/backend.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/tcp/tcp_backend.h"
 
 namespace skiff::transport {

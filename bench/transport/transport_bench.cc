@@ -29,8 +29,8 @@
 #include "bench/transport/connection.h"
 #include "bench/transport/rdma_end.h"
 #include "benchmark/benchmark.h"
-#include "transport/epoll_reactor.h"
 #include "transport/memory/registration_cache.h"
+#include "transport/reactor/epoll_reactor.h"
 
 ABSL_FLAG(std::vector<std::string>, transport, {},
           "URLs to listen on, by commas; without it, every one that works");

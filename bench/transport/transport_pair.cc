@@ -23,7 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/compare/util.h"
 #include "bench/transport/connection.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 ABSL_FLAG(std::string, listen, "", "serve at this URL");
 ABSL_FLAG(std::string, connect, "", "connect to this URL");

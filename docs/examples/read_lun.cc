@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "protocol/driver/initiator.h"
+#include "protocol/initiator/initiator.h"
 #include "protocol/negotiation/url.h"
 #include "scsi/initiator/blocking_disk.h"
 #include "scsi/lun.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
 #include "transport/tcp/tcp_backend.h"
 

@@ -3,10 +3,10 @@
 #include <iostream>
 #include <memory>
 
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "scsi/backend/ram_backend.h"
 #include "scsi/target/target.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
 #include "transport/tcp/tcp_backend.h"
 

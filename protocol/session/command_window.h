@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "protocol/session/serial.h"
+#include "protocol/codec/serial.h"
 
 namespace skiff::protocol {
 

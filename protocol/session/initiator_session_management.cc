@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/serial.h"
 #include "protocol/session/initiator_session.h"
-#include "protocol/session/serial.h"
 
 namespace skiff::protocol {
 namespace {

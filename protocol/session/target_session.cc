@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/endian.h"
-#include "protocol/session/serial.h"
+#include "protocol/codec/serial.h"
 #include "protocol/session/target_session_send.h"
 
 namespace skiff::protocol {

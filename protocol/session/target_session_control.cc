@@ -6,10 +6,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/serial.h"
 #include "protocol/codec/text_value.h"
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
-#include "protocol/session/serial.h"
 #include "protocol/session/target_session.h"
 #include "protocol/session/target_session_send.h"
 #include "scsi/lun.h"

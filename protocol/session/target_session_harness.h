@@ -8,10 +8,10 @@
 
 #include "absl/strings/string_view.h"
 #include "protocol/codec/wire_test_util.h"
-#include "protocol/datamover/stream_datamover.h"
+#include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/session/target_session.h"
 #include "scsi/target/target.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::protocol {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "protocol/codec/serial.h"
 #include "protocol/negotiation/parameters.h"
-#include "protocol/session/serial.h"
 
 namespace skiff::protocol {
 

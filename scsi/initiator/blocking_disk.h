@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "scsi/initiator/command.h"
 #include "scsi/initiator/disk.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi {
 

@@ -14,7 +14,7 @@
 #include "scsi/initiator/disk_info.h"
 #include "scsi/initiator/retrying_command.h"
 #include "scsi/sense.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

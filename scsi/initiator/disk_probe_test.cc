@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "scsi/initiator/fake_port.h"
 #include "scsi/initiator/run_until.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi {
 namespace {

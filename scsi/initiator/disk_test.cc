@@ -12,7 +12,7 @@
 #include "scsi/initiator/fake_port.h"
 #include "scsi/initiator/run_until.h"
 #include "scsi/initiator/scsi_error.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi {
 namespace {

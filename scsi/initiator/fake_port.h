@@ -9,7 +9,7 @@
 
 #include "scsi/initiator/command.h"
 #include "scsi/sense.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

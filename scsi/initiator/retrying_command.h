@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "scsi/initiator/command.h"
 #include "scsi/sense.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

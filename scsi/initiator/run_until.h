@@ -3,7 +3,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi {
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "scsi/target/target.h"
 #include "scsi/target/task.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

@@ -14,9 +14,9 @@
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/task.h"
-#include "transport/log/limited_log.h"
+#include "transport/limited_log.h"
 #include "transport/log/log.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

@@ -10,7 +10,7 @@
 
 #include "scsi/sense.h"
 #include "scsi/target/target.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi::testing {
 

@@ -11,7 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "scsi/target/task.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::scsi {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "testing/datamover_conformance/fabrics.h"
 #include "testing/datamover_conformance/transfer.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/fabrics.h"
 
 namespace skiff::protocol {
 namespace {

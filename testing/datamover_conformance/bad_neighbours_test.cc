@@ -14,11 +14,11 @@
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/codec/wire_test_util.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "protocol/driver/raw_stream_peer.h"
 #include "scsi/target/testing_backend.h"
 #include "testing/refusing_memory.h"
 #include "testing/sim/sim_network.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/raw_stream_peer.h"
 
 namespace skiff::protocol {
 namespace {

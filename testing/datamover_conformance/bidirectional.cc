@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
-#include "testing/datamover_conformance/exchange_target.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/exchange_target.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

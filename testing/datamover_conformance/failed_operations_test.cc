@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "testing/datamover_conformance/fabrics.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/fabrics.h"
 
 namespace skiff::protocol {
 namespace {

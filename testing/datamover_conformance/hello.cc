@@ -3,8 +3,8 @@
 // network with RDMA.
 
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

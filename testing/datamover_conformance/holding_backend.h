@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::protocol {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "protocol/driver/end_to_end_test_util.h"
 #include "testing/datamover_conformance/transfer.h"
+#include "testing/stack/end_to_end_test_util.h"
 
 namespace skiff::protocol {
 namespace {

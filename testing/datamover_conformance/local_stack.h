@@ -8,13 +8,13 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
 #include "testing/sim/sim_random.h"
+#include "testing/stack/stack_test_util.h"
 #include "transport/backend.h"
-#include "transport/epoll_reactor.h"
-#include "transport/reactor.h"
-#include "transport/reactor_threads.h"
+#include "transport/reactor/epoll_reactor.h"
+#include "transport/reactor/reactor.h"
+#include "transport/reactor/reactor_threads.h"
 
 namespace skiff::protocol {
 

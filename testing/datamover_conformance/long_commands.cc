@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/file_test_util.h"
 #include "scsi/target/target.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

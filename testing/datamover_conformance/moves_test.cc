@@ -13,10 +13,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "protocol/driver/iser_raw_peer.h"
-#include "testing/datamover_conformance/ways.h"
 #include "testing/sim/sim_memory.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/iser_raw_peer.h"
+#include "testing/stack/ways.h"
 
 namespace skiff::protocol {
 namespace {

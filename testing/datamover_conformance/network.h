@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/driver/stack_test_util.h"
-#include "transport/epoll_reactor.h"
+#include "testing/stack/stack_test_util.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::protocol {
 

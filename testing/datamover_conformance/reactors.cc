@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
-#include "transport/epoll_reactor.h"
+#include "testing/stack/stack_test_util.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::protocol {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
 #include "testing/datamover_conformance/transfer.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "protocol/driver/stack_test_util.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 namespace {

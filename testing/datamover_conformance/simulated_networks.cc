@@ -1,8 +1,8 @@
 // The simulated network, in virtual time.
 
-#include "protocol/driver/end_to_end_test_util.h"
-#include "testing/datamover_conformance/fabrics.h"
 #include "testing/datamover_conformance/network.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/fabrics.h"
 
 namespace skiff::protocol {
 

@@ -9,9 +9,9 @@
 
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
-#include "protocol/driver/stack_test_util.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/command.h"
+#include "testing/stack/stack_test_util.h"
 
 namespace skiff::protocol {
 

@@ -4,7 +4,7 @@
 
 #include "absl/types/span.h"
 #include "testing/fuzz/check.h"
-#include "transport/libfabric/handshake.h"
+#include "transport/libfabric/datagram/handshake.h"
 
 // Any bytes as a message of the handshake over libfabric's datagrams. What is
 // taken is exactly what an honest peer would have sent.

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "protocol/codec/wire_test_util.h"
-#include "protocol/datamover/stream_datamover.h"
+#include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/completion_queue.h"

@@ -12,10 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "protocol/driver/iser_raw_peer.h"
 #include "testing/fuzz/check.h"
 #include "testing/fuzz/iser_records.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/iser_raw_peer.h"
 
 namespace skiff::protocol {
 namespace {

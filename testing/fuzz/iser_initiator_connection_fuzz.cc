@@ -21,14 +21,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "protocol/codec/endian.h"
-#include "protocol/driver/end_to_end_test_util.h"
-#include "protocol/driver/iser_raw_login.h"
-#include "protocol/driver/iser_raw_peer.h"
-#include "testing/datamover_conformance/fabrics.h"
 #include "testing/fuzz/check.h"
 #include "testing/fuzz/iser_records.h"
 #include "testing/fuzz/tracked_command.h"
 #include "testing/sim/guard_pages.h"
+#include "testing/stack/end_to_end_test_util.h"
+#include "testing/stack/fabrics.h"
+#include "testing/stack/iser_raw_login.h"
+#include "testing/stack/iser_raw_peer.h"
 
 namespace skiff::protocol {
 namespace {

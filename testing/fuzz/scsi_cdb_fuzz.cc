@@ -13,7 +13,7 @@
 #include "scsi/target/target.h"
 #include "scsi/target/testing_backend.h"
 #include "testing/fuzz/check.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::scsi {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "protocol/driver/initiator.h"
+#include "protocol/initiator/initiator.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/command.h"
 #include "testing/fuzz/check.h"

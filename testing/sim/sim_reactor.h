@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "testing/sim/sim_world.h"
-#include "transport/poller_list.h"
-#include "transport/post_queue.h"
-#include "transport/reactor.h"
-#include "transport/timer_heap.h"
+#include "transport/reactor/poller_list.h"
+#include "transport/reactor/post_queue.h"
+#include "transport/reactor/reactor.h"
+#include "transport/reactor/timer_heap.h"
 
 namespace skiff::testing {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "testing/transport_conformance/transport_factory.h"
-#include "transport/epoll_reactor.h"
 #include "transport/net/scoped_fd.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "testing/transport_conformance/transport_factory.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::testing {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "testing/transport_conformance/conformance_pair.h"
-#include "transport/reactor_threads.h"
+#include "transport/reactor/reactor_threads.h"
 
 namespace skiff::testing {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "transport/backend.h"
 #include "transport/capabilities.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::testing {
 

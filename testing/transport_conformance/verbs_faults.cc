@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "testing/transport_conformance/conformance_pair.h"
 #include "testing/transport_conformance/verbs_factory.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/verbs/verbs_backend.h"
 
 namespace skiff::testing {

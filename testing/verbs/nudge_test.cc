@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "transport/epoll_reactor.h"
 #include "transport/libfabric/libfabric_backend.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/verbs/verbs_backend.h"
 
 namespace skiff::transport {

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "testing/verbs/rping_end.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/verbs/verbs_backend.h"
 
 namespace skiff::testing {

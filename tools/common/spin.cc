@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tools/common/units.h"
-#include "transport/adaptive_spin.h"
+#include "transport/reactor/adaptive_spin.h"
 
 namespace skiff::tools {
 namespace {

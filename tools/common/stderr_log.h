@@ -3,7 +3,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "transport/log/queued_log.h"
 
 namespace skiff::tools {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/auto/auto_backend.h"
+#include "transport/libfabric/fabric/libfabric_library.h"
 #include "transport/libfabric/libfabric_backend.h"
-#include "transport/libfabric/libfabric_library.h"
 #include "transport/tcp/tcp_backend.h"
 #include "transport/verbs/verbs_backend.h"
 

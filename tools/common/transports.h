@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "transport/auto/choice_report.h"
 #include "transport/registry.h"
 #include "transport/trace/tracing_backend.h"

@@ -20,7 +20,7 @@
 #include "tools/common/units.h"
 #include "tools/common/usage.h"
 #include "tools/common/version.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <variant>
 
-#include "tools/skiff/options.h"
+#include "tools/skiff/base/options.h"
 
 namespace skiff::tools {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/skiff/options.h"
-#include "tools/skiff/report.h"
-#include "tools/skiff/transports_report.h"
+#include "tools/skiff/base/options.h"
+#include "tools/skiff/base/report.h"
+#include "tools/skiff/base/transports_report.h"
 
 // The subcommands, without their printing. Errors carry the exit code
 // (exit_code.h).

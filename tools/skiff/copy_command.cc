@@ -10,17 +10,17 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tools/common/units.h"
-#include "tools/skiff/client.h"
+#include "tools/skiff/base/client.h"
+#include "tools/skiff/base/endpoint.h"
+#include "tools/skiff/base/exit_code.h"
+#include "tools/skiff/base/lun.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/copy/file_peer.h"
 #include "tools/skiff/copy/lun_peer.h"
 #include "tools/skiff/copy/pipeline.h"
-#include "tools/skiff/endpoint.h"
-#include "tools/skiff/exit_code.h"
 #include "tools/skiff/interrupt.h"
-#include "tools/skiff/lun.h"
 #include "tools/skiff/progress.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::tools {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/read_file.h"
+#include "tools/skiff/base/exit_code.h"
 #include "tools/skiff/commands.h"
-#include "tools/skiff/exit_code.h"
 #include "tools/skiff/pdu_dump.h"
 
 namespace skiff::tools {

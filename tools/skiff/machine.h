@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tools/skiff/transports_report.h"
+#include "tools/skiff/base/transports_report.h"
 
 namespace skiff::tools {
 

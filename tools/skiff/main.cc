@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "tools/common/process.h"
 #include "tools/common/stderr_log.h"
+#include "tools/skiff/base/endpoint.h"
+#include "tools/skiff/base/exit_code.h"
+#include "tools/skiff/base/json.h"
+#include "tools/skiff/base/text.h"
 #include "tools/skiff/command_line.h"
 #include "tools/skiff/commands.h"
-#include "tools/skiff/endpoint.h"
-#include "tools/skiff/exit_code.h"
 #include "tools/skiff/interrupt.h"
-#include "tools/skiff/json.h"
-#include "tools/skiff/text.h"
 
 namespace skiff::tools {
 namespace {

@@ -9,10 +9,10 @@
 #include "scsi/initiator/scsi_error.h"
 #include "scsi/lun.h"
 #include "scsi/sense.h"
-#include "tools/skiff/client.h"
+#include "tools/skiff/base/client.h"
+#include "tools/skiff/base/endpoint.h"
+#include "tools/skiff/base/lun.h"
 #include "tools/skiff/commands.h"
-#include "tools/skiff/endpoint.h"
-#include "tools/skiff/lun.h"
 #include "tools/skiff/vpd_facts.h"
 
 namespace skiff::tools {

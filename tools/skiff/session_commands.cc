@@ -11,11 +11,11 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
-#include "tools/skiff/client.h"
+#include "tools/skiff/base/client.h"
+#include "tools/skiff/base/endpoint.h"
+#include "tools/skiff/base/lun.h"
 #include "tools/skiff/commands.h"
-#include "tools/skiff/endpoint.h"
 #include "tools/skiff/interrupt.h"
-#include "tools/skiff/lun.h"
 
 namespace skiff::tools {
 namespace {

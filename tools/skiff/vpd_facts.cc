@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
 namespace {

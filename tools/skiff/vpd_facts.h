@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "scsi/initiator/disk_info.h"
 #include "scsi/initiator/inquiry_data.h"
-#include "tools/skiff/report.h"
+#include "tools/skiff/base/report.h"
 
 namespace skiff::tools {
 

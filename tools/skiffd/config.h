@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/ram_backend.h"
 #include "scsi/target/target.h"
 #include "tools/common/stderr_log.h"
 #include "tools/skiffd/parsed_config.h"
 #include "transport/address.h"
-#include "transport/reactor_threads.h"
+#include "transport/reactor/reactor_threads.h"
 #include "transport/registry.h"
 
 namespace skiff::tools::skiffd {

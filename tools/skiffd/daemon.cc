@@ -26,7 +26,7 @@
 #include "tools/common/units.h"
 #include "tools/skiffd/descriptors.h"
 #include "tools/skiffd/flags.h"
-#include "transport/adaptive_spin.h"
+#include "transport/reactor/adaptive_spin.h"
 
 namespace skiff::tools::skiffd {
 namespace {

@@ -9,13 +9,13 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/target.h"
 #include "tools/skiffd/config.h"
 #include "transport/address.h"
-#include "transport/epoll_reactor.h"
-#include "transport/reactor_threads.h"
+#include "transport/reactor/epoll_reactor.h"
+#include "transport/reactor/reactor_threads.h"
 #include "transport/registry.h"
 
 namespace skiff::tools::skiffd {

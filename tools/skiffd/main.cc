@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "protocol/driver/target_server.h"
+#include "protocol/target/target_server.h"
 #include "tools/common/process.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/trace_file.h"

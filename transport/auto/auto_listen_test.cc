@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "transport/auto/auto_listener.h"
 #include "transport/auto/auto_test_util.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/tcp/tcp_backend.h"
 
 namespace skiff::transport {

@@ -14,7 +14,7 @@
 #include "transport/auto/auto_backend.h"
 #include "transport/auto/auto_test_util.h"
 #include "transport/auto/fake_backend.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
-#include "transport/libfabric/handshake.h"
+#include "transport/libfabric/datagram/handshake.h"
 #include "transport/libfabric/libfabric_test_util.h"
-#include "transport/libfabric/shm_peer.h"
+#include "transport/libfabric/shm/shm_peer.h"
 #include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "transport/libfabric/libfabric_options.h"
+#include "transport/libfabric/fabric/libfabric_options.h"
 #include "transport/libfabric/libfabric_test_util.h"
 #include "transport/net/scoped_fd.h"
 

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "transport/libfabric/datagram_connector.h"
-#include "transport/libfabric/datagram_listener.h"
-#include "transport/libfabric/fabric_devices.h"
-#include "transport/libfabric/fabric_info.h"
-#include "transport/libfabric/libfabric_library.h"
-#include "transport/libfabric/message_connector.h"
-#include "transport/libfabric/message_listener.h"
+#include "transport/libfabric/datagram/datagram_connector.h"
+#include "transport/libfabric/datagram/datagram_listener.h"
+#include "transport/libfabric/fabric/fabric_devices.h"
+#include "transport/libfabric/fabric/fabric_info.h"
+#include "transport/libfabric/fabric/libfabric_library.h"
+#include "transport/libfabric/message/message_connector.h"
+#include "transport/libfabric/message/message_listener.h"
 
 namespace skiff::transport {
 namespace {

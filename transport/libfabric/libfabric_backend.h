@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "transport/backend.h"
-#include "transport/libfabric/libfabric_options.h"
+#include "transport/libfabric/fabric/libfabric_options.h"
 
 namespace skiff::transport {
 

@@ -1,6 +1,6 @@
 // The settings of the backend do what they say.
 
-#include "transport/libfabric/libfabric_options.h"
+#include "transport/libfabric/fabric/libfabric_options.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

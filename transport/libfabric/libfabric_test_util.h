@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/epoll_reactor.h"
 #include "transport/libfabric/libfabric_backend.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "transport/libfabric/libfabric_test_util.h"
-#include "transport/refuse_system_call.h"
+#include "transport/system/refuse_system_call.h"
 
 namespace skiff::transport {
 namespace {

@@ -4,9 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/libfabric/fabric_endpoint.h"
+#include "transport/libfabric/fabric/fabric_endpoint.h"
 #include "transport/libfabric/libfabric_test_util.h"
-#include "transport/libfabric/shm_peer.h"
+#include "transport/libfabric/shm/shm_peer.h"
 #include "transport/net/scoped_fd.h"
 
 namespace skiff::transport {

@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
 

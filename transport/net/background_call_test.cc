@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "transport/net/background_call.h"
 #include "transport/net/socket_address.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
 

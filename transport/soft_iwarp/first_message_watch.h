@@ -4,7 +4,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "transport/net/socket_address.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 #include "transport/soft_iwarp/tcp_arrivals.h"
 
 namespace skiff::transport {

@@ -11,7 +11,7 @@
 #include "transport/net/resolver.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/net/socket_address.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 #include "transport/tcp/socket_options.h"
 
 namespace skiff::transport {

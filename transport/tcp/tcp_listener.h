@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
 #include "transport/net/scoped_fd.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 #include "transport/tcp/tcp_options.h"
 
 namespace skiff::transport {

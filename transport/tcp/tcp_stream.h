@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "transport/byte_stream.h"
 #include "transport/net/scoped_fd.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
 

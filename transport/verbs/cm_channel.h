@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "transport/background.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
+#include "transport/system/background.h"
 #include "transport/verbs/verbs_options.h"
 
 namespace skiff::transport {

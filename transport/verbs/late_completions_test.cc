@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/epoll_reactor.h"
+#include "transport/reactor/epoll_reactor.h"
 #include "transport/verbs/verbs_backend.h"
 #include "transport/verbs/verbs_completion_queue.h"
 #include "transport/verbs/verbs_domain.h"

@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "transport/system_library.h"
+#include "transport/system/system_library.h"
 
 namespace skiff::transport {
 namespace {

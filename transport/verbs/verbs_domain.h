@@ -12,9 +12,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "transport/background.h"
 #include "transport/memory.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
+#include "transport/system/background.h"
 #include "transport/verbs/device_facts.h"
 
 namespace skiff::transport {

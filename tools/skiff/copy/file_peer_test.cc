@@ -12,8 +12,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/skiff/base/exit_code.h"
 #include "tools/skiff/copy/pipeline.h"
-#include "tools/skiff/exit_code.h"
 
 namespace skiff::tools {
 namespace {

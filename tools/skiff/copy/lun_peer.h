@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "scsi/initiator/disk.h"
+#include "tools/skiff/base/lun.h"
 #include "tools/skiff/copy/copy_peer.h"
-#include "tools/skiff/lun.h"
-#include "transport/reactor.h"
+#include "transport/reactor/reactor.h"
 
 namespace skiff::tools {
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/digest.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
+#include "tools/skiff/base/repeats.h"
 #include "tools/skiff/perf/pattern.h"
-#include "tools/skiff/repeats.h"
 
 namespace skiff::tools {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "scsi/initiator/command.h"
+#include "tools/skiff/base/repeats.h"
 #include "tools/skiff/perf/histogram.h"
-#include "tools/skiff/repeats.h"
 
 namespace skiff::tools {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/units.h"
-#include "tools/skiff/exit_code.h"
+#include "tools/skiff/base/exit_code.h"
 #include "tools/skiff/perf/pattern.h"
 
 namespace skiff::tools {

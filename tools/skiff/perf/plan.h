@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tools/skiff/options.h"
+#include "tools/skiff/base/options.h"
+#include "tools/skiff/base/report.h"
 #include "tools/skiff/perf/job.h"
-#include "tools/skiff/report.h"
 
 namespace skiff::tools {
 

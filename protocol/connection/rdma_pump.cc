@@ -1,0 +1,285 @@
+#include "protocol/connection/rdma_pump.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+namespace {
+
+// How often a turn looks again for what completed while it sent: devices in
+// software have often done it at once, and a turn costs a system call.
+constexpr int kMoreLooks = 2;
+// Completions of one who uses more than his part, before the next look at the
+// clock.
+constexpr size_t kCompletionsOfGreedy = 8;
+// As in a StreamPump.
+constexpr int kPutOff = 3;
+
+}  // namespace
+
+RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
+                   std::shared_ptr<RdmaLink> link,
+                   const RdmaPumpOptions& options, PumpClient* client)
+    : reactor_(reactor),
+      datamover_(datamover),
+      link_(std::move(link)),
+      client_(client),
+      options_(options),
+      queue_(datamover->endpoint()->completion_queue()),
+      last_receive_(reactor->Now()),
+      last_send_progress_(last_receive_),
+      idle_since_(last_receive_) {
+  link_->pump = this;
+  datamover_->SetEndpointObserver(this);
+  if (reactor_->spinning()) {
+    SetPolling(true);
+  } else {
+    const absl::Status watched = reactor_->WatchFd(queue_->fd(), EPOLLIN, this);
+    watching_ = watched.ok();
+    // Out of descriptors, or the like: polls all the time instead.
+    if (!watching_) SetPolling(true);
+  }
+  // What has completed before there was a pump.
+  Kick();
+}
+
+RdmaPump::~RdmaPump() {
+  if (gone_ != nullptr) *gone_ = true;
+  link_->pump = nullptr;
+  datamover_->SetEndpointObserver(nullptr);
+  BeforeEndpointEnds();
+}
+
+// The queue is the endpoint's.
+void RdmaPump::BeforeEndpointEnds() {
+  SetPolling(false);
+  if (watching_) reactor_->UnwatchFd(queue_->fd());
+  watching_ = false;
+  lingering_ = false;
+  queue_ = nullptr;
+}
+
+void RdmaPump::Kick() {
+  kicked_ = true;
+  Schedule();
+}
+
+void RdmaPump::Schedule() {
+  if (!closed_ && !in_pass_) reactor_->ScheduleTurnEnd(this);
+}
+
+void RdmaPump::CloseWhenSent() {
+  if (closing_ != Closing::kNo) return;
+  closing_ = Closing::kSending;
+  datamover_->StopReceiving();
+  Kick();
+}
+
+void RdmaPump::OnFdReady(uint32_t /*events*/) {
+  queue_->Disarm();
+  Schedule();
+}
+
+int RdmaPump::Poll() {
+  if (closed_) return 0;
+  if (lingering_) return Linger();
+  if (watching_ && !reactor_->spinning()) SetPolling(false);
+  Schedule();
+  return 1;
+}
+
+// A look that finds nothing is no work, which would keep the reactor spinning.
+int RdmaPump::Linger() {
+  left_ = options_.completions_per_turn;
+  BeginShare();
+  if (grant_.greedy) left_ = kCompletionsOfGreedy;
+  const int allowed = left_;
+  in_pass_ = true;
+  if (Complete()) EndShare();
+  in_pass_ = false;
+  early_ = allowed - left_;
+  if (early_ == 0) {
+    idle_since_ = std::min(idle_since_, reactor_->Now());
+    if (MayLinger() || queue_->keeps_awake()) return 0;
+    if (queue_->Arm()) {
+      lingering_ = false;
+      SetPolling(false);
+      return 0;
+    }
+  }
+  Schedule();
+  return 1;
+}
+
+bool RdmaPump::MayLinger() const {
+  const absl::Duration spin = reactor_->spin();
+  return spin > absl::ZeroDuration() && reactor_->Now() - idle_since_ < spin;
+}
+
+void RdmaPump::BeginShare() {
+  const absl::Time now = reactor_->Now();
+  grant_ = reactor_->turn_shares().Begin(&member_, now);
+  pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
+}
+
+void RdmaPump::EndShare() {
+  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_, !more_,
+                              grant_.alone
+                                  ? absl::ZeroDuration()
+                                  : reactor_->NowInTurn() - pass_began_);
+}
+
+bool RdmaPump::OutOfTime() const {
+  return reactor_->NowInTurn() - pass_began_ >= grant_.time;
+}
+
+bool RdmaPump::AfterOthers() {
+  if (!grant_.greedy || put_off_ == kPutOff) {
+    put_off_ = 0;
+    return false;
+  }
+  ++put_off_;
+  Schedule();
+  return true;
+}
+
+void RdmaPump::OnTurnEnd() {
+  if (closed_ || queue_ == nullptr) return;
+  BeginShare();
+  if (AfterOthers()) return;
+  left_ = options_.completions_per_turn - early_;
+  lingering_ = false;
+  worked_ = std::exchange(kicked_, false);
+  if (worked_) idle_since_ = absl::InfiniteFuture();
+  bool gone = false;
+  gone_ = &gone;
+  RunPasses(gone);
+  if (gone) return;
+  gone_ = nullptr;
+  if (worked_) EndShare();
+}
+
+// `gone`: the pump was destroyed.
+void RdmaPump::RunPasses(const bool& gone) {
+  for (int looks = 0; Pass(gone); ++looks) {
+    // `more_`: others have their turn first.
+    if (more_ || looks == kMoreLooks) return SetPolling(true);
+  }
+}
+
+bool RdmaPump::Pass(const bool& gone) {
+  in_pass_ = true;
+  const bool was_congested = datamover_->congested();
+  const bool early = std::exchange(early_, 0) > 0;
+  // Always, as what completed before the connection ended comes before its end.
+  const bool completed = Complete() || early;
+  in_pass_ = false;
+  if (completed) {
+    client_->OnProgress();
+    if (gone) return false;
+  }
+  if (queue_ == nullptr) return false;
+  in_pass_ = true;
+  Send();
+  const bool drained = was_congested && !datamover_->congested();
+  in_pass_ = false;
+  if (drained) {
+    client_->OnProgress();
+    if (gone) return false;
+  }
+  if (queue_ == nullptr) return false;
+  if (link_->ended && !more_) {
+    ReportClosed();
+    return false;
+  }
+  if (!watching_ || more_) return watching_;
+  if (MayLinger() || queue_->keeps_awake()) {
+    lingering_ = true;
+    SetPolling(true);
+    return false;
+  }
+  if (!queue_->Arm()) return true;
+  SetPolling(false);
+  return false;
+}
+
+bool RdmaPump::Complete() {
+  const uint64_t received = datamover_->counters().pdus_in;
+  int handled = 0;
+  more_ = true;
+  const absl::Span<transport::Completion> look =
+      absl::MakeSpan(completions_)
+          .first(grant_.greedy ? kCompletionsOfGreedy : completions_.size());
+  while (left_ > 0) {
+    const int count = queue_->Poll(look);
+    for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions_[i]);
+    handled += count;
+    left_ -= count;
+    if (count < static_cast<int>(look.size())) {
+      more_ = false;
+      break;
+    }
+    if (OutOfTime()) left_ = 0;
+  }
+  if (handled > 0) {
+    last_send_progress_ = reactor_->Now();
+    idle_since_ = absl::InfiniteFuture();
+    worked_ = true;
+  }
+  // What the peer's device acknowledges by itself is no sign of life.
+  if (datamover_->counters().pdus_in != received) {
+    last_receive_ = reactor_->Now();
+  }
+  return handled > 0;
+}
+
+void RdmaPump::Send() {
+  // Whoever has been idle makes progress now.
+  if (idle_) last_send_progress_ = reactor_->Now();
+  datamover_->Flush();
+  idle_ = !datamover_->has_output() && !datamover_->in_flight();
+  if (closing_ != Closing::kSending || !idle_) return;
+  closing_ = Closing::kDisconnecting;
+  datamover_->endpoint()->Disconnect();
+}
+
+void RdmaPump::SetPolling(bool polling) {
+  if (polling == polling_) return;
+  polling_ = polling;
+  if (polling) {
+    // Spinning reactors do not sleep anyway.
+    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
+  } else {
+    reactor_->RemovePoller(this);
+  }
+}
+
+void RdmaPump::ReportClosed() {
+  closed_ = true;
+  absl::Status why;
+  if (closing_ != Closing::kDisconnecting) {
+    const transport::RdmaEndpoint& endpoint = *datamover_->endpoint();
+    why = endpoint.error();
+    if (why.ok()) {
+      why = absl::UnavailableError(
+          absl::StrCat(endpoint.peer_address(), " ended the connection"));
+    }
+  }
+  BeforeEndpointEnds();
+  client_->OnClosed(std::move(why));
+}
+
+uint64_t RdmaPump::bytes_received() const {
+  return datamover_->counters().bytes_in;
+}
+
+uint64_t RdmaPump::bytes_sent() const {
+  return datamover_->counters().bytes_out;
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,141 @@
+#ifndef SKIFF_PROTOCOL_CONNECTION_RDMA_PUMP_H_
+#define SKIFF_PROTOCOL_CONNECTION_RDMA_PUMP_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "protocol/connection/connection_pump.h"
+#include "protocol/datamover/iser/iser_datamover.h"
+#include "transport/reactor/reactor.h"
+#include "transport/reactor/turn_shares.h"
+
+namespace skiff::protocol {
+
+class RdmaPump;
+
+// What an endpoint's on_disconnect and the pump, which comes later, share.
+struct RdmaLink {
+  bool ended = false;
+  RdmaPump* pump = nullptr;
+
+  inline void OnDisconnect();
+};
+
+struct RdmaPumpOptions {
+  // Most completions handled in one turn of the reactor before other
+  // connections have theirs.
+  int completions_per_turn = 256;
+};
+
+// Moves completions between the completion queue of an endpoint, which is its
+// alone, and an IserDatamover that has the endpoint, both roles. A reactor that
+// sleeps is woken by the queue's descriptor. One that spins before it does
+// polls for as long once nothing is asked for or completes here: arming the
+// queue and being woken takes up to three system calls. So it does as long as
+// the queue keeps awake.
+//
+// As in a StreamPump, what it may do in a turn is a matter of time, too.
+//
+// CloseWhenSent() ends the connection once the peer has what was sent.
+class RdmaPump final : public ConnectionPump,
+                       private IserDatamover::EndpointObserver,
+                       private transport::FdHandler,
+                       private transport::TurnHook,
+                       private transport::Poller {
+ public:
+  // `datamover`, which is connected, and `client` are not owned and outlive the
+  // pump.
+  RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
+           std::shared_ptr<RdmaLink> link, const RdmaPumpOptions& options,
+           PumpClient* client);
+  // The endpoint stays with the datamover, whose ConnectionTerminate() ends it.
+  ~RdmaPump() override;
+
+  // ConnectionPump:
+  void Kick() override;
+  void CloseWhenSent() override;
+  void SetReadThreshold(size_t /*bytes*/) override {}
+  bool has_read_threshold() const override { return false; }
+  // Also what the device has, and the peer does not.
+  bool has_output() const override {
+    return !idle_ || datamover_->has_output();
+  }
+  absl::Time last_receive() const override { return last_receive_; }
+  bool send_blocked() const override { return !idle_; }
+  absl::Time last_send_progress() const override { return last_send_progress_; }
+  uint64_t bytes_received() const override;
+  uint64_t bytes_sent() const override;
+
+ private:
+  enum class Closing : uint8_t { kNo, kSending, kDisconnecting };
+
+  void BeforeEndpointEnds() override;
+  void OnFdReady(uint32_t events) override;
+  void OnTurnEnd() override;
+  int Poll() override;
+
+  // The turn's share of time begins, and has ended.
+  void BeginShare();
+  void EndShare();
+  bool OutOfTime() const;
+  // Puts the pass off to a later round of the turn's hooks; true if it did.
+  bool AfterOthers();
+  void RunPasses(const bool& gone);
+  // Handles what has completed and sends what there is. True if more has
+  // completed meanwhile; otherwise the descriptor tells when something does.
+  bool Pass(const bool& gone);
+  // Returns true if anything completed.
+  bool Complete();
+  void Send();
+  void Schedule();
+  int Linger();
+  bool MayLinger() const;
+  void SetPolling(bool polling);
+  void ReportClosed();
+
+  transport::Reactor* const reactor_;
+  IserDatamover* const datamover_;
+  const std::shared_ptr<RdmaLink> link_;
+  PumpClient* const client_;
+  const RdmaPumpOptions options_;
+  transport::CompletionQueue* queue_;  // Null once the endpoint is gone.
+
+  int left_ = 0;            // Completions that this turn may still handle.
+  int early_ = 0;           // Those that it handled before its end.
+  bool watching_ = false;   // The queue's descriptor.
+  bool polling_ = false;    // Registered as a poller.
+  bool lingering_ = false;  // Polls for completions and has nothing to do.
+  bool more_ = false;       // The queue may have more.
+  bool idle_ = true;        // Nothing is to be sent, or on its way.
+  bool kicked_ = false;     // Somebody asked for this turn.
+  bool worked_ = false;     // This turn, something was asked for or completed.
+  bool in_pass_ = false;
+  bool closed_ = false;
+  Closing closing_ = Closing::kNo;
+  bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
+
+  std::array<transport::Completion, 32> completions_;  // Of one look.
+
+  transport::TurnShares::Member member_;
+  transport::TurnShares::Grant grant_;  // Of this pass.
+  absl::Time pass_began_ = absl::InfinitePast();
+  int put_off_ = 0;  // How often the coming pass was.
+
+  absl::Time last_receive_;
+  absl::Time last_send_progress_;
+  // The first look in vain since something was asked for, or completed.
+  absl::Time idle_since_;
+};
+
+void RdmaLink::OnDisconnect() {
+  ended = true;
+  if (pump != nullptr) pump->Kick();
+}
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_CONNECTION_RDMA_PUMP_H_

@@ -1,0 +1,336 @@
+#include "protocol/connection/stream_pump.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::protocol {
+
+using transport::IoResult;
+using transport::IoStatus;
+
+namespace {
+
+// So many bytes, or PDUs and their data, are sent before the rest of what has
+// arrived is read.
+constexpr size_t kWorthSendingEarly = 16 << 10;
+constexpr size_t kPiecesWorthSendingEarly = 64;
+
+// With less than that moved, one who is alone need not look at the clock.
+constexpr size_t kWorthALook = 16 << 10;
+// Data that need no parsing, of one who uses more than his part.
+constexpr size_t kDataOfGreedy = 192 << 10;
+// A pass that comes after the others' is put off so often: what they receive
+// goes to a medium in the second round of hooks, and its answer to the
+// connection in the third.
+constexpr int kPutOff = 3;
+
+size_t TotalBytes(absl::Span<const iovec> spans) {
+  size_t total = 0;
+  for (const iovec& span : spans) total += span.iov_len;
+  return total;
+}
+
+// The first `bytes` of them, or less. `memory` is for the answer.
+absl::Span<const iovec> FirstOf(absl::Span<const iovec> spans, size_t bytes,
+                                absl::Span<iovec> memory) {
+  if (TotalBytes(spans) <= bytes) return spans;
+  size_t n = 0;
+  for (const iovec& span : spans) {
+    if (bytes == 0 || n == memory.size()) break;
+    memory[n] = {span.iov_base, std::min(span.iov_len, bytes)};
+    bytes -= memory[n++].iov_len;
+  }
+  return memory.first(n);
+}
+
+bool WorthSendingEarly(absl::Span<const iovec> spans) {
+  return spans.size() >= kPiecesWorthSendingEarly ||
+         TotalBytes(spans) >= kWorthSendingEarly;
+}
+
+}  // namespace
+
+StreamPump::StreamPump(transport::Reactor* reactor,
+                       std::unique_ptr<transport::ByteStream> stream,
+                       StreamDatamover* datamover,
+                       const StreamPumpOptions& options, PumpClient* client)
+    : reactor_(reactor),
+      stream_(std::move(stream)),
+      datamover_(datamover),
+      client_(client),
+      options_(options),
+      receive_budget_(options.receive_bytes_per_turn),
+      send_budget_(options.send_bytes_per_turn),
+      last_receive_(reactor->Now()),
+      last_send_progress_(last_receive_) {
+  stream_->SetObserver(this);
+  // A spinning reactor finds data sooner by trying than by being told.
+  if (reactor_->spinning()) SetPolling(true);
+}
+
+StreamPump::~StreamPump() {
+  if (gone_ != nullptr) *gone_ = true;
+  SetPolling(false);
+  stream_->SetObserver(nullptr);
+}
+
+void StreamPump::Kick() {
+  if (!closed_ && !in_pass_) reactor_->ScheduleTurnEnd(this);
+}
+
+void StreamPump::SetReadThreshold(size_t bytes) {
+  if (bytes == read_threshold_ || closed_) return;
+  read_threshold_ = bytes;
+  stream_->SetReadThreshold(bytes);
+}
+
+void StreamPump::CloseWhenSent() {
+  if (closing_ != Closing::kNo) return;
+  closing_ = Closing::kSending;
+  Kick();
+}
+
+void StreamPump::OnReadable() {
+  readable_ = true;
+  Kick();
+}
+
+void StreamPump::OnWritable() {
+  send_blocked_ = false;
+  Kick();
+}
+
+int StreamPump::Poll() {
+  // Whatever used up its budget did so in an earlier turn.
+  turn_ = absl::InfinitePast();
+  if (more_next_turn_) {
+    more_next_turn_ = false;
+    if (!reactor_->spinning()) SetPolling(false);
+  } else if (closed_ || !reactor_->spinning()) {
+    return 0;
+  }
+  readable_ = true;
+  Kick();
+  return 1;
+}
+
+void StreamPump::OnTurnEnd() {
+  if (closed_) return;
+  const absl::Time now = reactor_->Now();
+  grant_ = reactor_->turn_shares().Begin(&member_, now);
+  if (AfterOthers()) return;
+  if (turn_ != now) {
+    turn_ = now;
+    receive_budget_ = options_.receive_bytes_per_turn;
+    send_budget_ = options_.send_bytes_per_turn;
+  }
+  pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
+  not_looked_ = 0;
+  const uint64_t moved_before = bytes_received_ + bytes_sent_;
+  bool gone = false;
+  gone_ = &gone;
+  Pass(gone);
+  if (gone) return;
+  gone_ = nullptr;
+  if (bytes_received_ + bytes_sent_ != moved_before) {
+    reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_,
+                                grant_.alone
+                                    ? absl::ZeroDuration()
+                                    : reactor_->NowInTurn() - pass_began_);
+  }
+  if (failed_) ReportClosed();
+}
+
+bool StreamPump::AfterOthers() {
+  if (!grant_.greedy || put_off_ == kPutOff) {
+    put_off_ = 0;
+    return false;
+  }
+  ++put_off_;
+  reactor_->ScheduleTurnEnd(this);
+  return true;
+}
+
+// `gone`: the pump was destroyed.
+void StreamPump::Pass(const bool& gone) {
+  in_pass_ = true;
+  if (readable_ && Receive()) {
+    client_->OnProgress();
+    if (gone) return;
+  }
+  const bool was_congested = datamover_->congested();
+  const uint64_t received_before = bytes_received_;
+  if (!failed_) Send();
+  const bool drained = was_congested && !datamover_->congested();
+  // Receiving may have been paused.
+  if (drained && readable_) ContinueNextTurn();
+  in_pass_ = false;
+  if (drained || bytes_received_ != received_before) client_->OnProgress();
+}
+
+absl::Span<const iovec> StreamPump::SomeOf(absl::Span<const iovec> spans,
+                                           SomeSpans* memory) const {
+  if (grant_.alone || spans.empty()) return spans;
+  // Only what goes to the last one is parsed.
+  const size_t data = TotalBytes(spans.first(spans.size() - 1));
+  const size_t most_data = grant_.greedy ? kDataOfGreedy : data;
+  if (data <= most_data && spans.back().iov_len <= grant_.bytes) return spans;
+  return FirstOf(spans,
+                 data < most_data || !grant_.greedy
+                     ? data + std::min(spans.back().iov_len, grant_.bytes)
+                     : most_data,
+                 absl::MakeSpan(*memory));
+}
+
+bool StreamPump::OutOfTime(size_t bytes) {
+  not_looked_ += bytes;
+  if (grant_.alone && not_looked_ < kWorthALook) return false;
+  not_looked_ = 0;
+  return reactor_->NowInTurn() - pass_began_ >= grant_.time;
+}
+
+bool StreamPump::Receive() {
+  if (closing_ != Closing::kNo) {
+    Discard();
+    return false;
+  }
+  bool received = false;
+  SomeSpans memory;
+  for (;;) {
+    if (receive_budget_ == 0) {
+      ContinueNextTurn();
+      break;
+    }
+    const absl::Span<const iovec> spans =
+        SomeOf(datamover_->ReceiveSpans(), &memory);
+    if (spans.empty()) break;
+    const IoResult result = stream_->Readv(spans);
+    if (result.status != IoStatus::kOk) {
+      readable_ = false;
+      if (result.status != IoStatus::kWouldBlock) ReadFailed(result.status);
+      break;
+    }
+    received = true;
+    bytes_received_ += result.bytes;
+    receive_budget_ -= std::min(receive_budget_, result.bytes);
+    const bool more = result.bytes == TotalBytes(spans);
+    datamover_->BytesReceived(result.bytes);
+    // The peer goes on with what is answered already while the rest is read. A
+    // few responses are not worth a system call each.
+    if (more && !failed_ && WorthSendingEarly(datamover_->SendSpans())) {
+      Send();
+    }
+    if (more && OutOfTime(result.bytes)) receive_budget_ = 0;
+  }
+  if (received) last_receive_ = reactor_->Now();
+  return received;
+}
+
+void StreamPump::Discard() {
+  std::array<uint8_t, 4096> nowhere;
+  const iovec to = {nowhere.data(), nowhere.size()};
+  while (receive_budget_ > 0) {
+    const IoResult result = stream_->Readv({&to, 1});
+    if (result.status != IoStatus::kOk) {
+      readable_ = false;
+      if (result.status == IoStatus::kWouldBlock) return;
+      failed_ = true;
+      if (result.status == IoStatus::kError) failure_ = stream_->error();
+      return;
+    }
+    receive_budget_ -= std::min(receive_budget_, result.bytes);
+    if (OutOfTime(result.bytes)) break;
+  }
+  ContinueNextTurn();
+}
+
+void StreamPump::ReadFailed(IoStatus status) {
+  if (failed_) return;
+  failed_ = true;
+  if (status == IoStatus::kError) {
+    failure_ = stream_->error();
+    return;
+  }
+  failure_ = absl::UnavailableError(
+      absl::StrCat(stream_->peer_address(), " closed the connection",
+                   datamover_->mid_pdu() ? " in the middle of a PDU" : ""));
+}
+
+void StreamPump::Send() {
+  SomeSpans memory;
+  while (!send_blocked_) {
+    if (send_budget_ == 0) {
+      ContinueNextTurn();
+      break;
+    }
+    const absl::Span<const iovec> spans = datamover_->SendSpans();
+    if (spans.empty()) {
+      send_idle_ = true;
+      if (closing_ == Closing::kSending) {
+        closing_ = Closing::kDiscarding;
+        stream_->ShutdownWrite();
+        if (readable_) ContinueNextTurn();
+      }
+      break;
+    }
+    if (send_idle_) last_send_progress_ = turn_;
+    send_idle_ = false;
+    const IoResult result = stream_->Writev(
+        grant_.greedy ? FirstOf(spans, kDataOfGreedy, absl::MakeSpan(memory))
+                      : spans);
+    if (result.status == IoStatus::kWouldBlock) {
+      send_blocked_ = true;
+      break;
+    }
+    if (result.status != IoStatus::kOk) {
+      WriteFailed();
+      break;
+    }
+    last_send_progress_ = turn_;
+    bytes_sent_ += result.bytes;
+    send_budget_ -= std::min(send_budget_, result.bytes);
+    datamover_->BytesSent(result.bytes);
+    if (OutOfTime(result.bytes)) send_budget_ = 0;
+  }
+}
+
+// The peer may have said why before it closed: what it sent is read first.
+void StreamPump::WriteFailed() {
+  failed_ = true;
+  failure_ = stream_->error();
+  if (failure_.ok()) {
+    failure_ = absl::UnavailableError(
+        absl::StrCat(stream_->peer_address(), " closed the connection"));
+  }
+  receive_budget_ = options_.receive_bytes_per_turn;
+  grant_ = {.time = absl::InfiniteDuration()};
+  Receive();
+}
+
+void StreamPump::ContinueNextTurn() {
+  more_next_turn_ = true;
+  SetPolling(true);
+}
+
+void StreamPump::SetPolling(bool polling) {
+  if (polling == polling_) return;
+  polling_ = polling;
+  if (polling) {
+    // Spinning reactors do not sleep anyway.
+    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
+  } else {
+    reactor_->RemovePoller(this);
+  }
+}
+
+void StreamPump::ReportClosed() {
+  closed_ = true;
+  SetPolling(false);
+  stream_->SetObserver(nullptr);
+  client_->OnClosed(std::move(failure_));
+}
+
+}  // namespace skiff::protocol

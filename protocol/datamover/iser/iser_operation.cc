@@ -1,0 +1,24 @@
+#include "protocol/datamover/iser/iser_operation.h"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace skiff::protocol {
+
+// The first of a chunk is used first.
+bool IserOperationPool::Grow() {
+  const auto first = static_cast<uint32_t>(chunks_.size() * kChunk);
+  std::unique_ptr<Chunk> memory(new (std::nothrow) Chunk());
+  if (memory == nullptr) return false;
+  chunks_.push_back(std::move(memory));
+  Chunk& chunk = *chunks_.back();
+  for (uint32_t i = kChunk; i-- > 0;) {
+    chunk[i].id.index = first + i;
+    chunk[i].next = free_;
+    free_ = &chunk[i];
+  }
+  return true;
+}
+
+}  // namespace skiff::protocol

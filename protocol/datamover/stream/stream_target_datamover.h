@@ -1,0 +1,199 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_STREAM_STREAM_TARGET_DATAMOVER_H_
+#define SKIFF_PROTOCOL_DATAMOVER_STREAM_STREAM_TARGET_DATAMOVER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "protocol/datamover/staging.h"
+#include "protocol/datamover/stream/send_queue.h"
+#include "protocol/datamover/stream/stream_counters.h"
+#include "protocol/datamover/stream/stream_datamover.h"
+#include "protocol/datamover/stream/stream_receiver.h"
+#include "protocol/datamover/task_chunks.h"
+
+namespace skiff::protocol {
+
+// The target's half of the iSCSI data model: PutData becomes Data-In, GetData
+// becomes immediate data, unsolicited Data-Out, and R2T with solicited
+// Data-Out.
+//
+// Data-Out arrives in ascending order within a task, because our login insists
+// on DataPDUInOrder and DataSequenceInOrder (RFC 7143 sections 13.18, 13.19:
+// OR), so one number, `received`, says where a task stands.
+class StreamTargetDatamover final : public StreamDatamover,
+                                    private StreamReceiver::Handler,
+                                    private SendQueue::Listener {
+ public:
+  StreamTargetDatamover(StreamBuffers* buffers,
+                        const StreamDatamoverOptions& options);
+  ~StreamTargetDatamover() override;
+
+  // Datamover:
+  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  void EnableDatamover(const Parameters& parameters) override;
+  void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
+  absl::Status SendCommand(const OutgoingCommand& command) override;
+  bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
+                     uint32_t data_out_length,
+                     uint32_t data_in_length) override;
+  void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
+               bool notify) override;
+  bool PutDataAndResponse(TaskSlot slot, uint32_t offset,
+                          absl::Span<const uint8_t> from,
+                          const ScsiResponsePdu& response,
+                          absl::Span<const uint8_t> sense) override;
+  bool GetData(TaskSlot slot, uint32_t offset, absl::Span<uint8_t> to) override;
+  void CancelTransfers(TaskSlot slot) override;
+  void DeallocateTaskResources(TaskSlot slot) override;
+  void ConnectionTerminate() override;
+  ConnectionCounters counters() const override {
+    return StreamCounters(receiver_, send_queue_, copied_bytes_);
+  }
+  bool congested() const override {
+    return send_queue_.exceeds(options_.max_send_queue_bytes);
+  }
+
+  // StreamDatamover:
+  absl::Span<const iovec> ReceiveSpans() override;
+  void BytesReceived(size_t n) override;
+  absl::Span<const iovec> SendSpans() override {
+    if (send_queue_.out_of_memory()) [[unlikely]] {
+      SayOutOfMemory();
+    }
+    return send_queue_.Spans();
+  }
+  void BytesSent(size_t n) override { send_queue_.BytesSent(n); }
+  bool has_output() const override {
+    return !send_queue_.empty() && !send_queue_.out_of_memory();
+  }
+  bool mid_pdu() const override { return receiver_.mid_pdu(); }
+
+ private:
+  // One R2T whose data are still arriving.
+  struct Burst {
+    uint32_t target_transfer_tag;
+    uint32_t end;
+    uint32_t next_data_sn;
+  };
+  static constexpr uint32_t kMaxBursts = 16;
+
+  struct Task : UnsolicitedData {
+    uint32_t initiator_task_tag = kReservedTag;
+    Lun lun = 0;
+    bool live = false;
+    bool deallocated = false;  // TaskDone is due once `references` is zero.
+    uint32_t references = 0;   // PDUs in the send queue that will give notice.
+
+    // Of the next Data-In or R2T PDU: in a bidirectional command they share
+    // the numbers (RFC 7143 section 4.2.2.4).
+    uint32_t input_sn = 0;
+
+    // Data-In.
+    uint32_t burst_used = 0;
+    // PutDatas that there was no memory for, and which this is still to be told
+    // of. They count as references.
+    uint32_t lost_puts = 0;
+
+    // Data-Out.
+    uint32_t data_out_length = 0;
+    uint32_t received = 0;  // Everything below this offset has arrived,
+    uint32_t placed =
+        0;  // below this one reached its GetData; between is staged.
+    uint32_t requested = 0;  // R2Ts were sent up to here.
+    uint16_t tag_generation = 0;
+    uint32_t burst_head = 0;
+    uint32_t burst_count = 0;
+    std::array<Burst, kMaxBursts> bursts;
+
+    // GetData.
+    bool getting = false;
+    uint8_t* to = nullptr;
+    uint32_t get_begin = 0;
+    uint32_t get_end = 0;
+  };
+
+  // The data segment that is being received or handled.
+  struct Incoming {
+    TaskSlot task = kNoTask;
+    uint32_t offset = 0;
+    uint32_t length = 0;
+    bool direct = false;  // To the place that GetData named; else to staging.
+  };
+
+  void SayOutOfMemory();
+
+  // StreamReceiver::Handler:
+  void OnPdu(const StreamReceiver::Pdu& pdu, absl::Span<const uint8_t> data,
+             StreamReceiver::DigestError error) override;
+  StreamReceiver::Sink OnPduStart(const StreamReceiver::Pdu& pdu) override;
+  void OnPlaced(const StreamReceiver::Pdu& pdu,
+                StreamReceiver::DigestError error) override;
+  void OnFramingError(const std::string& why) override;
+  bool ReceivePaused() const override { return congested(); }
+  // SendQueue::Listener:
+  void OnSent(TaskSlot slot, SendQueue::Notice notice, uint32_t bytes,
+              bool sent) override;
+
+  void HandleControl(const StreamReceiver::Pdu& pdu,
+                     absl::Span<const uint8_t> data,
+                     StreamReceiver::DigestError error);
+  bool BeginCommand(const StreamReceiver::Pdu& pdu, const uint8_t* data,
+                    Incoming* in);
+  bool MatchDataOut(const StreamReceiver::Pdu& pdu, Incoming* in);
+  bool MatchUnsolicited(const StreamReceiver::Pdu& pdu,
+                        const ScsiDataOutPdu& data_out, Incoming* in);
+  bool MatchSolicited(const StreamReceiver::Pdu& pdu,
+                      const ScsiDataOutPdu& data_out, Incoming* in);
+  bool CheckInOrder(const ScsiDataOutPdu& data_out, uint32_t data_sn,
+                    const Incoming& in);
+  void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
+  bool CanPlaceDirectly(const Task& task, uint32_t offset,
+                        uint32_t length) const;
+  uint8_t* PlaceOf(Incoming* in);
+  void Landed(const Incoming& in);
+  void DeliverStaged(TaskSlot slot);
+  void RequestMore(TaskSlot slot);
+  void SendR2t(TaskSlot slot, Task* task, uint32_t length);
+  void CompleteGet(TaskSlot slot, bool ok);
+  bool MayCopy(size_t bytes);
+  void AppendDataIn(TaskSlot slot, uint32_t offset,
+                    absl::Span<const uint8_t> from, SendQueue::Notice notice,
+                    const ScsiResponsePdu* response);
+  void AppendResponse(TaskSlot slot, const ScsiResponsePdu& response,
+                      absl::Span<const uint8_t> sense);
+  void TellLostPuts(TaskSlot slot);
+  void Unreference(TaskSlot slot);
+
+  Task& At(TaskSlot slot) { return tasks_[slot]; }
+  bool Live(TaskSlot slot) {
+    return slot < max_tasks_ && tasks_.Has(slot) && At(slot).live;
+  }
+
+  const StreamDatamoverOptions options_;
+  DatamoverClient* client_ = nullptr;
+  uint32_t max_tasks_ = 0;
+  TaskChunks<Task, 16> tasks_;
+  Parameters parameters_;
+  bool terminated_ = false;
+  bool said_out_of_memory_ = false;
+
+  StreamReceiver receiver_;
+  SendQueue send_queue_;
+  Staging staging_;
+  uint64_t copied_bytes_ = 0;  // Here, besides those two.
+
+  // While ControlNotify of a SCSI Command runs: its immediate data.
+  TaskSlot accepted_ = kNoTask;
+  uint32_t immediate_length_ = 0;
+  const uint8_t* immediate_data_ =
+      nullptr;         // Null while they are still arriving.
+  Incoming incoming_;  // The data segment that is being received.
+  iovec place_ = {};
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_STREAM_STREAM_TARGET_DATAMOVER_H_

@@ -1,0 +1,638 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/codec/digest.h"
+#include "protocol/codec/wire_test_util.h"
+#include "protocol/datamover/stream/stream_datamover.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint32_t kTag = 0x1234;
+constexpr TaskSlot kSlot = 3;
+
+// A session that accepts each SCSI Command in slot 3 and asks for `get` bytes
+// at once.
+class Session : public DatamoverClient {
+ public:
+  void ControlNotify(const ControlPdu& pdu) override {
+    events.push_back(absl::StrCat("control ", pdu.frame.opcode));
+    if (pdu.frame.opcode != static_cast<uint8_t>(Opcode::kScsiCommand) ||
+        refuse)
+      return;
+    ScsiCommandPdu command;
+    ASSERT_TRUE(Decode(pdu.bhs, &command).ok());
+    live = true;
+    ASSERT_TRUE(datamover->AcceptCommand(
+        kSlot, command,
+        command.write ? command.expected_data_transfer_length : 0,
+        command.read ? command.expected_data_transfer_length : 0));
+    if (get > 0) Get(0, get);
+  }
+  void Get(uint32_t offset, uint32_t length) {
+    if (offset == 0) buffer.assign(length, '\0');
+    buffer.resize(offset + length);
+    const bool done = datamover->GetData(
+        kSlot, offset,
+        {reinterpret_cast<uint8_t*>(buffer.data()) + offset, length});
+    if (done) events.push_back("got at once");
+  }
+  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
+                      absl::Span<const uint8_t>) override {
+    ADD_FAILURE();
+  }
+  void WindowNotify(uint32_t, uint32_t) override { ADD_FAILURE(); }
+  TaskSlot FindTask(uint32_t tag) override {
+    return live && tag == kTag ? kSlot : kNoTask;
+  }
+  void CurrentWindow(uint32_t* exp, uint32_t* max) override {
+    *exp = 7;
+    *max = 70;
+  }
+  uint32_t CurrentStatSn() override { return 42; }
+  void DataCompletionNotify(TaskSlot task, DataOperation operation,
+                            bool ok) override {
+    EXPECT_EQ(task, kSlot);
+    events.push_back(
+        absl::StrCat(operation == DataOperation::kGet ? "got" : "put",
+                     ok ? "" : " cancelled"));
+  }
+  void TaskDone(TaskSlot) override {
+    live = false;
+    events.push_back("done");
+  }
+  void RejectNotify(RejectPdu::Reason reason, const uint8_t*, const char*,
+                    bool fatal) override {
+    events.push_back(absl::StrCat("reject ", reason, fatal ? " fatal" : ""));
+  }
+  void TaskDataError(TaskSlot, uint8_t asc, uint8_t ascq,
+                     const char*) override {
+    events.push_back(
+        absl::StrCat("data error ", absl::Hex(asc), "/", absl::Hex(ascq)));
+  }
+  void TaskRefused(TaskSlot) override { events.push_back("refused"); }
+  void TaskMemoryError(TaskSlot, const absl::Status& why) override {
+    events.push_back(absl::StrCat("memory error ", why.message()));
+  }
+  void ConnectionTerminateNotify(const absl::Status& why) override {
+    events.push_back(absl::StrCat("terminate ", why.message()));
+  }
+
+  Datamover* datamover = nullptr;
+  bool refuse = false;
+  bool live = false;
+  uint32_t get = 0;
+  std::string buffer;
+  std::vector<std::string> events;
+};
+
+class StreamTargetDatamoverTest : public ::testing::Test {
+ protected:
+  StreamTargetDatamoverTest() { Start(Parameters()); }
+
+  void Start(const Parameters& parameters) {
+    parameters_ = parameters;
+    datamover_.reset();
+    session_ = Session();
+    datamover_ = MakeTargetStreamDatamover(&buffers_, StreamDatamoverOptions());
+    session_.datamover = datamover_.get();
+    datamover_->SetClient(&session_, 16);
+    datamover_->EnableDatamover(parameters);
+  }
+
+  void Feed(const std::string& wire) {
+    size_t at = 0;
+    while (at < wire.size()) {
+      const absl::Span<const iovec> spans = datamover_->ReceiveSpans();
+      if (spans.empty()) return;
+      const size_t n = CopyIn(wire.substr(at, step_), spans);
+      at += n;
+      datamover_->BytesReceived(n);
+    }
+  }
+
+  static std::string WriteCommand(uint32_t length, const std::string& immediate,
+                                  bool final = true) {
+    ScsiCommandPdu pdu;
+    pdu.write = true;
+    pdu.final = final;
+    pdu.initiator_task_tag = kTag;
+    pdu.expected_data_transfer_length = length;
+    return ToWire(pdu, immediate);
+  }
+
+  static std::string ReadCommand(uint32_t length) {
+    ScsiCommandPdu pdu;
+    pdu.read = true;
+    pdu.initiator_task_tag = kTag;
+    pdu.expected_data_transfer_length = length;
+    return ToWire(pdu);
+  }
+
+  static std::string DataOut(uint32_t transfer_tag, uint32_t data_sn,
+                             uint32_t offset, const std::string& data,
+                             bool final) {
+    ScsiDataOutPdu pdu;
+    pdu.final = final;
+    pdu.initiator_task_tag = kTag;
+    pdu.target_transfer_tag = transfer_tag;
+    pdu.data_sn = data_sn;
+    pdu.buffer_offset = offset;
+    return ToWire(pdu, data);
+  }
+
+  // What was sent since the last call, cut into PDUs.
+  std::vector<WirePdu> TakeSent() {
+    std::string wire;
+    while (datamover_->has_output()) {
+      const std::string out = CopyOut(datamover_->SendSpans());
+      datamover_->BytesSent(out.size());
+      wire += out;
+    }
+    const auto pdus = ParseWire(wire);
+    EXPECT_TRUE(pdus.ok()) << pdus.status();
+    return pdus.ok() ? *pdus : std::vector<WirePdu>();
+  }
+  std::vector<R2tPdu> TakeR2ts() {
+    std::vector<R2tPdu> r2ts;
+    for (const WirePdu& sent : TakeSent()) {
+      R2tPdu r2t;
+      EXPECT_TRUE(Decode(sent.bhs.data(), &r2t).ok());
+      r2ts.push_back(r2t);
+    }
+    return r2ts;
+  }
+
+  // Plays an obedient initiator until nothing is asked for any more.
+  void AnswerR2ts(const std::string& data, uint32_t segment) {
+    for (std::vector<R2tPdu> r2ts = TakeR2ts(); !r2ts.empty();
+         r2ts = TakeR2ts()) {
+      EXPECT_LE(r2ts.size(), parameters_.max_outstanding_r2t);
+      for (const R2tPdu& r2t : r2ts) {
+        EXPECT_LE(r2t.desired_data_transfer_length,
+                  parameters_.max_burst_length);
+        EXPECT_EQ(r2t.stat_sn, 42u);
+        uint32_t data_sn = 0;
+        uint32_t at = 0;
+        while (at < r2t.desired_data_transfer_length) {
+          const uint32_t n =
+              std::min(segment, r2t.desired_data_transfer_length - at);
+          const bool final = at + n == r2t.desired_data_transfer_length;
+          Feed(DataOut(r2t.target_transfer_tag, data_sn++,
+                       r2t.buffer_offset + at,
+                       data.substr(r2t.buffer_offset + at, n), final));
+          at += n;
+        }
+      }
+    }
+  }
+
+  StreamBuffers buffers_{64 * 1024};
+  Parameters parameters_;
+  Session session_;
+  size_t step_ = 1000000;
+  std::unique_ptr<StreamDatamover> datamover_;
+};
+
+TEST_F(StreamTargetDatamoverTest, TakesWritesInAllFourModesAndManySizes) {
+  for (const bool initial_r2t : {true, false}) {
+    for (const bool immediate_data : {true, false}) {
+      for (const uint32_t outstanding : {1u, 4u}) {
+        Parameters parameters;
+        parameters.initial_r2t = initial_r2t;
+        parameters.immediate_data = immediate_data;
+        parameters.max_outstanding_r2t = outstanding;
+        parameters.first_burst_length = 8192;
+        parameters.max_burst_length = 16384;
+        parameters.target_max_recv_data_segment_length = 65536;
+        for (const uint32_t size : {1u, 3u, 511u, 4096u, 8191u, 8192u, 8193u,
+                                    16384u, 16385u, 50000u, 131072u}) {
+          for (const size_t step :
+               {size_t{100}, size_t{3000}, size_t{1000000}}) {
+            SCOPED_TRACE(absl::StrCat(initial_r2t, immediate_data, " ", size,
+                                      " ", step));
+            step_ = step;
+            Start(parameters);
+            session_.get = size;
+            const std::string data = RandomBytes(size, size);
+            const uint32_t first =
+                std::min(size, parameters.first_burst_length);
+            const uint32_t immediate =
+                immediate_data ? std::min(first, 5000u) : 0;
+            const bool unsolicited = !initial_r2t && immediate < first;
+            Feed(WriteCommand(size, data.substr(0, immediate), !unsolicited));
+            uint32_t data_sn = 0;
+            for (uint32_t at = immediate; unsolicited && at < first;) {
+              const uint32_t n = std::min(first - at, 3000u);
+              Feed(DataOut(kReservedTag, data_sn++, at, data.substr(at, n),
+                           at + n == first));
+              at += n;
+            }
+            AnswerR2ts(data, 7000);
+            ASSERT_EQ(session_.events.size(), 2u) << session_.events.back();
+            EXPECT_THAT(session_.events.back(), HasSubstr("got"));
+            EXPECT_TRUE(session_.buffer == data);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StreamTargetDatamoverTest, StagesUnsolicitedDataUntilTheyAreAskedFor) {
+  for (const size_t step : {size_t{700}, size_t{1000000}}) {
+    step_ = step;
+    Parameters parameters;
+    parameters.initial_r2t = false;
+    parameters.first_burst_length = 8192;
+    Start(parameters);
+    const std::string data = RandomBytes(10000, 1);
+    Feed(WriteCommand(10000, data.substr(0, 3000), /*final=*/false));
+    Feed(DataOut(kReservedTag, 0, 3000, data.substr(3000, 5192), true));
+    EXPECT_THAT(TakeSent(), IsEmpty());
+    // In steps that cut the staged data.
+    session_.Get(0, 1000);
+    session_.Get(1000, 5000);
+    EXPECT_THAT(session_.events, Contains("got at once").Times(2));
+    session_.Get(6000, 4000);
+    AnswerR2ts(data, 1000);
+    EXPECT_EQ(session_.events.back(), "got");
+    EXPECT_TRUE(session_.buffer == data);
+  }
+}
+
+TEST_F(StreamTargetDatamoverTest,
+       DigestErrorsInDataOutEndTheCommandAndTouchNothing) {
+  for (const size_t step : {size_t{700}, size_t{1000000}}) {
+    step_ = step;
+    Parameters parameters;
+    parameters.data_digest = Digest::kCrc32c;
+    Start(parameters);
+    session_.get = 4096;
+    Feed(WriteCommand(4096, ""));
+    datamover_->EnableDatamover(parameters);
+    const std::string wire = [this] {
+      const std::vector<R2tPdu> r2ts = TakeR2ts();
+      return DataOut(r2ts.at(0).target_transfer_tag, 0, 0, RandomBytes(4096, 1),
+                     true);
+    }();
+    Feed(wire + "\1\2\3\4");
+    EXPECT_THAT(session_.events,
+                ElementsAre("control 1", "reject 2", "data error 47/5"));
+    EXPECT_EQ(session_.buffer, std::string(4096, '\0'));
+  }
+}
+
+// The last unsolicited PDU is on its way into the staging memory while what
+// came before it is asked for, and taken out.
+TEST_F(StreamTargetDatamoverTest, StagesTheRestOfAPduThatGetDataOvertook) {
+  parameters_.initial_r2t = false;
+  parameters_.first_burst_length = 8192;
+  parameters_.target_max_recv_data_segment_length = 65536;
+  Start(parameters_);
+  const std::string data = RandomBytes(8192, 1);
+  Feed(WriteCommand(8192, data.substr(0, 2048), /*final=*/false));
+  const std::string last =
+      DataOut(kReservedTag, 0, 2048, data.substr(2048), /*final=*/true);
+  Feed(last.substr(0, 3000));
+  session_.Get(0, 8192);
+  Feed(last.substr(3000));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "got"));
+  EXPECT_TRUE(session_.buffer == data);
+  EXPECT_THAT(TakeSent(), IsEmpty());
+}
+
+TEST_F(StreamTargetDatamoverTest, CutsDataInByBothLimitsAndMergesStatus) {
+  Parameters parameters;
+  parameters.initiator_max_recv_data_segment_length = 3000;
+  parameters.max_burst_length = 8192;
+  Start(parameters);
+  Feed(ReadCommand(20000));
+  const std::string data = RandomBytes(20000, 1);
+  datamover_->PutData(kSlot, 0, AsBytes(data).first(5000), /*notify=*/true);
+  ScsiResponsePdu response;
+  response.stat_sn = 43;
+  response.initiator_task_tag = kTag;
+  datamover_->PutDataAndResponse(kSlot, 5000, AsBytes(data).subspan(5000),
+                                 response, {});
+  datamover_->DeallocateTaskResources(kSlot);
+  std::string got;
+  uint32_t burst = 0;
+  const std::vector<WirePdu> sent = TakeSent();
+  for (size_t i = 0; i < sent.size(); ++i) {
+    ScsiDataInPdu pdu;
+    ASSERT_TRUE(Decode(sent[i].bhs.data(), &pdu).ok());
+    EXPECT_EQ(pdu.data_sn, i);
+    EXPECT_EQ(pdu.buffer_offset, got.size());
+    EXPECT_EQ(pdu.has_status, i + 1 == sent.size());
+    EXPECT_LE(sent[i].data.size(), 3000u);
+    burst += static_cast<uint32_t>(sent[i].data.size());
+    EXPECT_LE(burst, 8192u);
+    if (pdu.final) burst = 0;
+    got += sent[i].data;
+    EXPECT_EQ(pdu.stat_sn, pdu.has_status ? 43u : 0u);
+  }
+  EXPECT_TRUE(got == data);
+  EXPECT_EQ(burst, 0u);
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "put", "done"));
+}
+
+TEST_F(StreamTargetDatamoverTest, SendsSenseInAResponseOfItsOwn) {
+  Feed(ReadCommand(100));
+  const std::string data = RandomBytes(100, 1);
+  ScsiResponsePdu response;
+  response.status = 2;
+  datamover_->PutDataAndResponse(kSlot, 0, AsBytes(data), response,
+                                 AsBytes(std::string(18, 's')));
+  datamover_->DeallocateTaskResources(kSlot);
+  const std::vector<WirePdu> sent = TakeSent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].opcode(), Opcode::kScsiDataIn);
+  ScsiResponsePdu got;
+  ASSERT_TRUE(Decode(sent[1].bhs.data(), &got).ok());
+  EXPECT_EQ(got.exp_data_sn, 1u);
+  EXPECT_EQ(sent[1].data, std::string("\0\x12", 2) + std::string(18, 's'));
+}
+
+// RFC 7143 section 4.2.2.4: as one sequence.
+TEST_F(StreamTargetDatamoverTest, ABidirectionalCommandNumbersR2tsAndDataIn) {
+  Parameters parameters;
+  parameters.max_burst_length = 512;
+  parameters.max_outstanding_r2t = 2;
+  Start(parameters);
+  ScsiCommandPdu pdu;
+  pdu.read = pdu.write = true;
+  pdu.initiator_task_tag = kTag;
+  pdu.expected_data_transfer_length = 1024;
+  Bhs bhs;
+  Encode(pdu, bhs.data());
+  AhsView lengths;
+  lengths.has_bidi_read_length = true;
+  lengths.bidi_read_length = 200;
+  std::string ahs(kMaxAhsBytes, '\0');
+  ahs.resize(EncodeAhs(lengths, reinterpret_cast<uint8_t*>(ahs.data())));
+  Feed(WireOf(bhs, ahs, "", {}));
+  session_.Get(0, 1024);
+  const std::string data = RandomBytes(100, 1);
+  datamover_->PutData(kSlot, 0, AsBytes(data), /*notify=*/false);
+  ScsiResponsePdu response;
+  response.status = 2;
+  datamover_->PutDataAndResponse(kSlot, 100, AsBytes(data), response, {});
+  const std::vector<WirePdu> sent = TakeSent();
+  std::vector<std::string> numbers;
+  for (const WirePdu& wire : sent) {
+    R2tPdu r2t;
+    ScsiDataInPdu data_in;
+    ScsiResponsePdu end;
+    if (Decode(wire.bhs.data(), &r2t).ok()) {
+      numbers.push_back(absl::StrCat("R2T ", r2t.r2t_sn));
+    } else if (Decode(wire.bhs.data(), &data_in).ok()) {
+      numbers.push_back(absl::StrCat("Data-In ", data_in.data_sn));
+    } else if (Decode(wire.bhs.data(), &end).ok()) {
+      numbers.push_back(absl::StrCat("expected ", end.exp_data_sn));
+    }
+  }
+  EXPECT_THAT(numbers, ElementsAre("R2T 0", "R2T 1", "Data-In 2", "Data-In 3",
+                                   "expected 4"));
+}
+
+TEST_F(StreamTargetDatamoverTest, CancelEndsTransfersAndDropsLateData) {
+  for (const bool mid_pdu : {false, true}) {
+    Start(Parameters());
+    session_.get = 20000;
+    const std::string data = RandomBytes(20000, 1);
+    Feed(WriteCommand(20000, ""));
+    const R2tPdu r2t = TakeR2ts().at(0);
+    const std::string wire =
+        DataOut(r2t.target_transfer_tag, 0, 0, data.substr(0, 8000), false) +
+        DataOut(r2t.target_transfer_tag, 1, 8000, data.substr(8000, 8000),
+                false);
+    step_ = 3000;
+    Feed(wire.substr(0, mid_pdu ? 6000 : 8048));
+    datamover_->CancelTransfers(kSlot);
+    EXPECT_EQ(session_.events.back(), "got cancelled");
+    const std::string before = session_.buffer;
+    datamover_->DeallocateTaskResources(kSlot);
+    EXPECT_EQ(session_.events.back(), "done");
+    Feed(wire.substr(mid_pdu ? 6000 : 8048));
+    EXPECT_TRUE(session_.buffer == before);
+    EXPECT_EQ(session_.events.back(), "done")
+        << "late data of an old tag are dropped silently";
+  }
+}
+
+struct Bad {
+  const char* name;
+  // Wire bytes after a write of 10000 bytes with R2Ts for all of it (max burst
+  // 4096).
+  std::string (*wire)(const std::vector<R2tPdu>& r2ts);
+  const char* event;
+};
+
+class BadDataOutTest : public StreamTargetDatamoverTest,
+                       public ::testing::WithParamInterface<Bad> {
+ public:
+  using StreamTargetDatamoverTest::DataOut;
+};
+
+TEST_P(BadDataOutTest, IsRefusedWithTheRightError) {
+  for (const size_t step : {size_t{500}, size_t{1000000}}) {
+    step_ = step;
+    Parameters parameters;
+    parameters.max_burst_length = 4096;
+    parameters.max_outstanding_r2t = 2;
+    Start(parameters);
+    session_.get = 10000;
+    Feed(WriteCommand(10000, ""));
+    const std::vector<R2tPdu> r2ts = TakeR2ts();
+    ASSERT_EQ(r2ts.size(), 2u);
+    Feed(GetParam().wire(r2ts));
+    EXPECT_THAT(session_.events, Contains(GetParam().event));
+    EXPECT_EQ(std::count(session_.buffer.begin(), session_.buffer.end(), 'x'),
+              0)
+        << "refused data reached the buffer";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadDataOutTest,
+    ::testing::Values(
+        Bad{"WrongOffset",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 0, 4,
+                                             std::string(4092, 'x'), true);
+            },
+            "data error 4b/5"},
+        Bad{"OffsetBeyondCommand",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 0,
+                                             0xfffffff0u,
+                                             std::string(4096, 'x'), true);
+            },
+            "data error 4b/5"},
+        Bad{"WrongDataSn",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 1, 0,
+                                             std::string(4096, 'x'), true);
+            },
+            "data error 4b/0"},
+        Bad{"TooMuch",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 0, 0,
+                                             std::string(4100, 'x'), true);
+            },
+            "data error c/d"},
+        Bad{"TooLittle",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 0, 0,
+                                             std::string(4000, 'x'), true);
+            },
+            "data error c/d"},
+        Bad{"NoFinal",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[0].target_transfer_tag, 0, 0,
+                                             std::string(4096, 'x'), false);
+            },
+            "data error c/d"},
+        Bad{"SecondR2tFirst",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[1].target_transfer_tag, 0, 4096,
+                                             std::string(4096, 'x'), true);
+            },
+            "data error 4b/0"},
+        Bad{"UnknownTransferTag",
+            [](const std::vector<R2tPdu>& r) {
+              return BadDataOutTest::DataOut(r[1].target_transfer_tag + 0x10000,
+                                             0, 0, std::string(4096, 'x'),
+                                             true);
+            },
+            "reject 9"},
+        Bad{"TransferTagOutOfRange",
+            [](const std::vector<R2tPdu>&) {
+              return BadDataOutTest::DataOut(0x12345678, 0, 0,
+                                             std::string(4096, 'x'), true);
+            },
+            "reject 9"},
+        Bad{"Unsolicited",
+            [](const std::vector<R2tPdu>&) {
+              return BadDataOutTest::DataOut(kReservedTag, 0, 0,
+                                             std::string(4096, 'x'), true);
+            },
+            "data error c/c"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(StreamTargetDatamoverTest,
+       RefusesImmediateAndUnsolicitedDataThatWereNotAgreed) {
+  Parameters parameters;
+  parameters.immediate_data = false;
+  Start(parameters);
+  Feed(WriteCommand(4096, RandomBytes(4096, 1)));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/c"));
+
+  Start(Parameters());
+  Feed(WriteCommand(4096, "", /*final=*/false));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/c"));
+
+  parameters = Parameters();
+  parameters.first_burst_length = 2048;
+  Start(parameters);
+  Feed(WriteCommand(4096, RandomBytes(4096, 1)));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/d"));
+
+  Start(Parameters());
+  Feed(WriteCommand(100, RandomBytes(4096, 1)));
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "data error c/d"));
+}
+
+TEST_F(StreamTargetDatamoverTest, DropsTheImmediateDataOfARefusedCommand) {
+  for (const size_t step : {size_t{500}, size_t{1000000}}) {
+    step_ = step;
+    Start(Parameters());
+    session_.refuse = true;
+    NopOutPdu nop;
+    Feed(WriteCommand(4096, RandomBytes(4096, 1)) + ToWire(nop));
+    EXPECT_THAT(session_.events, ElementsAre("control 1", "control 0"));
+  }
+}
+
+TEST_F(StreamTargetDatamoverTest, StopsReceivingWhileTooMuchWaitsToBeSent) {
+  StreamDatamoverOptions options;
+  options.max_send_queue_bytes = 10000;
+  datamover_ = MakeTargetStreamDatamover(&buffers_, options);
+  session_.datamover = datamover_.get();
+  datamover_->SetClient(&session_, 16);
+  datamover_->EnableDatamover(Parameters());
+  uint8_t bhs[kBhsSize];
+  Encode(NopInPdu(), bhs);
+  EXPECT_FALSE(datamover_->ReceiveSpans().empty());
+  for (int i = 0; i < 10; ++i)
+    datamover_->SendControl(bhs, AsBytes(RandomBytes(1000, 1)));
+  EXPECT_TRUE(datamover_->congested());
+  EXPECT_TRUE(datamover_->ReceiveSpans().empty());
+  TakeSent();
+  EXPECT_FALSE(datamover_->ReceiveSpans().empty());
+}
+
+TEST_F(StreamTargetDatamoverTest, RefusesBigControlData) {
+  Parameters parameters;
+  parameters.target_max_recv_data_segment_length = 1 << 20;
+  Start(parameters);
+  step_ = 1000;
+  NopOutPdu nop;
+  Feed(ToWire(nop, RandomBytes(70000, 1)));
+  EXPECT_THAT(session_.events, ElementsAre("reject 9 fatal"));
+}
+
+TEST_F(StreamTargetDatamoverTest, TerminateEndsEverythingOnce) {
+  session_.get = 20000;
+  Feed(WriteCommand(20000, ""));
+  datamover_->ConnectionTerminate();
+  EXPECT_THAT(session_.events, ElementsAre("control 1", "got cancelled"));
+  EXPECT_TRUE(datamover_->ReceiveSpans().empty());
+  datamover_->DeallocateTaskResources(kSlot);
+  EXPECT_THAT(session_.events,
+              ElementsAre("control 1", "got cancelled", "done"));
+}
+
+// Without memory for data that nobody has asked for yet, the command is refused
+// and the data are dropped; other commands go on.
+TEST_F(StreamTargetDatamoverTest, RefusesDataThatItCannotKeep) {
+  MemoryBudget budget(4096);
+  StreamBuffers buffers(64 * 1024, 0, &budget);
+  Parameters parameters;
+  parameters.initial_r2t = false;
+  parameters.first_burst_length = 16384;
+  parameters.target_max_recv_data_segment_length = 16384;
+  for (const size_t step : {size_t{100}, size_t{1000000}}) {
+    SCOPED_TRACE(step);
+    step_ = step;
+    Start(parameters);
+    datamover_ = MakeTargetStreamDatamover(&buffers, StreamDatamoverOptions());
+    session_.datamover = datamover_.get();
+    datamover_->SetClient(&session_, 16);
+    datamover_->EnableDatamover(parameters);
+    Feed(WriteCommand(16384, std::string(4096, 'x'), /*final=*/false));
+    Feed(DataOut(kReservedTag, 0, 4096, std::string(12288, 'x'), true));
+    EXPECT_THAT(session_.events, ElementsAre("control 1", "refused"));
+    datamover_->DeallocateTaskResources(kSlot);
+    EXPECT_EQ(budget.use().charged, 0u);
+    session_.events.clear();
+    session_.get = 4096;
+    Feed(WriteCommand(4096, std::string(4096, 'y')));
+    EXPECT_THAT(session_.events, Contains(HasSubstr("got")));
+    EXPECT_EQ(session_.buffer, std::string(4096, 'y'));
+  }
+}
+
+}  // namespace
+}  // namespace skiff::protocol

@@ -1,0 +1,228 @@
+#ifndef SKIFF_PROTOCOL_INITIATOR_INITIATOR_H_
+#define SKIFF_PROTOCOL_INITIATOR_INITIATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "protocol/connection/connection_info.h"
+#include "protocol/initiator/answer_coalescer.h"
+#include "protocol/negotiation/auth.h"
+#include "protocol/negotiation/parameters.h"
+#include "protocol/negotiation/send_targets.h"
+#include "scsi/initiator/command.h"
+#include "transport/backend.h"
+#include "transport/limited_log.h"
+#include "transport/memory/registration_cache.h"
+#include "transport/reactor/reactor.h"
+#include "transport/registry.h"
+#include "transport/trace/pcapng.h"
+
+namespace skiff::protocol {
+
+// What became of a session that was in full feature phase.
+enum class SessionChange : uint8_t {
+  // Its connection is gone. It is being restored, and commands wait for that.
+  kLost,
+  kRestored,
+  // Not restored within `replacement_timeout`: commands fail, those that waited
+  // and new ones. Restoring it goes on.
+  kGivenUp,
+  // No connection will be made any more: it was logged out.
+  kClosed,
+};
+
+struct InitiatorOptions {
+  transport::Address portal;
+  std::string target_name;  // Empty: a discovery session.
+  std::string initiator_name = "iqn.2026-11.org.skiff:initiator";
+  std::string initiator_alias;
+  Isid isid = {};  // All zero: a random one (RFC 7143 section 11.12.5, type 2).
+  Offer offer;
+  // Hooks, private data and the receive queue of RDMA are not taken from here.
+  transport::ConnectOptions connect;
+  uint32_t max_commands =
+      128;  // Outstanding at once; more wait in Submit's queue.
+  size_t max_send_queue_bytes = 4u << 20;
+  // What is kept of the memory for copies (of what is sent under a data digest,
+  // above all) while it is not used. More copies at once work, but allocate.
+  size_t max_spare_buffer_bytes = 16u << 20;
+  // Byte streams on a reactor that sleeps.
+  CoalesceOptions coalesce;
+  absl::Duration login_timeout = absl::Seconds(15);
+  absl::Duration logout_timeout = absl::Seconds(5);
+  // NOP-Out pings after this much silence; no answer in `nop_timeout` drops the
+  // connection. Zero turns pings off.
+  absl::Duration nop_interval = absl::Seconds(5);
+  absl::Duration nop_timeout = absl::Seconds(5);
+  // How long a lost session is tried to be restored before its commands fail
+  // with kConnectionLost. Zero: they fail at once. Restored sessions retry
+  // them, but for those that are not idempotent and had been sent.
+  absl::Duration replacement_timeout = absl::Seconds(120);
+  // Between attempts: doubled from the first, which is more than zero, to the
+  // second, which is at least the first, and finite.
+  absl::Duration reconnect_delay = absl::Milliseconds(100);
+  absl::Duration max_reconnect_delay = absl::Seconds(5);
+  // Each of these pauses, also the one that the target asks for, is longer by a
+  // random part of up to this share of itself (0 to 1), so that the initiators
+  // of a target that was away do not all come back at the same moment. A
+  // nonzero seed makes the pauses the same every time.
+  double reconnect_jitter = 0.25;
+  uint64_t reconnect_seed = 0;
+  // Where the portal is of a kind that prefers RDMA ("auto://…") and there was
+  // none: how often RDMA is tried while the session is up over a byte stream.
+  // Once it connects, the session moves there: no new command is sent, and when
+  // none is under way any more, for which it waits up to `rdma_move_patience`
+  // before it leaves that for the next time, it is logged out and in again.
+  // Each login over RDMA that fails although it connected, and each session
+  // over RDMA that is lost by a fault before any of the data came through that
+  // RDMA was to move, doubles the interval, up to 64 times. Zero: never.
+  absl::Duration rdma_retry_interval = absl::Seconds(30);
+  absl::Duration rdma_move_patience = absl::Seconds(2);
+  // A command without an answer for this long is aborted (ABORT TASK, then
+  // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
+  absl::Duration command_timeout = absl::Seconds(60);
+  // How long each task management request, and each Text Request, may take.
+  absl::Duration task_management_timeout = absl::Seconds(10);
+  // For each Text Request, such as those of SendTargets().
+  absl::Duration text_timeout = absl::Seconds(10);
+  uint32_t max_redirects = 4;
+  std::vector<std::string> auth_methods = {"None"};
+  std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
+      start_auth;
+  // What devices without memory windows (libfabric's, and Soft-iWARP) have
+  // instead of a registration for each command: iSER targets get the key of the
+  // whole memory that was given to UseMemory(), and it stays valid after the
+  // command. A target can then read and write all of that memory for as long as
+  // the initiator lives, whatever commands say: only for targets that may.
+  bool lasting_keys = false;
+  // Registrations of memory that was not given to UseMemory() are kept, too,
+  // for the next command that uses the same buffer, or a part of it. Whoever
+  // frees memory that a command has used then has to call ForgetMemory(). It
+  // helps where UseMemory() does: with memory windows, or with `lasting_keys`,
+  // which then are keys of that memory, too.
+  bool keep_registrations = false;
+  // Of each RDMA device: what is kept gives way to what commands use, that
+  // which was used longest ago first. Commands may use more at once; what there
+  // is no room for is registered for its command. Registered memory is locked.
+  transport::RegistrationCacheOptions kept_registrations;
+  // Gets each change of the session's state, and the reason (OK for kRestored),
+  // in the order in which they happen, beginning after `on_ready`. What it says
+  // may be over already: connected() has the state now. Runs on the reactor's
+  // thread, at the end of a turn, never from inside a call of the initiator; it
+  // may call whatever it wants, also destroy the initiator. Commands that end
+  // because of the change may end before or after it. It does not run any more
+  // once the destructor was entered. Null: nobody is told.
+  std::function<void(SessionChange change, const absl::Status& why)> on_change;
+  // One line for people per event: connected, lost and why, restored, gave up.
+  std::function<void(absl::string_view message)> log;
+  // Gets those of these lines that matter also to who does not follow events:
+  // that RDMA connects, but cannot be used. Null: `log` gets them.
+  std::function<void(absl::string_view message)> warn;
+  // Of the lines that a target can cause.
+  transport::LogLimits log_limits;
+  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
+  // streams are captured by their backend (MakeTracingBackend).
+  transport::CaptureSink capture;
+};
+
+struct InitiatorStats {
+  uint64_t commands = 0;
+  uint64_t retries = 0;
+  uint64_t reconnects = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+
+// An initiator's session with one target: one connection, restored when it is
+// lost. Lives on one reactor. Not thread-safe.
+class Initiator : public scsi::CommandPort {
+ public:
+  // `on_ready` runs once, on the reactor's turn: OK in full feature phase,
+  // otherwise why the first login failed. That is not retried, so that mistakes
+  // are told at once; but where the portal prefers RDMA ("auto://…"), RDMA
+  // connects and the login over it fails, there is one more without RDMA,
+  // unless the target does not admit us. Each has `connect.timeout` and
+  // `login_timeout` of its own. Commands may be submitted before; they wait.
+  static absl::StatusOr<std::unique_ptr<Initiator>> Create(
+      const transport::Registry* registry, transport::Reactor* reactor,
+      const InitiatorOptions& options,
+      absl::AnyInvocable<void(absl::Status)> on_ready);
+
+  // Pending commands complete with kConnectionLost from inside the destructor,
+  // and so do those that their callbacks submit; but not without end (1,000
+  // times in a row).
+  ~Initiator() override = default;
+
+  // Task management (RFC 7143 section 11.5). `referenced` for kAbortTask. The
+  // status is OK for "function complete", otherwise says what the target
+  // answered.
+  virtual void Manage(TaskManagementFunction function, uint64_t lun,
+                      scsi::Command* referenced,
+                      absl::AnyInvocable<void(absl::Status)> done) = 0;
+  // A NOP-Out ping; the round trip ends in `done`.
+  virtual void Ping(absl::AnyInvocable<void(absl::Status)> done) = 0;
+  // SendTargets in this session; `what` is "All" (discovery), "" or a name.
+  virtual void SendTargets(
+      const std::string& what,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
+          done) = 0;
+  // Ends the session in order; commands still pending fail. Then `done` runs.
+  virtual void Logout(absl::AnyInvocable<void(absl::Status)> done) = 0;
+
+  // Unit attentions and the target's asynchronous SCSI events.
+  virtual void SetAsyncEventHandler(
+      std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
+          handler) = 0;
+
+  // Memory that many commands will use, such as a pool of buffers. RDMA devices
+  // register it once, as a whole, and not for each command; for byte streams
+  // there is nothing to do. Goes for every connection from now on.
+  //
+  // The caller keeps `owner` for as long as commands use the memory. The
+  // initiator may keep it longer, until its own end at the most. Memory may not
+  // overlap what an owner still has in use (AlreadyExists). An error: the
+  // device has registered nothing, for example because of a limit for locked
+  // memory; commands work all the same.
+  virtual absl::Status UseMemory(void* data, size_t size,
+                                 std::shared_ptr<const void> owner) = 0;
+
+  // With `keep_registrations`, memory that commands have used is about to be
+  // freed or mapped anew. Whoever owns it says so before that, on the reactor's
+  // thread, to each initiator whose commands have used it, at whatever
+  // transport they are now. The range may be any that covers what commands
+  // used; memory that UseMemory() was told of goes with its owner.
+  //
+  // What a command still uses stays registered until that ends, and has to stay
+  // until then. A command that is submitted afterwards registers anew.
+  //
+  // Without it, the device still has the pages that were there: when something
+  // else is at the same address, commands read from and write to the old ones,
+  // and their data are wrong without an error. Without `keep_registrations`, or
+  // over a byte stream, there is nothing to do, and it does no harm.
+  virtual void ForgetMemory(const void* data, size_t size) = 0;
+
+  virtual bool connected() const = 0;
+  virtual const Parameters& parameters() const = 0;  // Of the current session.
+  virtual const LoginIdentity& identity() const = 0;
+  // The backend of the current connection, or of the last one: "tcp", also by
+  // "auto://…". Before the first, the portal's scheme.
+  virtual std::string transport_name() const = 0;
+  virtual std::string data_model() const = 0;  // "iSCSI"
+  // Of the current connection, or of the last one; its counters are of all
+  // connections of the session together.
+  virtual ConnectionInfo connection() const = 0;
+  virtual std::string peer_address() const = 0;
+  virtual const InitiatorStats& stats() const = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_INITIATOR_INITIATOR_H_

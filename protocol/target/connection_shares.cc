@@ -1,0 +1,257 @@
+#include "protocol/target/connection_shares.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace skiff::protocol {
+namespace {
+
+constexpr char kGaveWay[] =
+    "it was quiet, and gave way to a new one: there are too many";
+
+}  // namespace
+
+std::string PeerOfAddress(absl::string_view address) {
+  absl::string_view host = address.substr(0, address.rfind(':'));
+  if (!absl::ConsumePrefix(&host, "[") || !absl::ConsumeSuffix(&host, "]")) {
+    return std::string(host);
+  }
+  in6_addr ip;
+  // With a zone, it is link-local, and no host's network.
+  if (inet_pton(AF_INET6, std::string(host).c_str(), &ip) != 1 ||
+      IN6_IS_ADDR_LINKLOCAL(&ip)) {
+    return std::string(host);
+  }
+  std::fill(ip.s6_addr + 8, ip.s6_addr + 16, uint8_t{0});
+  char network[INET6_ADDRSTRLEN];
+  inet_ntop(AF_INET6, &ip, network, sizeof(network));
+  return absl::StrCat(network, "/64");
+}
+
+bool ConnectionShares::Counts::empty() const {
+  return std::all_of(std::begin(of), std::end(of),
+                     [](uint32_t count) { return count == 0; });
+}
+
+uint32_t ConnectionShares::CountOf(const std::map<std::string, Counts>& peers,
+                                   const std::string& peer, Stage stage) const {
+  const auto found = peers.find(peer);
+  return found == peers.end() ? 0
+                              : found->second.of[static_cast<size_t>(stage)];
+}
+
+size_t ConnectionShares::total() const {
+  size_t sum = 0;
+  for (const Connections& stage : stages_) sum += stage.size();
+  return sum;
+}
+
+std::optional<ConnectionShares::Stage> ConnectionShares::StageOf(Id id) const {
+  for (size_t i = 0; i < kStages; ++i) {
+    if (stages_[i].count(id) != 0) return static_cast<Stage>(i);
+  }
+  return std::nullopt;
+}
+
+void ConnectionShares::Count(const Connection& connection, Stage stage,
+                             bool more) {
+  const auto count = [&](std::map<std::string, Counts>* peers,
+                         const std::string& peer) {
+    if (peer.empty()) return;
+    Counts& counts = (*peers)[peer];
+    counts.of[static_cast<size_t>(stage)] += more ? 1 : -1;
+    if (counts.empty()) peers->erase(peer);
+  };
+  count(&addresses_, connection.address);
+  count(&initiators_, connection.initiator);
+}
+
+void ConnectionShares::Move(Id id, Stage from, Stage to) {
+  auto node = At(from).extract(id);
+  // In this order: the peer is not forgotten in between.
+  Count(node.mapped(), to, true);
+  Count(node.mapped(), from, false);
+  At(to).insert(std::move(node));
+}
+
+ConnectionShares::Ender ConnectionShares::GiveWay(Stage stage, absl::Time now,
+                                                  const std::string& newcomer,
+                                                  const Filter& among) {
+  const auto rank = [&](const Connection& c) {
+    // The higher, the sooner it goes.
+    return std::make_tuple(CountOf(addresses_, c.address, stage),
+                           c.address == newcomer, c.mute, now - c.heard);
+  };
+  const uint32_t fair = CountOf(addresses_, newcomer, stage) + 1;
+  const auto left_alone = [&](const Connection& c) {
+    if (c.mute || now - c.heard >= kPatience) return false;
+    // Who trickles bytes over many logins takes no place from who has few.
+    return stage != Stage::kLogin ||
+           CountOf(addresses_, c.address, stage) <= fair;
+  };
+  const Connections::value_type* chosen = nullptr;
+  for (const auto& entry : At(stage)) {
+    const Connection& c = entry.second;
+    if ((among != nullptr && !among(c)) || left_alone(c)) continue;
+    if (chosen == nullptr || rank(c) > rank(chosen->second)) chosen = &entry;
+  }
+  if (chosen == nullptr) return nullptr;
+  const Id id = chosen->first;
+  Move(id, stage, Stage::kLeaving);
+  return At(Stage::kLeaving).at(id).end;
+}
+
+std::string ConnectionShares::Arrive(Id id, absl::string_view address,
+                                     absl::Time now, Ender end) {
+  const std::string peer = PeerOfAddress(address);
+  Ender evict;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const size_t all = total();
+    if (all >= size_t{limits_.connections} + limits_.in_login) {
+      return "max_connections is reached, and those that end are not gone yet";
+    }
+    const auto of_peer = [&peer](const Connection& c) {
+      return c.address == peer;
+    };
+    std::string limit;
+    if (CountOf(addresses_, peer, Stage::kLogin) >= limits_.in_login_per_peer) {
+      limit = "max_logins_per_peer is reached";
+      evict = GiveWay(Stage::kLogin, now, peer, of_peer);
+    } else if (At(Stage::kLogin).size() >= limits_.in_login) {
+      limit = "max_connections_in_login is reached";
+      evict = GiveWay(Stage::kLogin, now, peer, nullptr);
+    } else if (all - At(Stage::kLeaving).size() >= limits_.connections) {
+      limit = "max_connections is reached";
+      evict = GiveWay(Stage::kLogin, now, peer, nullptr);
+      if (evict == nullptr) {
+        evict = GiveWay(Stage::kDiscovery, now, peer, nullptr);
+      }
+    }
+    if (!limit.empty() && evict == nullptr) return limit;
+    Connection connection;
+    connection.address = peer;
+    connection.heard = now;
+    connection.end = std::move(end);
+    Count(connection, Stage::kLogin, true);
+    At(Stage::kLogin).emplace(id, std::move(connection));
+  }
+  if (evict != nullptr) evict(kGaveWay);
+  return "";
+}
+
+void ConnectionShares::Heard(Id id, absl::Time now) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const Stage stage : {Stage::kLogin, Stage::kDiscovery}) {
+    const auto found = At(stage).find(id);
+    if (found == At(stage).end()) continue;
+    found->second.heard = now;
+    found->second.mute = false;
+  }
+}
+
+std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
+                                       absl::Time now) {
+  Ender evict;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = At(Stage::kLogin).find(id);
+    if (found == At(Stage::kLogin).end()) return "";
+    Connection& connection = found->second;
+    connection.heard = now;
+    connection.mute = false;
+    if (!connection.initiator.empty()) return "";
+    const std::string name(initiator);
+    if (CountOf(initiators_, name, Stage::kLogin) >=
+        limits_.in_login_per_peer) {
+      evict =
+          GiveWay(Stage::kLogin, now, connection.address,
+                  [&name](const Connection& c) { return c.initiator == name; });
+      if (evict == nullptr) return "max_logins_per_peer is reached";
+    }
+    Count(connection, Stage::kLogin, false);
+    connection.initiator = name;
+    Count(connection, Stage::kLogin, true);
+  }
+  if (evict != nullptr) evict(kGaveWay);
+  return "";
+}
+
+std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
+                                    std::optional<Id> replaced) {
+  const Stage stage = discovery ? Stage::kDiscovery : Stage::kSession;
+  Ender evict;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = At(Stage::kLogin).find(id);
+    if (found == At(Stage::kLogin).end()) return "";  // It is leaving.
+    Connection& connection = found->second;
+    connection.heard = now;
+    connection.mute = false;
+    const Connection* leaves = nullptr;
+    if (replaced.has_value()) {
+      const auto old = At(stage).find(*replaced);
+      if (old != At(stage).end()) leaves = &old->second;
+    }
+    const auto full = [&](uint32_t limit) {
+      const auto reached = [&](const std::map<std::string, Counts>& peers,
+                               std::string Connection::*peer) {
+        const std::string& name = connection.*peer;
+        const bool same = leaves != nullptr && leaves->*peer == name;
+        return CountOf(peers, name, stage) >= limit + (same ? 1 : 0);
+      };
+      return reached(addresses_, &Connection::address) ||
+             (!connection.initiator.empty() &&
+              reached(initiators_, &Connection::initiator));
+    };
+    if (!discovery) {
+      if (full(limits_.sessions_per_peer)) {
+        return "max_sessions_per_peer is reached";
+      }
+    } else if (full(limits_.discovery_per_peer)) {
+      evict = GiveWay(stage, now, connection.address,
+                      [&connection](const Connection& c) {
+                        return c.address == connection.address ||
+                               c.initiator == connection.initiator;
+                      });
+      if (evict == nullptr) return "max_discovery_per_peer is reached";
+    } else if (At(stage).size() >= limits_.discovery) {
+      evict = GiveWay(stage, now, connection.address, nullptr);
+      if (evict == nullptr) return "max_discovery_sessions is reached";
+    }
+    if (leaves != nullptr) Move(*replaced, stage, Stage::kLeaving);
+    Move(id, Stage::kLogin, stage);
+  }
+  if (evict != nullptr) evict(kGaveWay);
+  return "";
+}
+
+void ConnectionShares::Leave(Id id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<Stage> stage = StageOf(id);
+  if (stage.has_value() && *stage != Stage::kLeaving) {
+    Move(id, *stage, Stage::kLeaving);
+  }
+}
+
+bool ConnectionShares::leaving(Id id) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return stages_[static_cast<size_t>(Stage::kLeaving)].count(id) != 0;
+}
+
+void ConnectionShares::Gone(Id id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<Stage> stage = StageOf(id);
+  if (!stage.has_value()) return;
+  Count(At(*stage).at(id), *stage, false);
+  At(*stage).erase(id);
+}
+
+}  // namespace skiff::protocol

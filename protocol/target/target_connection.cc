@@ -1,0 +1,353 @@
+#include "protocol/target/target_connection.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "protocol/negotiation/negotiated_keys.h"
+
+namespace skiff::protocol {
+namespace {
+
+// How long a peer may take to read our last words before the connection is
+// dropped.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
+// The same when the server shuts down.
+constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
+
+TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
+  const TargetServerLimits& limits = context.options->limits;
+  TargetSessionOptions options;
+  options.budget = context.budget;
+  options.queue_depth = limits.queue_depth;
+  options.nop_interval = limits.nop_interval;
+  options.nop_timeout = limits.nop_timeout;
+  options.data_out_timeout = limits.data_out_timeout;
+  std::random_device random;
+  options.tag_secret = (uint64_t{random()} << 32) | random();
+  return options;
+}
+
+}  // namespace
+
+TargetConnection::TargetConnection(
+    const TargetConnectionContext& context, TargetNode::ConnectionId id,
+    transport::Address portal, std::unique_ptr<ConnectionTransport> transport)
+    : context_(context),
+      id_(id),
+      portal_(std::move(portal)),
+      local_(transport->local_address()),
+      peer_(transport->peer_address()),
+      login_deadline_(Now() + context.options->limits.login_timeout),
+      transport_(std::move(transport)),
+      session_(std::make_unique<TargetSession>(
+          static_cast<TargetSessionHost*>(this), transport_->datamover(),
+          SessionOptions(context))),
+      pump_(transport_->MakePump(context.reactor,
+                                 static_cast<PumpClient*>(this))),
+      timer_(context.reactor, [this] { OnTimer(); }),
+      coalescer_(context.options->limits.coalesce_delay),
+      coalesce_timer_(context.reactor, [this] {
+        coalescer_.TimedOut();
+        pump_->SetReadThreshold(1);
+      }) {
+  Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
+  ScheduleTimer(Now());
+}
+
+TargetConnection::~TargetConnection() = default;
+
+// --- Ending.
+
+void TargetConnection::End(absl::string_view why) {
+  CloseConnection(absl::AbortedError(why), /*after_sending=*/false);
+}
+
+void TargetConnection::CloseConnection(const absl::Status& why,
+                                       bool after_sending) {
+  const Ending wanted = after_sending ? Ending::kAfterSending : Ending::kNow;
+  if (ending_ >= wanted) return;
+  ending_ = wanted;
+  if (why.ok()) {
+    Say(LogLevel::kInfo, "logged out");
+  } else {
+    Say(LogLevel::kWarning, absl::StrCat("closing: ", why.message()));
+  }
+  context_.reactor->ScheduleTurnEnd(this);
+}
+
+void TargetConnection::OnTurnEnd() {
+  session_->RunDeferred();
+  if (ending_ == Ending::kNow) return BeginEnd();
+  if (ending_ != Ending::kAfterSending) return;
+  LimitEnding(draining_ ? kLastCloseTimeout : kCloseTimeout);
+  pump_->CloseWhenSent();
+}
+
+// The first limit holds: this may be called again.
+void TargetConnection::LimitEnding(absl::Duration limit) {
+  const absl::Time deadline = Now() + limit;
+  if (close_limited_ || deadline >= drain_deadline_) return;
+  close_limited_ = true;
+  drain_deadline_ = deadline;
+  ScheduleTimer(Now());
+}
+
+void TargetConnection::OnClosed(absl::Status why) {
+  if (!why.ok() && ending_ == Ending::kNo) Say(LogLevel::kInfo, why.message());
+  BeginEnd();
+}
+
+void TargetConnection::BeginEnd() {
+  if (ending_ == Ending::kBegun) return;
+  ending_ = Ending::kBegun;
+  timer_.Cancel();
+  coalesce_timer_.Cancel();
+  pump_.reset();
+  session_->Terminate();
+}
+
+void TargetConnection::SessionEnded() { context_.ended(id_); }
+
+void TargetConnection::Drain(absl::Duration grace) {
+  const bool again = std::exchange(draining_, true);
+  if (ending_ == Ending::kAfterSending) {
+    close_limited_ = false;
+    return LimitEnding(std::min(grace, kLastCloseTimeout));
+  }
+  if (ending_ != Ending::kNo) return;
+  if (session_->phase() != TargetSession::Phase::kFullFeature)
+    return End("shutting down");
+  drain_deadline_ = std::min(drain_deadline_, Now() + grace);
+  if (!again) {
+    session_->RequestLogout(static_cast<uint16_t>(
+        std::clamp<int64_t>(absl::ToInt64Seconds(grace), 1, 0xffff)));
+  }
+  ScheduleTimer(Now());
+}
+
+void TargetConnection::ResumeLogin() {
+  must_wait_ = false;
+  session_->FinishLogin();
+  OnProgress();
+}
+
+// --- Time.
+
+void TargetConnection::OnTimer() {
+  const absl::Time now = Now();
+  const TargetServerLimits& limits = context_.options->limits;
+  if (in_login_ && now >= login_deadline_) {
+    return End(absl::StrCat("login took longer than ",
+                            absl::FormatDuration(limits.login_timeout)));
+  }
+  if (now >= discovery_deadline_) {
+    return End(
+        absl::StrCat("the discovery session asked for nothing for ",
+                     absl::FormatDuration(limits.discovery_idle_timeout)));
+  }
+  if (now >= drain_deadline_) return End("time to log out is over");
+  if (pump_->send_blocked() &&
+      now - pump_->last_send_progress() >= limits.send_timeout) {
+    return End(absl::StrCat("the peer read nothing for ",
+                            absl::FormatDuration(limits.send_timeout)));
+  }
+  ScheduleTimer(now);
+}
+
+void TargetConnection::ScheduleTimer(absl::Time now) {
+  absl::Time heard = pump_->last_receive();
+  // A ping waits behind what is queued, and while that is too much nothing is
+  // read: a peer that takes it is alive.
+  if (pump_->has_output()) {
+    heard = std::max(heard, pump_->last_send_progress());
+  }
+  absl::Time next = session_->Tick(now, heard);
+  if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
+  next = std::min({next, drain_deadline_, discovery_deadline_});
+  if (in_login_) next = std::min(next, login_deadline_);
+  // Half the timeout: a stall is noticed within one and a half.
+  next = std::min(next, now + context_.options->limits.send_timeout / 2);
+  timer_.ScheduleAt(std::max(next, now + absl::Milliseconds(1)));
+}
+
+// --- Progress.
+
+void TargetConnection::Wake() {
+  if (pump_ != nullptr) pump_->Kick();
+  if (session_ != nullptr && session_->has_deferred())
+    context_.reactor->ScheduleTurnEnd(this);
+}
+
+void TargetConnection::OnProgress() {
+  Coalesce();
+  if (!in_login_) return;
+  if (session_->phase() != TargetSession::Phase::kFullFeature) {
+    if (!session_->identity().initiator_name.empty()) {
+      context_.shares->Heard(id_, Now());
+    }
+    return;
+  }
+  in_login_ = false;
+  if (session_->identity().session_type == SessionType::kDiscovery) {
+    KeepDiscovering();
+  }
+  ScheduleTimer(Now());
+  const LoginIdentity& identity = session_->identity();
+  const std::string dialect = IserDialect(session_->parameters().iser);
+  Say(LogLevel::kInfo,
+      absl::StrCat(identity.initiator_name,
+                   identity.session_type == SessionType::kDiscovery
+                       ? " discovers targets"
+                       : absl::StrCat(" logged in to ", identity.target_name),
+                   dialect.empty() ? "" : ", iSER ", dialect));
+}
+
+void TargetConnection::Coalesce() {
+  const uint64_t commands = session_->counters().commands;
+  if (commands == coalesced_commands_ || context_.reactor->spinning() ||
+      !pump_->has_read_threshold() ||
+      context_.options->limits.coalesce_delay == absl::ZeroDuration()) {
+    return;
+  }
+  coalesced_commands_ = commands;
+  size_t threshold = coalescer_.Update(Now(), commands, pump_->bytes_received(),
+                                       session_->initiator_depth());
+  // Data are no commands, and more commands may not come before them. One that
+  // spins is not woken.
+  if (session_->awaits_data() ||
+      context_.reactor->spin() > absl::ZeroDuration()) {
+    threshold = 1;
+  }
+  pump_->SetReadThreshold(threshold);
+  if (threshold > 1) {
+    coalesce_timer_.ScheduleAfter(coalescer_.patience());
+  } else {
+    coalesce_timer_.Cancel();
+  }
+}
+
+void TargetConnection::KeepDiscovering() {
+  const absl::Time now = Now();
+  context_.shares->Heard(id_, now);
+  const absl::Duration limit = context_.options->limits.discovery_idle_timeout;
+  if (limit > absl::ZeroDuration()) discovery_deadline_ = now + limit;
+}
+
+// What a limit refuses is the peer's own doing, or a matter of the settings:
+// whoever looks at the log finds which.
+LoginStatus TargetConnection::RefuseIf(const std::string& limit) {
+  if (limit.empty()) return LoginStatus::kSuccess;
+  Say(LogLevel::kWarning, absl::StrCat("login refused: ", limit));
+  return LoginStatus::kOutOfResources;
+}
+
+// --- Policy.
+
+LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
+                                    LoginIdentity* identity, Offer* offer,
+                                    std::string*) {
+  *offer = context_.options->offer;
+  transport_->Adjust(offer);
+  const LoginStatus refused =
+      RefuseIf(context_.shares->Identify(id_, identity->initiator_name, Now()));
+  if (refused != LoginStatus::kSuccess) return refused;
+  return context_.node->Admit(identity);
+}
+
+std::vector<std::string> TargetConnection::AuthMethods(const LoginIdentity&) {
+  return {"None"};
+}
+
+std::unique_ptr<AuthExchange> TargetConnection::StartAuth(const LoginIdentity&,
+                                                          absl::string_view) {
+  return nullptr;
+}
+
+LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
+                                        const LoginIdentity& identity,
+                                        const Parameters&, uint16_t* tsih) {
+  auto end = [post_to = context_.post_to, shares = context_.shares,
+              id = id_](absl::string_view why) {
+    shares->Leave(id);
+    post_to(id, [why = std::string(why)](TargetConnection* connection) {
+      connection->End(why);
+    });
+  };
+  auto resume = [post_to = context_.post_to, id = id_] {
+    post_to(id,
+            [](TargetConnection* connection) { connection->ResumeLogin(); });
+  };
+  const bool discovery = identity.session_type == SessionType::kDiscovery;
+  const auto enter = [&](std::optional<TargetNode::ConnectionId> replaced) {
+    return RefuseIf(context_.shares->Enter(id_, discovery, Now(), replaced));
+  };
+  return context_.node->Register(identity, last, id_, enter, std::move(end),
+                                 std::move(resume), tsih, &must_wait_);
+}
+
+std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
+    const std::string& name) {
+  std::shared_ptr<scsi::Target> target = context_.node->FindTarget(name);
+  if (target == nullptr) return nullptr;
+  const absl::Status used = UseMemoryOf(*target);
+  if (used.ok()) return target;
+  Say(LogLevel::kError, absl::StrCat("cannot register the memory of ", name,
+                                     " for RDMA: ", used.message()));
+  return nullptr;
+}
+
+absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
+  const absl::Span<uint8_t> buffers = context_.worker->buffer_memory();
+  absl::Status used = transport_->UseMemory(buffers.data(), buffers.size(),
+                                            context_.worker_memory);
+  for (const scsi::DirectMemory& memory : target.DirectMemories()) {
+    if (!used.ok()) break;
+    used = transport_->UseMemory(memory.data, memory.size, memory.owner);
+  }
+  return used;
+}
+
+std::vector<DiscoveredTarget> TargetConnection::Discover(
+    const LoginIdentity& identity, absl::string_view what) {
+  if (identity.session_type == SessionType::kDiscovery) KeepDiscovering();
+  return context_.node->Discover(
+      what, {portal_, transport_->Info().transport, local_});
+}
+
+// --- For people.
+
+void TargetConnection::OnLog(bool warning, absl::string_view message,
+                             const transport::LogSite& site) {
+  Say(warning ? LogLevel::kWarning : LogLevel::kInfo, message, site);
+}
+
+void TargetConnection::Say(LogLevel level, absl::string_view message,
+                           const transport::LogSite& site) {
+  if (context_.options->log == nullptr) return;
+  context_.log->Log(level, transport::PeerHost(peer_),
+                    absl::StrCat(peer_, ": ", message), site);
+}
+
+SessionInfo TargetConnection::Info() const {
+  SessionInfo info;
+  const LoginIdentity& identity = session_->identity();
+  info.initiator_name = identity.initiator_name;
+  info.initiator_alias = identity.initiator_alias;
+  info.target_name = identity.target_name;
+  info.portal = portal_.ToString();
+  info.peer = peer_;
+  info.connection = transport_->Info();
+  info.tsih = session_->tsih();
+  info.isid = session_->isid();
+  info.parameters = session_->parameters();
+  info.commands = session_->counters().commands;
+  info.bytes_in = session_->counters().bytes_in;
+  info.bytes_out = session_->counters().bytes_out;
+  return info;
+}
+
+}  // namespace skiff::protocol

@@ -1,0 +1,131 @@
+#ifndef SKIFF_PROTOCOL_TARGET_TARGET_CONNECTION_H_
+#define SKIFF_PROTOCOL_TARGET_TARGET_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/connection/connection_pump.h"
+#include "protocol/connection/connection_transport.h"
+#include "protocol/session/target_session.h"
+#include "protocol/target/command_coalescer.h"
+#include "protocol/target/connection_shares.h"
+#include "protocol/target/target_node.h"
+#include "protocol/target/target_server.h"
+#include "transport/address.h"
+#include "transport/reactor/reactor.h"
+
+namespace skiff::protocol {
+
+// What the connections of one reactor get from their server.
+struct TargetConnectionContext {
+  transport::Reactor* reactor = nullptr;
+  scsi::Worker* worker = nullptr;
+  std::shared_ptr<const void> worker_memory;  // Keeps the worker's buffers.
+  TargetNode* node = nullptr;
+  ConnectionShares* shares = nullptr;
+  const TargetServerOptions* options = nullptr;
+  MemoryBudget* budget = nullptr;  // Of all connections.
+  transport::LimitedLog* log = nullptr;
+  // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
+  std::function<void(TargetNode::ConnectionId,
+                     absl::AnyInvocable<void(class TargetConnection*)>)>
+      post_to;
+  // The connection has ended and may be destroyed, but not from inside the
+  // call.
+  std::function<void(TargetNode::ConnectionId)> ended;
+};
+
+// One accepted connection: its transport, with the datamover, the session, and
+// the pump between them and the reactor, with their timers. Lives on its
+// reactor.
+class TargetConnection final : private TargetSessionHost,
+                               private PumpClient,
+                               private transport::TurnHook {
+ public:
+  TargetConnection(const TargetConnectionContext& context,
+                   TargetNode::ConnectionId id, transport::Address portal,
+                   std::unique_ptr<ConnectionTransport> transport);
+  ~TargetConnection() override;
+
+  // Ends now, without waiting for what is queued.
+  void End(absl::string_view why);
+  // Asks for a logout; drops what is left after `grace`. Again: perhaps sooner.
+  void Drain(absl::Duration grace);
+  // An older session of the same name is gone.
+  void ResumeLogin();
+  SessionInfo Info() const;
+
+ private:
+  // What was asked for from inside a call, done at the end of the turn.
+  enum class Ending : uint8_t { kNo, kAfterSending, kNow, kBegun };
+
+  // TargetLoginPolicy:
+  LoginStatus Admit(const LoginRequestPdu& first, LoginIdentity* identity,
+                    Offer* offer, std::string* target_address) override;
+  std::vector<std::string> AuthMethods(const LoginIdentity& identity) override;
+  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity& identity,
+                                          absl::string_view method) override;
+  LoginStatus Establish(const LoginRequestPdu& last,
+                        const LoginIdentity& identity,
+                        const Parameters& parameters, uint16_t* tsih) override;
+  // TargetSessionHost:
+  std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
+  scsi::Worker* worker() override { return context_.worker; }
+  bool MustWaitForReinstatement() override { return must_wait_; }
+  std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
+                                         absl::string_view what) override;
+  void Wake() override;
+  void CloseConnection(const absl::Status& why, bool after_sending) override;
+  void SessionEnded() override;
+  absl::Time Now() override { return context_.reactor->Now(); }
+  void OnLog(bool warning, absl::string_view message,
+             const transport::LogSite& site) override;
+  // PumpClient:
+  void OnProgress() override;
+  void OnClosed(absl::Status why) override;
+  // TurnHook:
+  void OnTurnEnd() override;
+
+  absl::Status UseMemoryOf(const scsi::Target& target);
+  void LimitEnding(absl::Duration limit);
+  void BeginEnd();
+  void KeepDiscovering();
+  LoginStatus RefuseIf(const std::string& limit);
+  void OnTimer();
+  void Coalesce();
+  void ScheduleTimer(absl::Time now);
+  void Say(LogLevel level, absl::string_view message,
+           const transport::LogSite& site = transport::LogSite());
+
+  const TargetConnectionContext context_;
+  const TargetNode::ConnectionId id_;
+  const transport::Address portal_;
+  const std::string local_;
+  const std::string peer_;
+  Ending ending_ = Ending::kNo;
+  bool must_wait_ = false;
+  bool in_login_ = true;
+  bool draining_ = false;
+  bool close_limited_ = false;  // `drain_deadline_` is that of its last words.
+  absl::Time login_deadline_;
+  absl::Time discovery_deadline_ = absl::InfiniteFuture();
+  absl::Time drain_deadline_ = absl::InfiniteFuture();
+  // In this order: session and pump refer to the transport's datamover.
+  const std::unique_ptr<ConnectionTransport> transport_;
+  std::unique_ptr<TargetSession> session_;
+  std::unique_ptr<ConnectionPump> pump_;
+  transport::Timer timer_;
+  CommandCoalescer coalescer_;
+  uint64_t coalesced_commands_ = 0;
+  transport::Timer coalesce_timer_;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_TARGET_TARGET_CONNECTION_H_

@@ -1,0 +1,194 @@
+#include "protocol/target/target_node.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/negotiation/names.h"
+
+namespace skiff::protocol {
+namespace {
+
+constexpr uint16_t kPortalGroupTag = 1;
+
+bool IsWildcard(const std::string& host) {
+  return host == "0.0.0.0" || host == "::";
+}
+
+// Session name: two sessions with the same one cannot be (RFC 7143
+// section 4.4.3.1).
+std::string SessionName(const LoginIdentity& identity, const Isid& isid) {
+  std::string name =
+      absl::StrCat(identity.initiator_name, "\n", identity.target_name, "\n");
+  name.append(reinterpret_cast<const char*>(isid.data()), isid.size());
+  return name;
+}
+
+}  // namespace
+
+absl::Status TargetNode::AddTarget(std::shared_ptr<scsi::Target> target,
+                                   absl::string_view alias) {
+  const std::string name(target->name());
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!targets_
+           .try_emplace(name,
+                        ServedTarget{std::move(target), std::string(alias)})
+           .second) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("target ", name, " is served already"));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<scsi::Target> TargetNode::FindTarget(
+    const std::string& name) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = targets_.find(name);
+  return found == targets_.end() ? nullptr : found->second.target;
+}
+
+LoginStatus TargetNode::Admit(LoginIdentity* identity) const {
+  identity->target_portal_group_tag = kPortalGroupTag;
+  if (identity->session_type == SessionType::kDiscovery)
+    return LoginStatus::kSuccess;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = targets_.find(identity->target_name);
+  if (found == targets_.end()) return LoginStatus::kNotFound;
+  identity->target_alias = found->second.alias;
+  return LoginStatus::kSuccess;
+}
+
+void TargetNode::AddPortal(const transport::Address& portal,
+                           const std::vector<transport::Address>& addresses) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  portals_.push_back({portal, addresses});
+}
+
+std::vector<transport::Address> TargetNode::WaysOf(
+    const Arrival& arrival) const {
+  std::vector<transport::Address> ways;
+  for (const Portal& portal : portals_) {
+    if (!(portal.asked == arrival.portal)) continue;
+    for (const transport::Address& address : portal.addresses) {
+      if (address.scheme == arrival.scheme) ways.push_back(address);
+    }
+  }
+  return ways;
+}
+
+std::vector<DiscoveredTarget> TargetNode::Discover(
+    absl::string_view what, const Arrival& arrival) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // The way the peer came in works for him: it goes first.
+  std::vector<std::string> addresses = {arrival.local_address};
+  const auto offer = [&addresses](const transport::Address& address) {
+    std::string text = address.HostPort();
+    // A wildcard stands for addresses that we don't enumerate; the one in use
+    // is known.
+    if (IsWildcard(address.host) || absl::c_linear_search(addresses, text)) {
+      return;
+    }
+    addresses.push_back(std::move(text));
+  };
+  const std::vector<transport::Address> ways = WaysOf(arrival);
+  for (const Portal& portal : portals_) {
+    for (const transport::Address& address : portal.addresses) {
+      const auto same = [&address](const transport::Address& way) {
+        return way.SameTransport(address);
+      };
+      if (absl::c_any_of(ways, same)) offer(address);
+    }
+  }
+  std::vector<DiscoveredTarget> found;
+  for (const auto& [name, served] : targets_) {
+    if (!what.empty() && what != name) continue;
+    DiscoveredTarget target;
+    target.name = name;
+    for (const std::string& address : addresses) {
+      target.portals.push_back(absl::StrCat(address, ",", kPortalGroupTag));
+    }
+    found.push_back(std::move(target));
+  }
+  return found;
+}
+
+uint16_t TargetNode::NextTsih() {
+  // As many sessions as there are handles are refused before (see Register).
+  do {
+    ++last_tsih_;
+  } while (last_tsih_ == 0 || tsihs_.count(last_tsih_) != 0);
+  tsihs_.insert(last_tsih_);
+  return last_tsih_;
+}
+
+LoginStatus TargetNode::Register(const LoginIdentity& identity,
+                                 const LoginRequestPdu& login,
+                                 ConnectionId connection, Admission enter,
+                                 Ender end, Waker resume, uint16_t* tsih,
+                                 bool* must_wait) {
+  *must_wait = false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (tsihs_.size() >= 0xfff0) return LoginStatus::kOutOfResources;
+  const bool normal = identity.session_type == SessionType::kNormal;
+  const std::string name =
+      normal ? SessionName(identity, login.isid) : std::string();
+  if (login.tsih != 0) {
+    // Another connection for a session (section 6.3.1): sessions here have one.
+    const auto found = sessions_.find(name);
+    const bool exists =
+        found != sessions_.end() && found->second.tsih == login.tsih;
+    return exists ? LoginStatus::kTooManyConnections
+                  : LoginStatus::kSessionDoesNotExist;
+  }
+  std::optional<ConnectionId> replaced;
+  if (const auto found = sessions_.find(name);
+      normal && found != sessions_.end() && found->second.connection != 0) {
+    replaced = found->second.connection;
+  }
+  const LoginStatus entered = enter(replaced);
+  if (entered != LoginStatus::kSuccess) return entered;
+  *tsih = NextTsih();
+  tsih_of_[connection] = *tsih;
+  if (!normal) return LoginStatus::kSuccess;
+  Session& session = sessions_[name];
+  if (session.connection != 0) {
+    session.ending.insert(session.connection);
+    session.end("reinstated by a new login of the same initiator port");
+  }
+  session.connection = connection;
+  session.tsih = *tsih;
+  session.end = std::move(end);
+  session.resume = std::move(resume);
+  names_[connection] = name;
+  *must_wait = !session.ending.empty();
+  return LoginStatus::kSuccess;
+}
+
+void TargetNode::Unregister(ConnectionId connection) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto handle = tsih_of_.find(connection);
+  if (handle != tsih_of_.end()) {
+    tsihs_.erase(handle->second);
+    tsih_of_.erase(handle);
+  }
+  const auto named = names_.find(connection);
+  if (named == names_.end()) return;
+  const auto found = sessions_.find(named->second);
+  names_.erase(named);
+  Session& session = found->second;
+  if (session.connection == connection) {
+    session.connection = 0;
+    session.tsih = 0;
+  } else {
+    session.ending.erase(connection);
+  }
+  if (!session.ending.empty()) return;
+  if (session.connection == 0) {
+    sessions_.erase(found);
+  } else if (session.resume != nullptr) {
+    session.resume();
+    session.resume = nullptr;
+  }
+}
+
+}  // namespace skiff::protocol

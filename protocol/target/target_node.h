@@ -1,0 +1,110 @@
+#ifndef SKIFF_PROTOCOL_TARGET_TARGET_NODE_H_
+#define SKIFF_PROTOCOL_TARGET_TARGET_NODE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/negotiation/parameters.h"
+#include "protocol/negotiation/send_targets.h"
+#include "scsi/target/target.h"
+#include "transport/address.h"
+
+namespace skiff::protocol {
+
+// What all connections of a server share: its targets, portals and the names of
+// the sessions. Thread-safe; used at login and discovery only, never per
+// command.
+class TargetNode {
+ public:
+  // Which connection of which server a session runs on.
+  using ConnectionId = uint64_t;
+  // Asks the connection to end; thread-safe.
+  using Ender = absl::AnyInvocable<void(absl::string_view why)>;
+  // Tells a connection that its login may go on; thread-safe.
+  using Waker = absl::AnyInvocable<void()>;
+  // Whether a login may become a session, in place of another if there is one.
+  // Called with the node locked.
+  using Admission =
+      absl::FunctionRef<LoginStatus(std::optional<ConnectionId> replaced)>;
+
+  absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
+                         absl::string_view alias);
+  std::shared_ptr<scsi::Target> FindTarget(const std::string& name) const;
+  // Success fills in the alias and the portal group.
+  LoginStatus Admit(LoginIdentity* identity) const;
+
+  // `portal` is where it was asked to listen, `addresses` are where it does:
+  // one for each transport that it takes.
+  void AddPortal(const transport::Address& portal,
+                 const std::vector<transport::Address>& addresses);
+
+  // How a peer came in.
+  struct Arrival {
+    transport::Address portal;  // As in AddPortal.
+    std::string scheme;         // Of the transport, also where auto:// listens.
+    std::string local_address;  // "host:port".
+  };
+  // The targets, all or the one called `what`, with their portals as a peer can
+  // reach them that came in so: those that take the same transport, since an
+  // address does not name one.
+  std::vector<DiscoveredTarget> Discover(absl::string_view what,
+                                         const Arrival& arrival) const;
+
+  // Registers a session under its name (initiator, ISID, target: RFC 7143
+  // section 4.4.3) and gives it a TSIH. `enter` says whether there is a place
+  // for it, given which session's place it takes; if there is none, nothing has
+  // happened. An older session of that name is ended then: `*must_wait` tells
+  // that `resume` will be called when it is gone.
+  LoginStatus Register(const LoginIdentity& identity,
+                       const LoginRequestPdu& login, ConnectionId connection,
+                       Admission enter, Ender end, Waker resume, uint16_t* tsih,
+                       bool* must_wait);
+  // The connection, registered or not, is gone with all its tasks.
+  void Unregister(ConnectionId connection);
+
+ private:
+  struct ServedTarget {
+    std::shared_ptr<scsi::Target> target;
+    std::string alias;
+  };
+  struct Session {
+    ConnectionId connection = 0;
+    uint16_t tsih = 0;
+    Ender end;
+    Waker resume;
+    std::set<ConnectionId> ending;  // Older ones that are not gone yet.
+  };
+
+  struct Portal {
+    transport::Address asked;
+    std::vector<transport::Address> addresses;
+  };
+
+  uint16_t NextTsih();
+  // By which transport `arrival` came.
+  std::vector<transport::Address> WaysOf(const Arrival& arrival) const;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, ServedTarget> targets_;
+  std::vector<Portal> portals_;
+  std::map<std::string, Session> sessions_;
+  std::map<ConnectionId, std::string> names_;  // Of `connection` and `ending`.
+  std::set<uint16_t> tsihs_;
+  std::map<ConnectionId, uint16_t> tsih_of_;
+  uint16_t last_tsih_ = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_TARGET_TARGET_NODE_H_

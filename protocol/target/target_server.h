@@ -1,0 +1,194 @@
+#ifndef SKIFF_PROTOCOL_TARGET_TARGET_SERVER_H_
+#define SKIFF_PROTOCOL_TARGET_TARGET_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/connection/connection_info.h"
+#include "protocol/datamover/memory_budget.h"
+#include "protocol/negotiation/parameters.h"
+#include "scsi/target/target.h"
+#include "transport/backend.h"
+#include "transport/limited_log.h"
+#include "transport/log/log.h"
+#include "transport/reactor/reactor.h"
+#include "transport/registry.h"
+#include "transport/trace/pcapng.h"
+
+namespace skiff::protocol {
+
+using LogLevel = transport::LogLevel;
+using transport::LogSink;  // Thread-safe, and may not block: see there.
+
+// The limits of one server. Every one has a reason to be changed somewhere.
+struct TargetServerLimits {
+  static constexpr uint32_t kMaxQueueDepth = 8192;
+  static constexpr absl::Duration kMaxCoalesceDelay = absl::Milliseconds(10);
+
+  // Over all portals. Of more, quiet ones give way to new ones while they log
+  // in or discover (connection_shares.h); otherwise the new one is closed.
+  uint32_t max_connections = 4096;
+  uint32_t max_connections_in_login = 256;
+  uint32_t max_discovery_sessions = 256;
+  // What each peer may have of these: each address, and each initiator name.
+  // Zero: half of it, but no more than kDefaultSessionsPerPeer sessions.
+  uint32_t max_logins_per_peer = 0;
+  uint32_t max_discovery_per_peer = 0;
+  uint32_t max_sessions_per_peer = 0;
+  static constexpr uint32_t kDefaultSessionsPerPeer = 1024;
+  uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
+  // Per connection: above it no command is received, and so no READ started.
+  // What waits costs memory where it is copied or in buffers, which have bounds
+  // of their own; data that lie in a medium's memory cost their headers, which
+  // count here, too.
+  size_t max_send_queue_bytes = 4u << 20;
+  // What each reactor keeps of the memory for copies (of what is sent under a
+  // data digest, above all) while it is not used. More copies at once work, but
+  // allocate.
+  size_t max_spare_buffer_bytes = 16u << 20;
+  // What all connections together may make the server keep: data that come
+  // with writes before they can be served, and copies of what is sent. Past it,
+  // commands that need it end in TASK SET FULL; and before that, those
+  // of a session that has as much of it as is left. Zero: a sixteenth of the
+  // memory that the process may use, from 16 MiB to 512 MiB
+  // (MemoryBudget::DefaultLimit).
+  uint64_t memory_budget = 0;
+  absl::Duration login_timeout = absl::Seconds(15);
+  // A discovery session that asks for nothing for this long is ended. Zero:
+  // never.
+  absl::Duration discovery_idle_timeout = absl::Seconds(60);
+  // A NOP-In ping is sent after this much silence in full feature phase, and
+  // the session dropped when no answer comes in time. Zero turns pings off.
+  absl::Duration nop_interval = absl::Seconds(30);
+  absl::Duration nop_timeout = absl::Seconds(15);
+  // A session whose initiator withholds the data of a WRITE for this long is
+  // dropped. Zero: never.
+  absl::Duration data_out_timeout = absl::Seconds(60);
+  // With 8 or more commands of an initiator outstanding, about how long one may
+  // wait for others, so that one wake-up of a sleeping reactor brings several;
+  // twice as long if they fail to come. Zero: not at all.
+  absl::Duration coalesce_delay = absl::Microseconds(50);
+  // A connection that accepts no byte for this long is dropped.
+  absl::Duration send_timeout = absl::Seconds(60);
+  // At Shutdown(): how long commands may take to come back from their backend
+  // once the grace is over. Then what they use is left behind.
+  absl::Duration backend_patience = absl::Seconds(5);
+  // And how much later Shutdown() calls back when a reactor does not answer.
+  static constexpr absl::Duration kShutdownMargin = absl::Seconds(1);
+  // Where listening has ended by itself, as on a device that was removed: how
+  // often it is tried again. Zero: never. It is ListenOptions::retry_interval.
+  absl::Duration listen_retry_interval = absl::Seconds(2);
+  static constexpr absl::Duration kMinListenRetryInterval =
+      absl::Milliseconds(10);
+};
+
+struct TargetServerOptions {
+  Offer offer;  // What this server offers and accepts in login.
+  TargetServerLimits limits;
+  scsi::WorkerOptions worker;
+  transport::ListenOptions listen;
+  // Hooks, private data and the receive queue of RDMA are not taken from here.
+  transport::AcceptOptions accept;
+  // On iWARP, memory that an RDMA Read fills is open to the peer's RDMA Writes.
+  // Where that may be all of the memory that was registered as a whole (RAM
+  // disks, the worker's buffers), for as long as the server lives, Reads need
+  // no registrations of their own: only for initiators that may write anywhere.
+  bool lasting_keys = false;
+  // Of each reactor, on each RDMA device: what iSER's messages are sent from
+  // and received into. Sessions set their part of it apart at login, and where
+  // there is not enough left they are refused (IserMemoryOfSession() each).
+  uint64_t message_memory = uint64_t{256} << 20;
+  // To share `limits.memory_budget` with other servers; null: one of its own.
+  std::shared_ptr<MemoryBudget> budget;
+  LogSink log;  // Null: silent.
+  // Of the lines that initiators can cause, each reactor by itself.
+  transport::LogLimits log_limits;
+  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
+  // streams are captured by their backend (MakeTracingBackend).
+  transport::CaptureSink capture;
+};
+
+// What each session over iSER takes of `message_memory`; its connection, less
+// while it logs in. The server wants room for one.
+uint64_t IserMemoryOfSession(const TargetServerOptions& options);
+
+// What one session looks like, for operators.
+struct SessionInfo {
+  std::string initiator_name;
+  std::string initiator_alias;
+  std::string target_name;  // Empty: discovery.
+  std::string portal;       // Ours.
+  std::string peer;
+  ConnectionInfo connection;
+  uint16_t tsih = 0;
+  Isid isid = {};
+  Parameters parameters;
+  uint64_t commands = 0;
+  uint64_t bytes_in = 0;  // Payload.
+  uint64_t bytes_out = 0;
+};
+
+// What a server keeps for its peers, for operators.
+struct ServerMemory {
+  MemoryBudget::Use budget;
+  scsi::BufferUse buffers;  // Of all reactors.
+};
+
+// An iSCSI target node: portals, targets, sessions, on one or more reactors.
+//
+// Threads: the reactors are the caller's, run by threads of his
+// (ReactorThreads) or from his own loop; they outlive the server and turn until
+// Shutdown has called back. Create, AddTarget and Shutdown may be called from
+// any thread; Listen and the destructor on the first reactor's thread, or while
+// that reactor is not running (ReactorThreads::RunOn does it).
+class TargetServer {
+ public:
+  static absl::StatusOr<std::unique_ptr<TargetServer>> Create(
+      const transport::Registry* registry,
+      const std::vector<transport::Reactor*>& reactors,
+      const TargetServerOptions& options);
+  virtual ~TargetServer() = default;  // Only after Shutdown called back.
+
+  // Serves `target` under its name (a valid iSCSI name). `alias` is for people.
+  virtual absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
+                                 absl::string_view alias = "") = 0;
+
+  // Opens a portal. All targets are reachable through all portals. Returns the
+  // address with the port really bound. Errors name address and reason.
+  virtual absl::StatusOr<transport::Address> Listen(
+      const transport::Address& address) = 0;
+
+  // Ends gracefully: no new connections; initiators are told (Async Message:
+  // logout request) and have until `grace` to log out, and their commands are
+  // served until they do; what is left is dropped. Then `done` runs on the
+  // first reactor, `grace` + limits.backend_patience + kShutdownMargin from now
+  // at the latest.
+  //
+  // Until then, commands that a backend holds are waited for. If it never gives
+  // them back, they and what they use, the backend too, stay in memory for
+  // ever, and the log says so; the backend may still end them while the reactor
+  // turns.
+  //
+  // May be called again, with a shorter grace: the sessions get no longer one.
+  // Every `done` runs.
+  virtual void Shutdown(absl::Duration grace,
+                        absl::AnyInvocable<void()> done) = 0;
+
+  // Gathers from all reactors, then runs `done` on one of them.
+  virtual void ListSessions(
+      absl::AnyInvocable<void(std::vector<SessionInfo>)> done) = 0;
+  // The same with the memory that is kept for them.
+  virtual void ReportMemory(absl::AnyInvocable<void(ServerMemory)> done) = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_TARGET_TARGET_SERVER_H_

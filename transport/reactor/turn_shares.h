@@ -1,0 +1,110 @@
+#ifndef SKIFF_TRANSPORT_REACTOR_TURN_SHARES_H_
+#define SKIFF_TRANSPORT_REACTOR_TURN_SHARES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace skiff::transport {
+
+// Shares the time of a reactor between those who have work in its turns, such
+// as connections: nobody makes the others wait for long, whatever his work
+// costs, and whatever is left is his who has work.
+//
+// A member asks, at the beginning of each pass, how much he may do, and says
+// what it took. Both cost nothing to speak of, and the clock is read for it
+// only while several members are active. Time used counts half after every
+// kEpoch.
+//
+// Not thread-safe: belongs to its reactor. Reads no clock.
+class TurnShares {
+ public:
+  // For so long a member counts as active, and twice as long at most.
+  static constexpr absl::Duration kEpoch = absl::Milliseconds(16);
+  // What one pass may take of one who is alone: somebody else may come.
+  static constexpr absl::Duration kLonePass = absl::Microseconds(256);
+  // Of others, as long as they use no more than their part: kPasses divided by
+  // those who are active, which keeps turns within that, but kShortPass at
+  // least.
+  static constexpr absl::Duration kPasses = absl::Milliseconds(2);
+  static constexpr absl::Duration kShortPass = absl::Microseconds(32);
+  // The least for a member who uses more: as much as the others together have
+  // in this turn, but within this and kShortPass.
+  static constexpr absl::Duration kLeastPass = absl::Microseconds(8);
+  // A member may do without a look at the clock what arrives with so many
+  // bytes. What such work has cost lately decides between these.
+  static constexpr size_t kMostBytes = size_t{1} << 20;
+  static constexpr size_t kLeastBytes = 512;
+  // Of those who use more than their part.
+  static constexpr size_t kMostBytesOfGreedy = 4096;
+
+  class Member {
+   public:
+    Member() = default;
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+   private:
+    friend class TurnShares;
+    int64_t active_in_ = -1;  // The last epoch in which it worked.
+    int64_t used_as_of_ = 0;  // The epoch of `used_`.
+    absl::Duration used_;
+    absl::Time turn_ = absl::InfinitePast();  // When `used_in_turn_` was.
+    absl::Duration used_in_turn_;
+    size_t bytes_ = kMostBytes;
+    bool greedy_ = false;
+    bool finished_ = true;  // Its last pass left nothing to do.
+  };
+
+  // What a pass may do.
+  struct Grant {
+    // Nobody else was active lately: the pass need not be timed.
+    bool alone = true;
+    // Uses clearly more than his part, and has not been without work since:
+    // the pass comes after those of others.
+    bool greedy = false;
+    absl::Duration time = kLonePass;
+    size_t bytes = kMostBytes;  // Between two looks at the clock.
+  };
+
+  // The pass of `member` begins, in the turn that began at `turn`.
+  Grant Begin(Member* member, absl::Time turn) {
+    if (turn >= epoch_end_) NextEpoch(turn);
+    const int self = member->active_in_ == epoch_ ? 1 : 0;
+    const int self_before = member->active_in_ >= epoch_ - 1 ? 1 : 0;
+    return active_ > self || active_before_ > self_before ? Share(member, turn)
+                                                          : Grant();
+  }
+  // The pass has ended, and done something. `finished`: it left nothing to do.
+  // It took so much time, which need not be right for one that was alone.
+  void End(Member* member, absl::Time turn, const Grant& grant, bool finished,
+           absl::Duration took) {
+    member->finished_ = finished;
+    if (member->active_in_ != epoch_) {
+      member->active_in_ = epoch_;
+      ++active_;
+    }
+    if (!grant.alone) Charge(member, turn, grant, took);
+  }
+
+ private:
+  void NextEpoch(absl::Time turn);
+  Grant Share(Member* member, absl::Time turn);
+  void Judge(Member* member, int active) const;
+  void Charge(Member* member, absl::Time turn, const Grant& grant,
+              absl::Duration took);
+  void NextTurn(absl::Time turn);
+
+  int64_t epoch_ = 0;
+  absl::Time epoch_end_ = absl::InfinitePast();
+  int active_ = 0;         // In this epoch.
+  int active_before_ = 0;  // In the last one.
+  absl::Duration used_;    // By all.
+  absl::Time turn_ = absl::InfinitePast();
+  absl::Duration used_in_turn_;
+};
+
+}  // namespace skiff::transport
+
+#endif  // SKIFF_TRANSPORT_REACTOR_TURN_SHARES_H_

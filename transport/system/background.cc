@@ -1,0 +1,86 @@
+#include "transport/system/background.h"
+
+#include <pthread.h>
+
+#include <functional>
+#include <map>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "transport/system/signals_blocked.h"
+
+namespace skiff::transport {
+
+BackgroundThread* BackgroundThread::Get(absl::string_view name) {
+  static std::mutex mutex;
+  static auto* const kThreads =
+      new std::map<std::string, BackgroundThread*, std::less<>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = kThreads->find(name);
+  if (found != kThreads->end()) return found->second;
+  auto* thread = new BackgroundThread(name);
+  kThreads->emplace(name, thread);
+  return thread;
+}
+
+void BackgroundThread::Run(absl::AnyInvocable<void()> function) {
+  if (!Push(&function)) function();
+}
+
+bool BackgroundThread::TryRun(absl::AnyInvocable<void()> function) {
+  return Push(&function);
+}
+
+bool BackgroundThread::Push(absl::AnyInvocable<void()>* function) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!started_ && !Start()) return false;
+  functions_.push_back(std::move(*function));
+  changed_.notify_all();
+  return true;
+}
+
+bool BackgroundThread::Start() {
+  constexpr size_t kMaxShown = 15;
+  const SignalsBlocked blocked;
+  try {
+    std::thread thread([this] { Loop(); });
+    pthread_setname_np(thread.native_handle(),
+                       name_.substr(0, kMaxShown).c_str());
+    thread.detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  started_ = true;
+  return true;
+}
+
+void BackgroundThread::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !functions_.empty(); });
+    absl::AnyInvocable<void()> function = std::move(functions_.front());
+    lock.unlock();
+    function();
+    // What it holds goes before it counts as done.
+    function = nullptr;
+    lock.lock();
+    functions_.pop_front();
+    ++done_;
+    changed_.notify_all();
+  }
+}
+
+size_t BackgroundThread::pending() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return functions_.size();
+}
+
+void BackgroundThread::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Others may give more meanwhile.
+  const uint64_t last = done_ + functions_.size();
+  changed_.wait(lock, [&] { return done_ >= last; });
+}
+
+}  // namespace skiff::transport
