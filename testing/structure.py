@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""The structure of the product's folders, from what their files include.
+
+Usage: structure.py [--write]
+
+Fails if folders include each other in a circle, if a file of the product includes one of testing/, or if the picture of
+docs/architecture.md is another one. --write puts the picture there. It leaves out an arrow where a way leads along others.
+Tests beside the sources, and what they share, are no part of the product.
+"""
+
+import collections
+import graphlib
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DOCUMENT = "docs/architecture.md"
+PRODUCT = ("transport", "protocol", "scsi", "tools")
+# By their names, or for their names.
+TESTS = re.compile(r"(_test|_test_util|_benchmark|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
+                   r"|/(fake|refuse)_\w+\.(cc|h)$|^tools/bazel/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+PICTURE = re.compile(r"(<!-- picture: folders -->\n).*?(<!-- end -->\n)", re.DOTALL)
+
+
+class StructureError(Exception):
+    """For people."""
+
+
+def product_files(root):
+    for folder in PRODUCT:
+        for path in sorted((root / folder).rglob("*")):
+            name = str(path.relative_to(root))
+            if path.suffix in (".cc", ".h") and not TESTS.search(name):
+                yield name
+
+
+def folder(name):
+    return name.rpartition("/")[0]
+
+
+def read_structure(root):
+    """Folders, each with those that it includes."""
+    files = set(product_files(root))
+    graph = {folder(name): set() for name in files}
+    for name in sorted(files):
+        for included in INCLUDE.findall((root / name).read_text(encoding="utf-8")):
+            if included.startswith("testing/"):
+                raise StructureError(f"{name} includes {included}: what is for tests stays out of the product")
+            if included in files and folder(included) != folder(name):
+                graph[folder(name)].add(folder(included))
+    return graph
+
+
+def check_order(graph):
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        raise StructureError(f"folders include each other: {' <- '.join(error.args[1])}") from error
+
+
+def reachable(graph):
+    """Of each folder, all that it includes, also indirectly."""
+    found = collections.defaultdict(set)
+    for name in graphlib.TopologicalSorter(graph).static_order():
+        for included in graph.get(name, ()):
+            found[name] |= {included} | found[included]
+    return found
+
+
+def picture(graph):
+    below = reachable(graph)
+
+    def node(name):
+        return name.replace("/", "_")
+    lines = ["```mermaid", "flowchart TD"]
+    for top in reversed(PRODUCT):
+        lines.append(f"  subgraph {top}")
+        lines += [f'    {node(name)}["{name}"]' for name in sorted(graph) if name.split("/")[0] == top]
+        lines.append("  end")
+    for name in sorted(graph):
+        for included in sorted(graph[name]):
+            if not any(included in below[other] for other in graph[name]):
+                lines.append(f"  {node(name)} --> {node(included)}")
+    return "".join(f"{line}\n" for line in (*lines, "```"))
+
+
+def main():
+    try:
+        graph = read_structure(ROOT)
+        check_order(graph)
+        document = ROOT / DOCUMENT
+        before = document.read_text(encoding="utf-8")
+        if len(PICTURE.findall(before)) != 1:
+            raise StructureError(f"{DOCUMENT} has not one place for the picture of the folders")
+        after = PICTURE.sub(lambda match: match[1] + picture(graph) + match[2], before)
+        if sys.argv[1:] == ["--write"]:
+            document.write_text(after, encoding="utf-8")
+        elif after != before:
+            raise StructureError(f"the picture of {DOCUMENT} is not of this structure: run testing/structure.py --write")
+    except StructureError as error:
+        print(f"structure.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

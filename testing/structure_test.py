@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Tests of structure.py."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import structure  # pylint: disable=wrong-import-position
+
+
+class StructureTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.add("transport/api.h")
+        self.add("protocol/codec/pdu.h", "transport/api.h")
+        self.add("scsi/disk.h", "protocol/codec/pdu.h", "transport/api.h")
+
+    def add(self, name, *includes):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f'#include "{included}"\n' for included in includes), encoding="utf-8")
+
+    def read(self):
+        graph = structure.read_structure(self.root)
+        structure.check_order(graph)
+        return graph
+
+    def test_an_arrow_is_an_include(self):
+        self.assertEqual(self.read(), {"transport": set(), "protocol/codec": {"transport"},
+                                       "scsi": {"protocol/codec", "transport"}})
+
+    def test_the_picture_leaves_out_what_follows(self):
+        drawn = structure.picture(self.read())
+        self.assertIn("  scsi --> protocol_codec\n", drawn)
+        self.assertIn("  protocol_codec --> transport\n", drawn)
+        self.assertNotIn("  scsi --> transport\n", drawn)
+
+    def test_a_circle_is_refused(self):
+        self.add("transport/deep.h", "scsi/disk.h")
+        with self.assertRaisesRegex(structure.StructureError, "folders include each other: .*transport"):
+            self.read()
+
+    def test_tests_beside_the_sources_are_no_part(self):
+        self.add("transport/api_test.cc", "scsi/disk.h", "testing/tool.h")
+        self.assertEqual(self.read()["transport"], set())
+
+    def test_what_is_for_tests_stays_out(self):
+        self.add("scsi/disk.cc", "testing/tool.h")
+        with self.assertRaisesRegex(structure.StructureError, "scsi/disk.cc includes testing/tool.h"):
+            self.read()
+
+
+if __name__ == "__main__":
+    unittest.main()
