@@ -51,7 +51,7 @@ constexpr uint64_t kVices = 6;
 class BadPeer {
  public:
   BadPeer(SimStack* stack, uint8_t number, Vice vice)
-      : stack_(stack), number_(number), vice_(vice) {
+      : stack_(stack), vice_(vice) {
     transport::Reactor* const reactor =
         stack->world.AddReactor(absl::StrCat("bad-", number));
     peer_ = std::make_unique<RawPeer>(stack, reactor);
@@ -160,7 +160,6 @@ class BadPeer {
   }
 
   SimStack* const stack_;
-  const uint8_t number_;
   const Vice vice_;
   std::unique_ptr<RawPeer> peer_;
   uint32_t tag_ = 100;

@@ -70,7 +70,7 @@ TEST(SystemLibraryTest, BindsFunctions) {
 TEST(SystemLibraryTest, GivesSignalsBack) {
   static const std::string kPath = std::string(getenv("TEST_SRCDIR")) + "/" +
                                    getenv("TEST_WORKSPACE") +
-                                   "/transport/libtakes_signals.so";
+                                   "/transport/system/libtakes_signals.so";
   const auto of_segv = HandlerOf(SIGSEGV);  // A sanitizer's, perhaps.
   const auto of_abort = HandlerOf(SIGABRT);
   signal(SIGHUP, SIG_IGN);
