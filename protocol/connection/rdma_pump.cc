@@ -50,6 +50,7 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
 
 RdmaPump::~RdmaPump() {
   if (gone_ != nullptr) *gone_ = true;
+  reactor_->turn_shares().Leave(member_);
   link_->pump = nullptr;
   datamover_->SetEndpointObserver(nullptr);
   BeforeEndpointEnds();
@@ -139,6 +140,9 @@ bool RdmaPump::OutOfTime() const {
 }
 
 bool RdmaPump::AfterOthers() {
+  if (std::exchange(put_off_in_, reactor_->Now()) != reactor_->Now()) {
+    put_off_ = 0;
+  }
   if (!grant_.greedy || put_off_ == kPutOff) {
     put_off_ = 0;
     return false;

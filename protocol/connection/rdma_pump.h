@@ -123,7 +123,8 @@ class RdmaPump final : public ConnectionPump,
   transport::TurnShares::Member member_;
   transport::TurnShares::Grant grant_;  // Of this pass.
   absl::Time pass_began_ = absl::InfinitePast();
-  int put_off_ = 0;  // How often the coming pass was.
+  int put_off_ = 0;  // How often the coming pass was, in this turn.
+  absl::Time put_off_in_ = absl::InfinitePast();
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;

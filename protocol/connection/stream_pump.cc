@@ -73,6 +73,7 @@ StreamPump::StreamPump(transport::Reactor* reactor,
 
 StreamPump::~StreamPump() {
   if (gone_ != nullptr) *gone_ = true;
+  reactor_->turn_shares().Leave(member_);
   SetPolling(false);
   stream_->SetObserver(nullptr);
 }
@@ -128,14 +129,15 @@ void StreamPump::OnTurnEnd() {
     send_budget_ = options_.send_bytes_per_turn;
   }
   pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
+  looked_ = pass_began_;
   not_looked_ = 0;
-  const uint64_t moved_before = bytes_received_ + bytes_sent_;
+  const uint64_t moved_before = BytesMoved();
   bool gone = false;
   gone_ = &gone;
   Pass(gone);
   if (gone) return;
   gone_ = nullptr;
-  if (bytes_received_ + bytes_sent_ != moved_before) {
+  if (BytesMoved() != moved_before) {
     reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_,
                                 grant_.alone
                                     ? absl::ZeroDuration()
@@ -145,6 +147,9 @@ void StreamPump::OnTurnEnd() {
 }
 
 bool StreamPump::AfterOthers() {
+  if (std::exchange(put_off_in_, reactor_->Now()) != reactor_->Now()) {
+    put_off_ = 0;
+  }
   if (!grant_.greedy || put_off_ == kPutOff) {
     put_off_ = 0;
     return false;
@@ -173,8 +178,14 @@ void StreamPump::Pass(const bool& gone) {
 
 absl::Span<const iovec> StreamPump::SomeOf(absl::Span<const iovec> spans,
                                            SomeSpans* memory) const {
-  if (grant_.alone || spans.empty()) return spans;
+  if (spans.empty()) return spans;
   // Only what goes to the last one is parsed.
+  if (grant_.alone) {
+    if (spans.back().iov_len <= lone_bytes_) return spans;
+    const size_t too_much = spans.back().iov_len - lone_bytes_;
+    return FirstOf(spans, TotalBytes(spans) - too_much,
+                   absl::MakeSpan(*memory));
+  }
   const size_t data = TotalBytes(spans.first(spans.size() - 1));
   const size_t most_data = grant_.greedy ? kDataOfGreedy : data;
   if (data <= most_data && spans.back().iov_len <= grant_.bytes) return spans;
@@ -189,7 +200,15 @@ bool StreamPump::OutOfTime(size_t bytes) {
   not_looked_ += bytes;
   if (grant_.alone && not_looked_ < kWorthALook) return false;
   not_looked_ = 0;
-  return reactor_->NowInTurn() - pass_began_ >= grant_.time;
+  const absl::Time now = reactor_->NowInTurn();
+  // Somebody else may come while he who is alone parses what he has read.
+  const absl::Duration took = now - std::exchange(looked_, now);
+  if (took > grant_.time) {
+    lone_bytes_ = std::max(lone_bytes_ / 2, kWorthALook);
+  } else if (took < grant_.time / 4) {
+    lone_bytes_ = std::min(lone_bytes_ * 2, transport::TurnShares::kMostBytes);
+  }
+  return now - pass_began_ >= grant_.time;
 }
 
 bool StreamPump::Receive() {
@@ -242,6 +261,7 @@ void StreamPump::Discard() {
       return;
     }
     receive_budget_ -= std::min(receive_budget_, result.bytes);
+    bytes_discarded_ += result.bytes;
     if (OutOfTime(result.bytes)) break;
   }
   ContinueNextTurn();

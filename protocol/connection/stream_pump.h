@@ -82,6 +82,9 @@ class StreamPump final : public ConnectionPump,
                                  SomeSpans* memory) const;
   // Whether the pass has taken the time that it may, after it has moved so many
   // bytes more.
+  uint64_t BytesMoved() const {
+    return bytes_received_ + bytes_sent_ + bytes_discarded_;
+  }
   bool OutOfTime(size_t bytes);
   void Send();
   void Discard();
@@ -112,8 +115,12 @@ class StreamPump final : public ConnectionPump,
   transport::TurnShares::Member member_;
   transport::TurnShares::Grant grant_;  // Of this pass.
   absl::Time pass_began_ = absl::InfinitePast();
-  size_t not_looked_ = 0;  // Bytes moved since the last look at the clock.
-  int put_off_ = 0;        // How often the coming pass was.
+  absl::Time looked_ = absl::InfinitePast();  // At the clock.
+  size_t not_looked_ = 0;                     // Bytes moved since then.
+  // To be parsed without a look at the clock, by one who is alone.
+  size_t lone_bytes_ = transport::TurnShares::kMostBytes;
+  int put_off_ = 0;  // How often the coming pass was, in this turn.
+  absl::Time put_off_in_ = absl::InfinitePast();
 
   size_t receive_budget_;
   size_t send_budget_;
@@ -124,6 +131,7 @@ class StreamPump final : public ConnectionPump,
   size_t read_threshold_ = 1;
   uint64_t bytes_received_ = 0;
   uint64_t bytes_sent_ = 0;
+  uint64_t bytes_discarded_ = 0;
 };
 
 }  // namespace skiff::protocol

@@ -27,7 +27,7 @@ class TurnShares {
   // Of others, as long as they use no more than their part: kPasses divided by
   // those who are active, which keeps turns within that, but kShortPass at
   // least.
-  static constexpr absl::Duration kPasses = absl::Milliseconds(2);
+  static constexpr absl::Duration kPasses = absl::Microseconds(512);
   static constexpr absl::Duration kShortPass = absl::Microseconds(32);
   // The least for a member who uses more: as much as the others together have
   // in this turn, but within this and kShortPass.
@@ -86,6 +86,11 @@ class TurnShares {
       ++active_;
     }
     if (!grant.alone) Charge(member, turn, grant, took);
+  }
+  // The member goes: it is active no more.
+  void Leave(const Member& member) {
+    if (member.active_in_ == epoch_) --active_;
+    if (member.active_in_ == epoch_ - 1) --active_before_;
   }
 
  private:
