@@ -58,6 +58,10 @@ class ByteStream {
   // what has come already. A stream that cannot do it ignores it.
   virtual void SetReadThreshold(size_t /*bytes*/) {}
 
+  // Bytes that were written, and that the peer's host has not acknowledged. May
+  // cost a system call. None where nobody knows.
+  virtual size_t unacknowledged() const { return 0; }
+
   // Ends our direction after what was written (FIN); reading goes on.
   virtual void ShutdownWrite() = 0;
   // Drops the connection hard (RST where the transport has one).

@@ -59,6 +59,8 @@ class ConnectionPump {
   virtual absl::Time last_send_progress() const = 0;
   virtual uint64_t bytes_received() const = 0;
   virtual uint64_t bytes_sent() const = 0;
+  // As ByteStream::unacknowledged(); nothing where messages are not bytes.
+  virtual size_t unacknowledged() const = 0;
 };
 
 }  // namespace skiff::protocol

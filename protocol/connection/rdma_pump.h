@@ -69,6 +69,7 @@ class RdmaPump final : public ConnectionPump,
   absl::Time last_send_progress() const override { return last_send_progress_; }
   uint64_t bytes_received() const override;
   uint64_t bytes_sent() const override;
+  size_t unacknowledged() const override { return 0; }
 
  private:
   enum class Closing : uint8_t { kNo, kSending, kDisconnecting };

@@ -58,6 +58,7 @@ class StreamPump final : public ConnectionPump,
   absl::Time last_send_progress() const override { return last_send_progress_; }
   uint64_t bytes_received() const override { return bytes_received_; }
   uint64_t bytes_sent() const override { return bytes_sent_; }
+  size_t unacknowledged() const override { return stream_->unacknowledged(); }
 
   bool closed() const { return closed_; }
   const transport::ByteStream& stream() const { return *stream_; }

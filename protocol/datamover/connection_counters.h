@@ -16,6 +16,9 @@ struct ConnectionCounters {
   // does not see that, learns of it from commands that ended well.
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
+  // What of them the connection has taken: over RDMA, of operations that have
+  // ended.
+  uint64_t bytes_taken = 0;
   // Payload that this program copied from memory to memory, each time that it
   // did. What waits while a connection is paused does not count.
   uint64_t copied_bytes = 0;
@@ -45,6 +48,7 @@ struct ConnectionCounters {
     pdus_out += other.pdus_out;
     bytes_in += other.bytes_in;
     bytes_out += other.bytes_out;
+    bytes_taken += other.bytes_taken;
     copied_bytes += other.copied_bytes;
     rdma_reads += other.rdma_reads;
     rdma_writes += other.rdma_writes;

@@ -77,6 +77,9 @@ class TargetSessionHost : public TargetLoginPolicy {
   // (not from inside the call).
   virtual void SessionEnded() = 0;
   virtual absl::Time Now() = 0;
+  // Of the bytes that the connection has taken, those that the peer's host has
+  // not: a system's buffer may hold seconds of a slow peer's data.
+  virtual uint64_t Unacknowledged() const { return 0; }
   // For the log; `warning` else informational. The host limits how many lines
   // there are of each place that calls.
   void Log(bool warning, absl::string_view message,
@@ -266,7 +269,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void CancelTransfers(scsi::Task* scsi) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
   uint64_t DataInTaken() const override {
-    return datamover_->counters().bytes_out;
+    return datamover_->counters().bytes_taken - host_->Unacknowledged();
   }
   void EndNexus(absl::string_view why) override;
   void Defer(TaskSlot slot, DataOperation operation, bool ok);

@@ -191,7 +191,8 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = At(Stage::kLogin).find(id);
-    if (found == At(Stage::kLogin).end()) return "";  // It is leaving.
+    // It has given way meanwhile, and the end is on its way to it.
+    if (found == At(Stage::kLogin).end()) return "its place is another's";
     Connection& connection = found->second;
     connection.heard = now;
     connection.mute = false;

@@ -84,6 +84,9 @@ class TargetConnection final : private TargetSessionHost,
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override;
   absl::Time Now() override { return context_.reactor->Now(); }
+  uint64_t Unacknowledged() const override {
+    return pump_ == nullptr ? 0 : pump_->unacknowledged();
+  }
   void OnLog(bool warning, absl::string_view message,
              const transport::LogSite& site) override;
   // PumpClient:

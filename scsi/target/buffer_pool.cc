@@ -26,10 +26,10 @@ constexpr uint64_t kFirstTrust = 2;
 // How many accounts that want more are looked at for each buffer given back.
 constexpr uint32_t kLooksPerBuffer = 4;
 
-// The port has the task's data to send, or is to bring them, and nothing else
-// is under way.
+// The port has the task's data to send, or is to bring them, or the task waits
+// for CLEAR ACA, and nothing else is under way.
 bool WaitsForInitiator(const Task& task) {
-  return task.phase == Task::Phase::kCompleted ||
+  return task.phase == Task::Phase::kCompleted || task.held ||
          (task.transfers > 0 && task.in_flight == task.transfers);
 }
 
@@ -457,9 +457,15 @@ void BufferPool::LookAtWaiting(DataBuffer* buffer) {
     buffer->waits = 0;  // It has as long again to come back.
     return;
   }
-  // The first look may have come at once.
-  if (buffer->waits <= kLooks || !OthersLack(*buffer)) return;
   TargetPort& port = task->lu_nexus->port();
+  // The time begins when others lack such a buffer.
+  if (!OthersLack(*buffer)) {
+    buffer->waits = 0;
+    buffer->taken_before = port.DataInTaken();
+    return;
+  }
+  // The first look may have come at once.
+  if (buffer->waits <= kLooks) return;
   if (task->receiving) {
     if (!task->late && !task->terminate) return;
     ++ended_;
@@ -473,7 +479,8 @@ void BufferPool::LookAtWaiting(DataBuffer* buffer) {
   ++ended_;
   port.EndNexus(
       "the initiator takes the data of its reads more slowly than "
-      "min_read_rate, and others wait for the buffers");
+      "min_read_rate, or leaves an ACA condition, and others wait for the "
+      "buffers");
 }
 
 // Whether another account waits for such a buffer and there is none.
@@ -500,8 +507,11 @@ BufferUse BufferPool::use() const {
 
 BufferAccount::BufferAccount(BufferPool* pool)
     : pool_(pool), trust_(kFirstTrust * pool->classes_[2].size) {
-  // Half of the small ones serve all.
-  if (pool_->shares_ >= pool_->classes_[0].count / 2) return;
+  // Half of the small ones serve all. A share is one that is there.
+  if (pool_->shares_ >= pool_->classes_[0].count / 2 ||
+      pool_->Unreserved(0) == 0) {
+    return;
+  }
   has_share_ = true;
   ++pool_->shares_;
   ++pool_->unused_shares_;

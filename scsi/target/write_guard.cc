@@ -376,6 +376,9 @@ void WriteGuard::Member::OnAdmitted() {
     task->resume(task);
   }
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
+  // Some were parked in the loop above, and what they wait for is over already:
+  // the same once more, and nothing is granted until then.
+  if (parked_tasks_.head != nullptr && !parked_) return PostAdmission();
   admission_pending_ = false;
   --guard_->admissions_;
   guard_->GrantIfDrained();

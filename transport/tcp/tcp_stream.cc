@@ -1,6 +1,8 @@
 #include "transport/tcp/tcp_stream.h"
 
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -221,6 +223,12 @@ void TcpStream::SetReadThreshold(size_t bytes) {
   // tcp(7): the kernel wakes nobody for less. It fails for no valid socket.
   setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &threshold,
              sizeof(threshold));
+}
+
+size_t TcpStream::unacknowledged() const {
+  int bytes = 0;
+  if (ioctl(socket_.get(), SIOCOUTQ, &bytes) != 0) return 0;
+  return static_cast<size_t>(std::max(bytes, 0));
 }
 
 void TcpStream::ShutdownWrite() {

@@ -1,6 +1,7 @@
 #ifndef SKIFF_TRANSPORT_TCP_TCP_STREAM_H_
 #define SKIFF_TRANSPORT_TCP_TCP_STREAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,7 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   IoResult Readv(absl::Span<const iovec> to) override;
   IoResult Writev(absl::Span<const iovec> from) override;
   void SetReadThreshold(size_t bytes) override;
+  size_t unacknowledged() const override;
   void ShutdownWrite() override;
   void Abort() override;
   absl::Status error() const override { return error_; }

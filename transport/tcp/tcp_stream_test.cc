@@ -195,6 +195,23 @@ TEST_F(TcpStreamTest, WritableAgainAfterAFullBuffer) {
   EXPECT_EQ(Write(client_.get(), data).status, IoStatus::kOk);
 }
 
+TEST_F(TcpStreamTest, KnowsWhatThePeerHasNotTaken) {
+  CountingObserver observer;
+  AwaitBytes(1, &observer);
+  EXPECT_EQ(server_->unacknowledged(), 0u);
+  // Until the peer's buffer and our own are full.
+  const std::string data(sizeof(received_), 'x');
+  while (Write(server_.get(), data.data(), data.size()).status ==
+         IoStatus::kOk) {
+  }
+  const size_t full = server_->unacknowledged();
+  EXPECT_GT(full, 0u);
+  EXPECT_TRUE(RunUntil([&] {
+    recv(raw_.get(), received_, sizeof(received_), MSG_DONTWAIT);
+    return server_->unacknowledged() < full;
+  }));
+}
+
 TEST_F(TcpStreamTest, WakesUpOnlyAtTheReadThreshold) {
   CountingObserver observer;
   const int told = AwaitBytes(100, &observer);

@@ -538,6 +538,10 @@ void IserChannel::OnEnded(const Completion& completion) {
     BreakBy(operation, completion);
   }
   if (trace_ != nullptr && ok) TraceRead(*operation);
+  if (ok && (operation->kind == OperationKind::kWrite ||
+             operation->kind == OperationKind::kSend)) {
+    counters_.bytes_taken += operation->length;
+  }
   End(operation, ok);
 }
 

@@ -126,7 +126,7 @@ class SendQueue {
 
   // An idle connection has these; a bigger ring is kept up to a size.
   static constexpr size_t kFirstItems = 16;
-  static constexpr size_t kKeptItems = 512;
+  static constexpr size_t kKeptItems = 128;
 
   Item* Push();
   bool Grow();

@@ -19,6 +19,7 @@ inline ConnectionCounters StreamCounters(const StreamReceiver& receiver,
   counters.pdus_out = send_queue.pdus_sent();
   counters.bytes_in = receiver.received_bytes();
   counters.bytes_out = send_queue.bytes_sent();
+  counters.bytes_taken = counters.bytes_out;
   counters.copied_bytes =
       copied_bytes + receiver.copied_bytes() + send_queue.copied_bytes();
   return counters;
