@@ -1,38 +1,85 @@
 #!/usr/bin/env bash
-# Runs the two embedding examples against each other, and holds them to the length
-# that docs/embedding.md promises.
+# Runs the examples against each other, and holds the two that
+# docs/embedding.md calls short to the length that it promises.
 set -euo pipefail
 serve=$1
 read_lun=$2
+own_storage=$3
+discover=$4
+skiff=$5
+
+fail() {
+  printf '%s\n' "$*"
+  exit 1
+}
 
 for source in docs/examples/serve_ram_disk.cc docs/examples/read_lun.cc; do
   lines=$(wc -l < "$source")
-  [ "$lines" -lt 60 ] || { echo "$source has $lines lines, not under 60"; exit 1; }
+  [ "$lines" -lt 60 ] || fail "$source has $lines lines, not under 60"
 done
 
-out=$(mktemp)
-"$serve" tcp://127.0.0.1:0 > "$out" &
-server=$!
-trap 'kill "$server" 2>/dev/null || true; rm -f "$out"' EXIT
-for _ in $(seq 100); do
-  portal=$(sed -n 's|^serving .* at tcp://||p' "$out")
-  [ -n "$portal" ] && break
-  sleep 0.1
-done
-[ -n "$portal" ] || { echo "the server did not come up"; exit 1; }
+dir=$(mktemp -d)
+servers=()
+trap 'kill "${servers[@]}" 2>/dev/null || true; rm -rf "$dir"' EXIT
+
+# Waits until a line of a file matches, and prints what the expression captures.
+await() {
+  local expression=$1 file=$2 found
+  for _ in $(seq 300); do
+    found=$(sed -nE "s|^$expression\$|\\1|p" "$file")
+    [ -n "$found" ] && break
+    sleep 0.1
+  done
+  [ -n "$found" ] || return 1
+  printf '%s\n' "$found"
+}
+
+# A RAM disk, and its first block.
+"$serve" tcp://127.0.0.1:0 > "$dir/ram" &
+servers+=($!)
+portal=$(await 'serving .* at tcp://(.*)' "$dir/ram") || fail "the server did not come up"
 
 got=$("$read_lun" "iscsi://$portal/iqn.2026-11.org.example:ram/0")
 expected=$(head -c 1024 /dev/zero | tr '\0' '0')
-[ "$got" = "$expected" ] || { echo "unexpected block: $got"; exit 1; }
+[ "$got" = "$expected" ] || fail "unexpected block: $got"
 
-if "$read_lun" "iscsi://$portal/iqn.2026-11.org.example:nothing/0" 2> "$out.err"; then
-  echo "a target that does not exist was read"
-  exit 1
+if "$read_lun" "iscsi://$portal/iqn.2026-11.org.example:nothing/0" 2> "$dir/error"; then
+  fail "a target that does not exist was read"
 fi
-grep -qi "not found" "$out.err" || { echo "unclear error: $(cat "$out.err")"; exit 1; }
+grep -qi "not found" "$dir/error" || fail "unclear error: $(cat "$dir/error")"
 
-kill -TERM "$server"
-wait "$server"
-trap - EXIT
-rm -f "$out" "$out.err"
+# Its name, over what auto:// chooses.
+got=$("$discover" "auto://$portal" 2> "$dir/choice")
+[ "$got" = iqn.2026-11.org.example:ram ] || fail "discovered: $got"
+grep -q "tcp" "$dir/choice" || fail "no report of the choice: $(cat "$dir/choice")"
+
+kill -TERM "${servers[0]}"
+wait "${servers[0]}"
+
+# Storage that changes while it is served.
+mkfifo "$dir/commands"
+"$own_storage" tcp://127.0.0.1:0 < "$dir/commands" > "$dir/own" 2> "$dir/log" &
+servers+=($!)
+exec 3> "$dir/commands"
+portal=$(await 'serving .* at tcp://(.*)' "$dir/own") || fail "own_storage did not come up: $(cat "$dir/log")"
+url=iscsi://$portal/iqn.2026-11.org.example:own
+
+head -c 1048576 /dev/urandom > "$dir/image"
+"$skiff" copy "$dir/image" "$url/0" --verify
+"$skiff" copy "$url/0" "$dir/back" --length 1MiB
+cmp "$dir/image" "$dir/back"
+
+before=$("$skiff" capacity "$url/0")
+echo grow >&3
+await '(grow: OK)' "$dir/own" > /dev/null || fail "did not grow: $(cat "$dir/own")"
+[ "$before" != "$("$skiff" capacity "$url/0")" ] || fail "still has the old capacity: $before"
+
+"$read_lun" "$url/1" > /dev/null
+echo remove >&3
+await '(remove: OK)' "$dir/own" > /dev/null || fail "nothing was removed: $(cat "$dir/own")"
+if "$read_lun" "$url/1" 2> /dev/null; then fail "a LUN that was removed was read"; fi
+
+exec 3>&-
+wait "${servers[1]}"
+grep -q "logged in" "$dir/log" || fail "no line of the log came: $(cat "$dir/log")"
 echo "the examples work"
