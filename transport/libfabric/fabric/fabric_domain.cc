@@ -226,7 +226,7 @@ void FabricDomain::Unmap::operator()(void* memory) const {
   munmap(memory, kMaxShmMessage);
 }
 
-// Why: docs/transport-libfabric-notes.md, "What providers get wrong".
+// Why: docs/transport-libfabric-notes.md, "what providers get wrong".
 absl::Status FabricDomain::AdaptToShm() {
   RemoveShmOfTheDead();
   local_only_ = true;
