@@ -215,8 +215,8 @@ class Initiator : public scsi::CommandPort {
   // The backend of the current connection, or of the last one: "tcp", also by
   // "auto://…". Before the first, the portal's scheme.
   virtual std::string transport_name() const = 0;
-  // "iSCSI" or "iSER": the current connection's, or the last one's. Empty before
-  // the first.
+  // "iSCSI" or "iSER", of the current connection, or of the last one. Empty
+  // before the first.
   virtual std::string data_model() const = 0;
   // Of the current connection, or of the last one; its counters are of all
   // connections of the session together.
