@@ -201,8 +201,7 @@ TEST_F(TcpStreamTest, KnowsWhatThePeerHasNotTaken) {
   EXPECT_EQ(server_->unacknowledged(), 0u);
   // Until the peer's buffer and our own are full.
   const std::string data(sizeof(received_), 'x');
-  while (Write(server_.get(), data.data(), data.size()).status ==
-         IoStatus::kOk) {
+  while (Write(server_.get(), data).status == IoStatus::kOk) {
   }
   const size_t full = server_->unacknowledged();
   EXPECT_GT(full, 0u);
