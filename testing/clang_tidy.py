@@ -104,7 +104,7 @@ def defined_names(contents):
 
 def kind(path):
     """Files of one kind include about the same headers, and have no namespace that hides one of another's."""
-    suffix = next((suffix for suffix in ("_test.cc", "_benchmark.cc") if path.name.endswith(suffix)), "")
+    suffix = next((suffix for suffix in ("_test.cc", "_bench.cc") if path.name.endswith(suffix)), "")
     return suffix, path.parts[0]
 
 

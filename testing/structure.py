@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCUMENT = "docs/architecture.md"
 PRODUCT = ("transport", "protocol", "scsi", "tools")
 # By their names, or for their names.
-TESTS = re.compile(r"(_test|_test_util|_benchmark|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
+TESTS = re.compile(r"(_test|_test_util|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
                    r"|/(fake|refuse)_\w+\.(cc|h)$|^tools/bazel/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 PICTURE = re.compile(r"(<!-- picture: folders -->\n).*?(<!-- end -->\n)", re.DOTALL)

@@ -190,7 +190,7 @@ class Datamover {
   virtual void ConnectionTerminate() = 0;
 
   // More than the configured limit waits to be sent: the session should not
-  // start new work, and the driver stops receiving until it drains.
+  // start new work, and the pump stops receiving until it drains.
   virtual bool congested() const = 0;
 
   // What the connection has done so far.

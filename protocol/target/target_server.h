@@ -146,9 +146,10 @@ struct ServerMemory {
 //
 // Threads: the reactors are the caller's, run by threads of his
 // (ReactorThreads) or from his own loop; they outlive the server and turn until
-// Shutdown has called back. Create, AddTarget and Shutdown may be called from
-// any thread; Listen and the destructor on the first reactor's thread, or while
-// that reactor is not running (ReactorThreads::RunOn does it).
+// Shutdown has called back. Create, AddTarget, Shutdown, ListSessions and
+// ReportMemory may be called from any thread; Listen and the destructor on the
+// first reactor's thread, or while that reactor is not running
+// (ReactorThreads::RunOn does it).
 class TargetServer {
  public:
   static absl::StatusOr<std::unique_ptr<TargetServer>> Create(

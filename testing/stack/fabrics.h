@@ -9,7 +9,8 @@
 
 namespace skiff::protocol {
 
-// What the scripts of this folder run over. The SCSI outcome is the same.
+// A kind of simulated network that tests run over. The SCSI outcome is the
+// same.
 struct Fabric {
   const char* name;
   const char* data_model;

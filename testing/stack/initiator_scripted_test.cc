@@ -1,5 +1,5 @@
-// Targets that have moved, and targets that misbehave at the driver's level:
-// small scripted ones on the simulated network.
+// Targets that have moved, and targets that misbehave at the level of
+// connections: small scripted ones on the simulated network.
 
 #include <memory>
 #include <optional>

@@ -3,7 +3,7 @@
 
 namespace skiff::tools {
 
-// What `--version` says, and INQUIRY as the revision of a disk.
+// What `--version` says. LogicalUnitOptions::revision is the same by default.
 inline constexpr char kVersion[] = "1.0";
 
 }  // namespace skiff::tools

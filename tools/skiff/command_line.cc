@@ -31,8 +31,9 @@ A URL names a portal, a target and a logical unit, and how to get there:
   iser://...                                 over RDMA
   auto://...                                 over RDMA if it can be had, or TCP
 
-Exit codes: 0 done, 1 I/O or SCSI error, 2 bad flags, 3 connection or login
-failed, 4 data were not what they should be.)";
+Exit codes: 0 done, 1 I/O or SCSI error, 2 bad flags, URLs or files,
+3 connection or login failed, 4 data were not what they should be, 128+N ended
+by signal N.)";
 
 template <typename T>
 CLI::Option* AddSize(CLI::App* app, const char* name, T* out,

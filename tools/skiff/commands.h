@@ -10,7 +10,7 @@
 #include "tools/skiff/base/transports_report.h"
 
 // The subcommands, without their printing. Errors carry the exit code
-// (exit_code.h).
+// (base/exit_code.h).
 
 namespace skiff::tools {
 

@@ -42,7 +42,7 @@ class Daemon {
   // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
   // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
-  // Writes tables of the LUNs and of the sessions to the log, soon.
+  // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
 
  private:

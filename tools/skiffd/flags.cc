@@ -25,14 +25,14 @@ the --target before it, and LUNs are numbered from 0.
 
 Signals: SIGTERM and SIGINT end gracefully, a second one at once; so does SIGHUP
 in the quick form (unless it is ignored, as with nohup), while with --config it
-changes nothing. SIGUSR1 prints the sessions to standard error.
+changes nothing. SIGUSR1 prints LUNs, sessions and memory to the log.
 Exit codes: 0 ended gracefully, 1 could not start, 2 bad flags or
-configuration, 3 a second signal cut the end short.)";
+configuration, 3 a second signal cut the end short, or a disk blocked it.)";
 
 }  // namespace
 
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
-  CLI::App app("Serves disks over iSCSI.", "skiffd");
+  CLI::App app("Serves disks over iSCSI and iSER.", "skiffd");
   app.footer(kFooter);
   app.set_version_flag("--version", absl::StrCat("skiffd ", kVersion),
                        "Print the version and end");
@@ -61,8 +61,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
             "A target, by its iSCSI name");
   add_quick("--lun", QuickFlag::Kind::kLun, &lun, "MEDIUM",
             "A LUN of the target before: ram:SIZE or file:PATH, then options "
-            ",size=SIZE ,block_size=N ,read_only ,direct ,lun=N ,serial=TEXT "
-            ",vendor=TEXT ,product=TEXT ,revision=TEXT");
+            ",size=SIZE ,block_size=N ,read_only ,direct ,huge_pages=on|off "
+            ",thin=on|off ,lun=N ,serial=TEXT ,vendor=TEXT ,product=TEXT "
+            ",revision=TEXT");
   app.add_flag("--check", flags->check,
                "Check the configuration and end, without listening");
   app.add_option("--reactors", flags->reactors, "Threads that serve")

@@ -12,9 +12,10 @@ namespace skiff::tools::skiffd {
 
 // Exit codes; docs/skiffd.md explains them.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;    // Could not start.
-inline constexpr int kExitUsage = 2;      // Bad flags or configuration.
-inline constexpr int kExitImmediate = 3;  // A second signal cut the end short.
+inline constexpr int kExitFailure = 1;  // Could not start.
+inline constexpr int kExitUsage = 2;    // Bad flags or configuration.
+// A second signal, or a blocked disk, cut the end short.
+inline constexpr int kExitImmediate = 3;
 
 struct Flags {
   std::string config_file;       // Empty: the quick form.

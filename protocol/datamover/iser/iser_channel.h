@@ -106,7 +106,8 @@ class IserChannel {
 
   // False if the connection is of no more use; the task is told nothing then.
   bool Send(const IserOutgoing& message);
-  // As above, of a struct of pdu.h, which is encoded where it leaves from.
+  // As above, of a struct of protocol/codec/pdu.h, which is encoded where it
+  // leaves from.
   template <typename Pdu>
   bool Send(const Pdu& pdu, const IserOutgoing& message) {
     const Draft draft = Begin(message);

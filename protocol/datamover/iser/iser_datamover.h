@@ -57,8 +57,8 @@ struct IserDatamoverOptions {
 };
 
 // The iSER data model over an RdmaEndpoint: control PDUs are Sends with the
-// iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). The driver
-// moves completions:
+// iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). The
+// connection moves completions:
 //
 //   Prepare(endpoint)               in ConnectOptions::prepare
 //   Connected(std::move(endpoint))  when it is up; the session is made

@@ -56,7 +56,7 @@ void IserTrace::Message(bool sent, absl::Span<const absl::string_view> pieces,
     return;
   }
   Note(parsed.bhs);
-  // Senders may pad, and need not (iser_header.h); iSCSI does.
+  // Senders may pad, and need not (protocol/codec/iser_header.h); iSCSI does.
   std::string pdu = message.substr(
       kIserHeaderSize, kBhsSize + parsed.ahs.size() + parsed.data.size());
   Pad(&pdu, parsed.data.size());

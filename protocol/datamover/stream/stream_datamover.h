@@ -57,7 +57,7 @@ struct StreamDatamoverOptions {
 };
 
 // The iSCSI data model over a byte stream: framing, digests, Data-In, Data-Out,
-// R2T. The driver moves the bytes:
+// R2T. The pump moves the bytes:
 //
 //   loop: n = readv(ReceiveSpans()); BytesReceived(n);      until would-block
 //   loop: n = writev(SendSpans()); BytesSent(n);             until empty or
