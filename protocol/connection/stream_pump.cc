@@ -242,7 +242,9 @@ bool StreamPump::Receive() {
     if (more && !failed_ && WorthSendingEarly(datamover_->SendSpans())) {
       Send();
     }
-    if (more && OutOfTime(result.bytes)) receive_budget_ = 0;
+    if ((more || grant_.alone) && OutOfTime(result.bytes) && more) {
+      receive_budget_ = 0;
+    }
   }
   if (received) last_receive_ = reactor_->Now();
   return received;

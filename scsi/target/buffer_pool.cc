@@ -458,10 +458,11 @@ void BufferPool::LookAtWaiting(DataBuffer* buffer) {
     return;
   }
   TargetPort& port = task->lu_nexus->port();
-  // The time begins when others lack such a buffer.
+  // The time begins when others lack such a buffer, and goes back as it came
+  // where they do not: looks may miss that they do now and then.
   if (!OthersLack(*buffer)) {
-    buffer->waits = 0;
-    buffer->taken_before = port.DataInTaken();
+    buffer->waits -= std::min<uint32_t>(buffer->waits, 2);
+    if (buffer->waits == 0) buffer->taken_before = port.DataInTaken();
     return;
   }
   // The first look may have come at once.
@@ -475,7 +476,8 @@ void BufferPool::LookAtWaiting(DataBuffer* buffer) {
   const uint64_t least = static_cast<uint64_t>(
       static_cast<double>(min_read_rate_) *
       absl::ToDoubleSeconds(patience_ / kLooks * (buffer->waits - kLooks - 1)));
-  if (port.DataInTaken() - buffer->taken_before > least) return;
+  // Nothing of a task that waits for CLEAR ACA is on its way.
+  if (!task->held && port.DataInTaken() - buffer->taken_before > least) return;
   ++ended_;
   port.EndNexus(
       "the initiator takes the data of its reads more slowly than "

@@ -404,7 +404,7 @@ class SlowReaderTest : public ::testing::Test {
     target_.silent().Submit(&read_);
     EXPECT_TRUE(read_.completed);
   }
-  ~SlowReaderTest() override { TakeAll(); }
+  void TearDown() override { TakeAll(); }
   void TakeAll() {
     port().ReleaseCompleted();
     port().auto_release = true;

@@ -51,7 +51,7 @@ class WriteGuardTest : public ::testing::Test {
       workers_.push_back(*Worker::Create(reactors_.back(), options));
     }
   }
-  ~WriteGuardTest() override {
+  void TearDown() override {
     size_t closed = 0;
     for (auto& i : initiators_) i->nexus->Close([&closed] { ++closed; });
     for (auto& i : initiators_) i->port.FinishTransfers();

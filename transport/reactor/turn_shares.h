@@ -47,8 +47,10 @@ class TurnShares {
 
    private:
     friend class TurnShares;
-    int64_t active_in_ = -1;  // The last epoch in which it worked.
-    int64_t used_as_of_ = 0;  // The epoch of `used_`.
+    static constexpr int64_t kNever = -2;
+    int64_t active_in_ = kNever;  // The last epoch in which it worked.
+    bool also_before_ = false;    // In the one before that, too.
+    int64_t used_as_of_ = 0;      // The epoch of `used_`.
     absl::Duration used_;
     absl::Time turn_ = absl::InfinitePast();  // When `used_in_turn_` was.
     absl::Duration used_in_turn_;
@@ -82,6 +84,7 @@ class TurnShares {
            absl::Duration took) {
     member->finished_ = finished;
     if (member->active_in_ != epoch_) {
+      member->also_before_ = member->active_in_ == epoch_ - 1;
       member->active_in_ = epoch_;
       ++active_;
     }
@@ -89,8 +92,11 @@ class TurnShares {
   }
   // The member goes: it is active no more.
   void Leave(const Member& member) {
-    if (member.active_in_ == epoch_) --active_;
-    if (member.active_in_ == epoch_ - 1) --active_before_;
+    const bool now = member.active_in_ == epoch_;
+    if (now) --active_;
+    if (now ? member.also_before_ : member.active_in_ == epoch_ - 1) {
+      --active_before_;
+    }
   }
 
  private:
