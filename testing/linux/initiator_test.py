@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,11 @@ FILE_BYTES = 128 << 20
 SLOW_MIB = 32
 MIB = 1 << 20
 RESETS = 3
+# A load ends when it has met what it is to meet, or fails after so long.
+LOAD_SECONDS = 60
+COMMANDS = 200
+# fio's exit status where a signal ended it and all was well; one more for each job with an error.
+FIO_INTERRUPTED = 128
 # What reaches a file system, or what it makes of that.
 FILE_SYSTEM_ERRORS = r"I/O error|EXT4-fs (error|warning)|XFS .*([Ee]rror|[Ss]hut)|Aborting journal|read-only|lost async"
 
@@ -156,7 +162,8 @@ class InitiatorTest:
             blocks.flush()
             run("sg_compare_and_write", "--lba=64", f"--in={blocks.name}", "--num=1", device)
             expect("COMPARE AND WRITE", self._read(device, 64 * 512, 1024) == other + block)
-        run("sg_unmap", "--lba=64", "--num=64", device)
+        # Without --force, it waits for 15 seconds and more, for people who think again.
+        run("sg_unmap", "--force", "--lba=64", "--num=64", device)
         expect("UNMAP", self._read(device, 64 * 512, 64 * 512) == bytes(64 * 512))
         run("sg_get_lba_status", "--lba=64", device)
 
@@ -245,7 +252,7 @@ class InitiatorTest:
         disk = self.ram
         # Writes that are longer than FirstBurstLength wait for R2Ts, so that there is something to abort.
         process = subprocess.Popen(
-            disk.fio_command("--bs=256k", "--iodepth=32", "--size=64M", "--time_based", "--runtime=15"),
+            disk.fio_command("--bs=256k", "--iodepth=32", "--size=64M", "--time_based", f"--runtime={LOAD_SECONDS}"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         met = 0
         while met < RESETS and process.poll() is None:
@@ -254,19 +261,25 @@ class InitiatorTest:
             run("sg_reset", "--no-escalate", "--device", disk.device)
             # Two may be for the unit attentions that tell of this reset and of the one before.
             met += disk.errors > before + 2
-        self._ends_well(process)
+        self._ends_well(process, early=True)
         expect(f"{RESETS} resets met commands in flight, not {met}", met == RESETS)
 
     def restart_under_load(self):
         """The target killed and started again: no error reaches the program."""
+        disk = self.file
         process = subprocess.Popen(
-            self.file.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", "--runtime=8"),
+            disk.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", f"--runtime={LOAD_SECONDS}"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        time.sleep(2)
+
+        def wait_for_commands():
+            enough = disk.ended + COMMANDS
+            wait_for("commands end", lambda: disk.ended >= enough or process.poll() is not None)
+        wait_for_commands()
         self._target.kill()
         time.sleep(0.5)
         self._target.start()
-        self._ends_well(process)
+        wait_for_commands()
+        self._ends_well(process, early=True)
 
     def restart_under_file_systems(self):
         """The target killed and started again: no error reaches a file system, and no file is lost."""
@@ -332,13 +345,20 @@ class InitiatorTest:
         disk.fio("--bs=16k", "--iodepth=8", "--size=4M")
 
     @staticmethod
-    def _ends_well(process):
+    def _ends_well(process, early=False):
+        """`early`: told to end by now, when it has met what it was to meet."""
+        if early and process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            expected = FIO_INTERRUPTED
+        else:
+            expected = 0
         try:
             output, _ = process.communicate(timeout=90)
         except subprocess.TimeoutExpired:
             process.kill()
             raise Failure("fio hangs") from None
-        expect(f"fio ends with status 0, not {process.returncode}: {output}", process.returncode == 0)
+        expect(f"fio ends with status {expected}, not {process.returncode}: {output}", process.returncode == expected)
+        expect(f"fio did not end by itself: {output}", not early or expected == FIO_INTERRUPTED)
 
     def logout(self):
         self._session.logout()

@@ -147,6 +147,12 @@ class Disk:
         """Commands that ended with another status than GOOD, or with none; the kernel may have repeated them."""
         return int(self.attribute("device/ioerr_cnt"), 16)
 
+    @property
+    def ended(self):
+        """Reads and writes that are done."""
+        counts = self.attribute("stat").split()
+        return int(counts[0]) + int(counts[4])
+
     def fio_command(self, *options):
         """Writes and reads back what it wrote, past the page cache.
 
