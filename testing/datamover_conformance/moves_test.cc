@@ -166,6 +166,7 @@ TEST_P(MoveTest, UnderLoadNothingIsLostOnTheWayThereAndBack) {
     EXPECT_EQ(stack_.initiator->stats().retries, retries) << Log();
   }
   EXPECT_FALSE(load.done());
+  load.Finish();
   EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
   EXPECT_EQ(stack_.initiator->stats().reconnects, 4u);
@@ -507,6 +508,7 @@ TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
   ways_->rdma.works = true;
   ExpectModel("iSER");
   EXPECT_FALSE(load.done());
+  load.Finish();
   EXPECT_TRUE(stack_.RunUntil([&] { return load.done(); }));
   for (const std::string& error : load.errors()) ADD_FAILURE() << error;
 }
