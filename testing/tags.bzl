@@ -4,5 +4,5 @@
 # "long", which for Bazel is a tag of every test with that timeout.
 THOROUGH = "thorough"
 
-# Under ThreadSanitizer with `testing/run --long` alone: it takes minutes there, and others have the same threads.
+# Under ThreadSanitizer with `testing/run --long` alone: it takes long there, up to minutes, and others have the same threads.
 SLOW_TSAN = "slow_tsan"

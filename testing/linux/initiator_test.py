@@ -42,7 +42,8 @@ MIB = 1 << 20
 RESETS = 3
 # A load ends when it has met what it is to meet, or fails after so long.
 LOAD_SECONDS = 60
-COMMANDS = 200
+# Before it is told to end, so many do: more writes are among them than the 64 that fio may leave unchecked.
+COMMANDS = 400
 # fio's exit status where a signal ended it and all was well; one more for each job with an error.
 FIO_INTERRUPTED = 128
 # What reaches a file system, or what it makes of that.
@@ -261,6 +262,8 @@ class InitiatorTest:
             run("sg_reset", "--no-escalate", "--device", disk.device)
             # Two may be for the unit attentions that tell of this reset and of the one before.
             met += disk.errors > before + 2
+        # Those that the last reset aborted are repeated, and checked.
+        self._wait_for_commands(disk, process)
         self._ends_well(process, early=True)
         expect(f"{RESETS} resets met commands in flight, not {met}", met == RESETS)
 
@@ -270,15 +273,11 @@ class InitiatorTest:
         process = subprocess.Popen(
             disk.fio_command("--bs=16k", "--iodepth=16", "--size=8M", "--time_based", f"--runtime={LOAD_SECONDS}"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-        def wait_for_commands():
-            enough = disk.ended + COMMANDS
-            wait_for("commands end", lambda: disk.ended >= enough or process.poll() is not None)
-        wait_for_commands()
+        self._wait_for_commands(disk, process)
         self._target.kill()
         time.sleep(0.5)
         self._target.start()
-        wait_for_commands()
+        self._wait_for_commands(disk, process)
         self._ends_well(process, early=True)
 
     def restart_under_file_systems(self):
@@ -343,6 +342,11 @@ class InitiatorTest:
         expect(f"aborts succeeded: {said}", len(log.matching("abort success")) >= 2)
         expect(f"aborts were enough: {said}", not log.matching("LU Reset|detected conn error|I/O error"))
         disk.fio("--bs=16k", "--iodepth=8", "--size=4M")
+
+    @staticmethod
+    def _wait_for_commands(disk, process):
+        enough = disk.ended + COMMANDS
+        wait_for("commands end", lambda: disk.ended >= enough or process.poll() is not None)
 
     @staticmethod
     def _ends_well(process, early=False):
