@@ -12,16 +12,32 @@
 
 namespace skiff::transport {
 
+struct BackgroundThread::All {
+  static All& Get() {
+    static auto* const kAll = new All;
+    return *kAll;
+  }
+  std::mutex mutex;
+  std::map<std::string, BackgroundThread*, std::less<>> threads;
+};
+
 BackgroundThread* BackgroundThread::Get(absl::string_view name) {
-  static std::mutex mutex;
-  static auto* const kThreads =
-      new std::map<std::string, BackgroundThread*, std::less<>>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto found = kThreads->find(name);
-  if (found != kThreads->end()) return found->second;
+  All& all = All::Get();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.threads.find(name);
+  if (found != all.threads.end()) return found->second;
   auto* thread = new BackgroundThread(name);
-  kThreads->emplace(name, thread);
+  all.threads.emplace(name, thread);
   return thread;
+}
+
+bool BackgroundThread::AnyPending() {
+  All& all = All::Get();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (const auto& [name, thread] : all.threads) {
+    if (thread->pending() > 0) return true;
+  }
+  return false;
 }
 
 void BackgroundThread::Run(absl::AnyInvocable<void()> function) {

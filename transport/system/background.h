@@ -26,6 +26,8 @@ class BackgroundThread {
   // The one of this name, made if need be and never destroyed. At most 15
   // characters are shown.
   static BackgroundThread* Get(absl::string_view name);
+  // Whether any of them has functions that are not done yet.
+  static bool AnyPending();
 
   void Run(absl::AnyInvocable<void()> function);
   // For what takes so long that no caller may wait for it: where there can be
@@ -37,6 +39,8 @@ class BackgroundThread {
   void Wait();
 
  private:
+  struct All;
+
   explicit BackgroundThread(absl::string_view name) : name_(name) {}
   bool Start();
   // Takes the function over if there is a thread, or can be one.

@@ -28,10 +28,12 @@ TEST(BackgroundThreadTest, RunsInOrderWhileTheCallerGoesOn) {
   thread->Run([&] { begin.get_future().wait(); });
   for (int i = 1; i <= 3; ++i) thread->Run([&ran, i] { ran.push_back(i); });
   EXPECT_EQ(thread->pending(), 4u);
+  EXPECT_TRUE(BackgroundThread::AnyPending());
   begin.set_value();
   thread->Wait();
   EXPECT_THAT(ran, ElementsAre(1, 2, 3));
   EXPECT_EQ(thread->pending(), 0u);
+  EXPECT_FALSE(BackgroundThread::AnyPending());
 }
 
 TEST(BackgroundThreadTest, IsAThreadOfItsOwnWithoutSignals) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "transport/net/socket_address.h"
+#include "transport/system/background.h"
 #include "transport/verbs/cm_errors.h"
 #include "transport/verbs/verbs_acceptor.h"
 #include "transport/verbs/verbs_domain.h"
@@ -26,26 +27,20 @@ int BindAndListen(rdma_cm_id* id, SocketAddress candidate, int backlog) {
   return rdma_listen(id, backlog) != 0 ? errno : 0;
 }
 
-// Whether a listener that was closed may still have its address.
-bool AreListenersClosing(const CmId& id) {
-  const ibv_context* const device = id.get()->verbs;
-  return CmDestroyer("")->pending() > 0 ||
-         (device != nullptr &&
-          CmDestroyer(ibv_get_device_name(device->device))->pending() > 0);
-}
-
 absl::StatusOr<CmId> Bind(const std::shared_ptr<CmChannel>& channel,
                           const Address& address, SocketAddress candidate,
                           int backlog) {
   auto id = CmId::Create(channel);
   if (!id.ok()) return id.status();
   int error = BindAndListen(id->get(), candidate, backlog);
-  // Closing takes milliseconds where no device is being removed. Once none is
-  // closing, there is one more try: the last may have ended just before.
+  // A listener that was closed, or its connections, may still have the address.
+  // That takes milliseconds where no device is being removed. Once nothing is
+  // being closed, there is one more try: the last may have ended just before.
+  // Of which device it is, an id that was not bound cannot tell.
   bool closing = true;
   for (int i = 0; i < kTriesWhileClosing && error == EADDRINUSE && closing;
        ++i) {
-    closing = AreListenersClosing(*id);
+    closing = BackgroundThread::AnyPending();
     if (closing) absl::SleepFor(absl::Milliseconds(5));
     id = CmId::Create(channel);
     if (!id.ok()) return id.status();
