@@ -5,12 +5,18 @@
 
 namespace skiff::testing {
 
-// A system that runs out of memory, for whatever asks in a way that may be
-// refused: the library replaces `operator new` with std::nothrow in the program
-// that links it. That is all of what peers can make large.
+// A system that runs out of memory: the library replaces `operator new` in the
+// program that links it. A refusal is what the standard says: the new-handler
+// is called if there is one, and else std::bad_alloc thrown. With std::nothrow
+// it is a null pointer.
 
-// From now on each `n`th of these allocations finds none. Zero: none of them.
+// For what asks in a way that may be refused, which is all of what peers can
+// make large: from now on each `n`th of the allocations with std::nothrow finds
+// none. Zero: none of them.
 void RefuseEvery(uint32_t n);
+// The same for all allocations, of whatever kind, while `where` says so; it may
+// not allocate.
+void RefuseAllEvery(uint32_t n, bool (*where)());
 // How many were refused so far.
 uint64_t RefusedAllocations();
 

@@ -9,6 +9,14 @@
 
 namespace skiff::protocol {
 
+// Why a connection ends on whose peer's behalf memory ran out: SpareMemory
+// tells, or std::bad_alloc. Exists once a pump was made, so that it costs none.
+inline const absl::Status& NoMemoryForPeer() {
+  static const auto* const kStatus = new absl::Status(
+      absl::ResourceExhaustedError("the system has no memory for its work"));
+  return *kStatus;
+}
+
 // Told by a pump, while neither the datamover nor the endpoint is on the call
 // stack: both calls may destroy pump, datamover and session, in this order.
 class PumpClient {

@@ -3,9 +3,11 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 
@@ -34,6 +36,7 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
       last_receive_(reactor->Now()),
       last_send_progress_(last_receive_),
       idle_since_(last_receive_) {
+  NoMemoryForPeer();
   link_->pump = this;
   datamover_->SetEndpointObserver(this);
   if (reactor_->spinning()) {
@@ -101,10 +104,10 @@ int RdmaPump::Linger() {
   if (grant_.greedy) left_ = kCompletionsOfGreedy;
   const int allowed = left_;
   in_pass_ = true;
-  if (Complete()) EndShare();
+  if (CompleteUnlessNoMemory()) EndShare();
   in_pass_ = false;
   early_ = allowed - left_;
-  if (early_ == 0) {
+  if (early_ == 0 && !no_memory_) {
     idle_since_ = std::min(idle_since_, reactor_->Now());
     if (MayLinger() || queue_->keeps_awake()) return 0;
     if (queue_->Arm()) {
@@ -162,10 +165,37 @@ void RdmaPump::OnTurnEnd() {
   if (worked_) idle_since_ = absl::InfiniteFuture();
   bool gone = false;
   gone_ = &gone;
-  RunPasses(gone);
+  RunPassesUnlessNoMemory(gone);
   if (gone) return;
   gone_ = nullptr;
   if (worked_) EndShare();
+  if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
+}
+
+// Without memory the connection ends, and nothing else does.
+void RdmaPump::RunPassesUnlessNoMemory(const bool& gone) {
+  const transport::SpareMemory::Watch memory;
+  bool thrown = false;
+  try {
+    if (!no_memory_) RunPasses(gone);
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
+  if (gone) return;
+  in_pass_ = false;
+  no_memory_ = no_memory_ || thrown || memory.ran_out();
+}
+
+bool RdmaPump::CompleteUnlessNoMemory() {
+  const transport::SpareMemory::Watch memory;
+  bool completed = true;
+  try {
+    completed = Complete();
+  } catch (const std::bad_alloc&) {
+    no_memory_ = true;
+  }
+  no_memory_ = no_memory_ || memory.ran_out();
+  return completed;
 }
 
 // `gone`: the pump was destroyed.
@@ -198,7 +228,7 @@ bool RdmaPump::Pass(const bool& gone) {
   }
   if (queue_ == nullptr) return false;
   if (link_->ended && !more_) {
-    ReportClosed();
+    ReportEnded();
     return false;
   }
   if (!watching_ || more_) return watching_;
@@ -263,8 +293,7 @@ void RdmaPump::SetPolling(bool polling) {
   }
 }
 
-void RdmaPump::ReportClosed() {
-  closed_ = true;
+void RdmaPump::ReportEnded() {
   absl::Status why;
   if (closing_ != Closing::kDisconnecting) {
     const transport::RdmaEndpoint& endpoint = *datamover_->endpoint();
@@ -274,6 +303,11 @@ void RdmaPump::ReportClosed() {
           absl::StrCat(endpoint.peer_address(), " ended the connection"));
     }
   }
+  ReportClosed(std::move(why));
+}
+
+void RdmaPump::ReportClosed(absl::Status why) {
+  closed_ = true;
   BeforeEndpointEnds();
   client_->OnClosed(std::move(why));
 }

@@ -86,6 +86,9 @@ class RdmaPump final : public ConnectionPump,
   // Puts the pass off to a later round of the turn's hooks; true if it did.
   bool AfterOthers();
   void RunPasses(const bool& gone);
+  void RunPassesUnlessNoMemory(const bool& gone);
+  // As above, for completions alone.
+  bool CompleteUnlessNoMemory();
   // Handles what has completed and sends what there is. True if more has
   // completed meanwhile; otherwise the descriptor tells when something does.
   bool Pass(const bool& gone);
@@ -96,7 +99,8 @@ class RdmaPump final : public ConnectionPump,
   int Linger();
   bool MayLinger() const;
   void SetPolling(bool polling);
-  void ReportClosed();
+  void ReportEnded();
+  void ReportClosed(absl::Status why);
 
   transport::Reactor* const reactor_;
   IserDatamover* const datamover_;
@@ -116,6 +120,7 @@ class RdmaPump final : public ConnectionPump,
   bool worked_ = false;     // This turn, something was asked for or completed.
   bool in_pass_ = false;
   bool closed_ = false;
+  bool no_memory_ = false;  // Ends for the lack of it.
   Closing closing_ = Closing::kNo;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 
@@ -66,6 +68,7 @@ StreamPump::StreamPump(transport::Reactor* reactor,
       send_budget_(options.send_bytes_per_turn),
       last_receive_(reactor->Now()),
       last_send_progress_(last_receive_) {
+  NoMemoryForPeer();
   stream_->SetObserver(this);
   // A spinning reactor finds data sooner by trying than by being told.
   if (reactor_->spinning()) SetPolling(true);
@@ -134,7 +137,7 @@ void StreamPump::OnTurnEnd() {
   const uint64_t moved_before = BytesMoved();
   bool gone = false;
   gone_ = &gone;
-  Pass(gone);
+  PassUnlessNoMemory(gone);
   if (gone) return;
   gone_ = nullptr;
   if (BytesMoved() != moved_before) {
@@ -157,6 +160,21 @@ bool StreamPump::AfterOthers() {
   ++put_off_;
   reactor_->ScheduleTurnEnd(this);
   return true;
+}
+
+// Without memory the connection ends, and nothing else does.
+void StreamPump::PassUnlessNoMemory(const bool& gone) {
+  const transport::SpareMemory::Watch memory;
+  bool thrown = false;
+  try {
+    Pass(gone);
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
+  if (gone || failed_ || !(thrown || memory.ran_out())) return;
+  in_pass_ = false;
+  failed_ = true;
+  failure_ = NoMemoryForPeer();
 }
 
 // `gone`: the pump was destroyed.

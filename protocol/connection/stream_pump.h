@@ -74,6 +74,7 @@ class StreamPump final : public ConnectionPump,
   // Puts the pass off to a later round of the turn's hooks; true if it did.
   bool AfterOthers();
   void Pass(const bool& gone);
+  void PassUnlessNoMemory(const bool& gone);
   // Returns true if anything was received.
   bool Receive();
   // As much of what the datamover wants to receive as goes without a look at

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/turn_shares.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 namespace {
@@ -225,6 +227,38 @@ TEST_F(StreamPumpTest, ReceivesUntilItWouldBlockAndReportsOnce) {
   EXPECT_EQ(datamover_.received, std::string(1000, 'x'));
   EXPECT_EQ(progress_, 1);
   EXPECT_EQ(pump_->bytes_received(), 1000u);
+}
+
+TEST_F(StreamPumpTest, WithoutMemoryOneConnectionEnds) {
+  Start();
+  bool destroyed_inside = false;
+  datamover_.on_receive = [] { throw std::bad_alloc(); };
+  on_closed_ = [&] {
+    pump_.reset();
+    destroyed_inside = true;
+  };
+  datamover_.queue = "what was to be sent";
+  Arrive("too much");
+  reactor_->Poll();
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  EXPECT_TRUE(destroyed_inside);
+  EXPECT_EQ(wire_.output, "");
+  reactor_->Poll();
+}
+
+TEST_F(StreamPumpTest, WhoCausesTheUseOfSpareMemoryEndsWhenItIsHandled) {
+  transport::SpareMemory::Keep(2 * transport::SpareMemory::kBlockBytes);
+  Start();
+  // As `operator new` does when there is none.
+  datamover_.on_receive = [] { std::get_new_handler()(); };
+  datamover_.queue = "a whole PDU";
+  Arrive("a little");
+  reactor_->Poll();
+  EXPECT_EQ(datamover_.received, "a little");
+  EXPECT_EQ(progress_, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  EXPECT_EQ(transport::SpareMemory::missing(), 0u);
+  std::set_new_handler(nullptr);
 }
 
 TEST_F(StreamPumpTest, SendsOnceATurnHoweverOftenKicked) {

@@ -66,7 +66,7 @@ BlockPool::Block BlockPool::Take(size_t bytes, Need need) {
 }
 
 void* BlockPool::Allocate(size_t bytes, Need need) {
-  if (budget_ == nullptr) return ::operator new(bytes, std::nothrow);
+  if (budget_ == nullptr) return MemoryBudget::AllocateOf(nullptr, bytes);
   const bool first = need == Need::kFirst;
   if (need == Need::kUrgent) {
     budget_->ChargeAnyway(bytes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "transport/system/spare_memory.h"
+
 namespace skiff::protocol {
 
 uint64_t MemoryBudget::DefaultLimit(uint64_t usable) {
@@ -26,8 +28,9 @@ MemoryBudget::Use MemoryBudget::use() const {
 }
 
 void* MemoryBudget::AllocateOf(MemoryBudget* budget, size_t bytes) {
-  return budget != nullptr ? budget->Allocate(bytes)
-                           : ::operator new(bytes, std::nothrow);
+  if (budget != nullptr) return budget->Allocate(bytes);
+  const transport::SpareMemory::NotForThis not_for_this;
+  return ::operator new(bytes, std::nothrow);
 }
 
 void* MemoryBudget::Allocate(size_t bytes) {
@@ -36,6 +39,7 @@ void* MemoryBudget::Allocate(size_t bytes) {
       refuse_every > 0 &&
       allocations_.fetch_add(1, std::memory_order_relaxed) % refuse_every ==
           refuse_every - 1;
+  const transport::SpareMemory::NotForThis not_for_this;
   void* const memory = refuse ? nullptr : ::operator new(bytes, std::nothrow);
   if (memory == nullptr) lacking_.fetch_add(1, std::memory_order_relaxed);
   return memory;

@@ -1,6 +1,7 @@
 #include "protocol/target/target_connection.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/negotiated_keys.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 namespace {
@@ -97,7 +99,11 @@ void TargetConnection::LimitEnding(absl::Duration limit) {
 }
 
 void TargetConnection::OnClosed(absl::Status why) {
-  if (!why.ok() && ending_ == Ending::kNo) Say(LogLevel::kInfo, why.message());
+  if (!why.ok() && ending_ == Ending::kNo) {
+    // What is ours is worth a warning.
+    Say(absl::IsResourceExhausted(why) ? LogLevel::kWarning : LogLevel::kInfo,
+        why.message());
+  }
   BeginEnd();
 }
 
@@ -130,9 +136,17 @@ void TargetConnection::Drain(absl::Duration grace) {
 }
 
 void TargetConnection::ResumeLogin() {
+  const transport::SpareMemory::Watch memory;
   must_wait_ = false;
-  session_->FinishLogin();
-  OnProgress();
+  try {
+    session_->FinishLogin();
+    OnProgress();
+  } catch (const std::bad_alloc&) {
+    return CloseConnection(NoMemoryForPeer(), /*after_sending=*/false);
+  }
+  if (memory.ran_out()) {
+    CloseConnection(NoMemoryForPeer(), /*after_sending=*/false);
+  }
 }
 
 // --- Time.

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,9 +18,12 @@
 #include "protocol/target/target_node.h"
 #include "scsi/backend/memory_limit.h"
 #include "transport/persistent_listener.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 namespace {
+
+constexpr char kNoMemory[] = "the system has no memory for it";
 
 // A server's part on one reactor; touched on that reactor only, but for `load`.
 struct Shard {
@@ -131,9 +135,16 @@ struct State : std::enable_shared_from_this<State> {
 
   void OnRequest(const transport::Address& portal,
                  std::unique_ptr<transport::ConnectionRequest> request);
+  std::string Refusal(TargetNode::ConnectionId id, Shard* shard,
+                      const transport::ConnectionRequest& request,
+                      IserCmPrivateData* said);
   void Adopt(Shard* shard, TargetNode::ConnectionId id,
              const transport::Address& portal, IserSetup iser,
              absl::StatusOr<transport::Endpoint> endpoint);
+  // Why not; empty: it is one of the shard's connections now.
+  std::string Take(Shard* shard, TargetNode::ConnectionId id,
+                   const transport::Address& portal, IserSetup* iser,
+                   absl::StatusOr<transport::Endpoint>* endpoint);
   // Thread-safe.
   void PostTo(Shard* shard, TargetNode::ConnectionId id,
               absl::AnyInvocable<void(TargetConnection*)> fn);
@@ -205,25 +216,8 @@ void State::OnRequest(const transport::Address& portal,
                       std::unique_ptr<transport::ConnectionRequest> request) {
   Shard* const shard = LeastLoaded(shards);
   const TargetNode::ConnectionId id = next_id++;
-  std::string refusal;
-  // Byte streams have none, which is fine, too.
-  const auto said = DecodeIserCmPrivateData(request->private_data());
-  if (!said.ok()) {
-    refusal = "its private data are not iSER's";
-  } else if (shutting_down) {
-    refusal = "shutting down";
-  } else {
-    refusal = shares.Arrive(
-        id, request->peer_address(), shards[0]->reactor->Now(),
-        [weak = weak_from_this(), shard, id](absl::string_view why) {
-          const std::shared_ptr<State> self = weak.lock();
-          if (self == nullptr) return;
-          self->PostTo(shard, id,
-                       [why = std::string(why)](TargetConnection* connection) {
-                         connection->End(why);
-                       });
-        });
-  }
+  IserCmPrivateData said;
+  const std::string refusal = Refusal(id, shard, *request, &said);
   if (!refusal.empty()) {
     // On the first reactor, which listens.
     shards[0]->log->Log(LogLevel::kWarning,
@@ -234,7 +228,7 @@ void State::OnRequest(const transport::Address& portal,
   }
   ++shard->load;
   IserSetup iser(shard->iser_memories, MoverOptions(options), options.capture);
-  iser.Answers(*said);
+  iser.Answers(said);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
@@ -242,6 +236,34 @@ void State::OnRequest(const transport::Address& portal,
                    iser](absl::StatusOr<transport::Endpoint> endpoint) {
                     self->Adopt(shard, id, portal, iser, std::move(endpoint));
                   });
+}
+
+// Empty: the connection is counted, until Gone().
+std::string State::Refusal(TargetNode::ConnectionId id, Shard* shard,
+                           const transport::ConnectionRequest& request,
+                           IserCmPrivateData* said) {
+  if (shutting_down) return "shutting down";
+  const transport::SpareMemory::Watch memory;
+  try {
+    // Byte streams have none, which is fine, too.
+    const auto decoded = DecodeIserCmPrivateData(request.private_data());
+    if (!decoded.ok()) return "its private data are not iSER's";
+    *said = *decoded;
+    std::string refusal = shares.Arrive(
+        id, request.peer_address(), shards[0]->reactor->Now(),
+        [weak = weak_from_this(), shard, id](absl::string_view why) {
+          const std::shared_ptr<State> self = weak.lock();
+          if (self == nullptr) return;
+          self->PostTo(shard, id,
+                       [why = std::string(why)](TargetConnection* connection) {
+                         connection->End(why);
+                       });
+        });
+    if (!refusal.empty() || !memory.ran_out()) return refusal;
+  } catch (const std::bad_alloc&) {
+  }
+  shares.Gone(id);
+  return kNoMemory;
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionTransport>> State::TransportOf(
@@ -267,10 +289,12 @@ absl::Status State::Prepare(Shard* shard) {
   }
   auto worker = scsi::Worker::Create(shard->reactor, with_log);
   if (!worker.ok()) return worker.status();
-  shard->worker = *std::move(worker);  // Shared with what registers it.
-  shard->buffers = std::make_unique<StreamBuffers>(
+  // Both or none: memory may run out.
+  auto buffers = std::make_unique<StreamBuffers>(
       StreamBuffers::kDefaultScratchBytes,
       SpareBytes(options, *budget, shards.size()), budget.get());
+  shard->worker = *std::move(worker);  // Shared with what registers it.
+  shard->buffers = std::move(buffers);
   return absl::OkStatus();
 }
 
@@ -309,34 +333,39 @@ void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
                   const transport::Address& portal, IserSetup iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
-  std::unique_ptr<ConnectionTransport> connected;
-  if (!endpoint.ok()) {
-    problem = absl::StrCat("accept failed: ", endpoint.status().message());
-  } else if (shard->draining) {
-    problem = "shutting down";
-  } else if (shares.leaving(id)) {
-    problem = "a connection gave way to a new one before it was accepted";
-  } else {
-    const absl::Status prepared = Prepare(shard);
-    if (!prepared.ok()) {
-      problem = std::string(prepared.message());
-    } else if (auto made = TransportOf(shard, &iser, *std::move(endpoint));
-               made.ok()) {
-      connected = *std::move(made);
-    } else {
-      problem = std::string(made.status().message());
-    }
+  try {
+    problem = Take(shard, id, portal, &iser, &endpoint);
+  } catch (const std::bad_alloc&) {
+    problem = kNoMemory;
   }
-  if (!problem.empty()) {
-    endpoint = absl::CancelledError();  // Before the buffers that it was given.
-    shard->log->Log(LogLevel::kWarning, portal.ToString(),
-                    absl::StrCat(portal.ToString(), ": ", problem));
-    shares.Gone(id);
-    --shard->load;
-    return;
+  if (problem.empty()) return;
+  endpoint = absl::CancelledError();  // Before the buffers that it was given.
+  shard->log->Log(LogLevel::kWarning, portal.ToString(),
+                  absl::StrCat(portal.ToString(), ": ", problem));
+  shares.Gone(id);
+  --shard->load;
+}
+
+std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
+                        const transport::Address& portal, IserSetup* iser,
+                        absl::StatusOr<transport::Endpoint>* endpoint) {
+  if (!endpoint->ok()) {
+    return absl::StrCat("accept failed: ", endpoint->status().message());
   }
-  shard->connections[id] = std::make_unique<TargetConnection>(
-      ContextOf(shard), id, portal, std::move(connected));
+  if (shard->draining) return "shutting down";
+  if (shares.leaving(id)) {
+    return "a connection gave way to a new one before it was accepted";
+  }
+  const transport::SpareMemory::Watch memory;
+  const absl::Status prepared = Prepare(shard);
+  if (!prepared.ok()) return std::string(prepared.message());
+  auto made = TransportOf(shard, iser, *std::move(*endpoint));
+  if (!made.ok()) return std::string(made.status().message());
+  auto connection = std::make_unique<TargetConnection>(
+      ContextOf(shard), id, portal, *std::move(made));
+  if (memory.ran_out()) return kNoMemory;
+  shard->connections.try_emplace(id, std::move(connection));
+  return "";
 }
 
 void State::Ended(Shard* shard, TargetNode::ConnectionId id) {

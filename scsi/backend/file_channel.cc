@@ -12,6 +12,7 @@
 
 #include "scsi/backend/direct_io_alignment.h"
 #include "scsi/iovec_cursor.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::scsi {
 namespace {
@@ -183,6 +184,7 @@ bool FileChannel::Provide(const IoRequest& request,
        !NeedsBounce(request))) {
     return true;
   }
+  const transport::SpareMemory::NotForThis not_for_this;
   operation->bounce.reset(static_cast<uint8_t*>(
       ::operator new(kBounceBytes, kBounceAlignment, std::nothrow)));
   return operation->bounce != nullptr;

@@ -17,8 +17,10 @@
 #include "scsi/target/testing_backend.h"
 #include "testing/refusing_memory.h"
 #include "testing/sim/sim_network.h"
+#include "testing/sim/sim_reactor.h"
 #include "testing/stack/end_to_end_test_util.h"
 #include "testing/stack/raw_stream_peer.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 namespace {
@@ -166,6 +168,15 @@ class BadPeer {
   uint32_t cmd_sn_ = 1;
 };
 
+// Whose memory runs out meanwhile.
+enum class Lack : uint8_t {
+  kNone,
+  kOfLargeThings,  // What may be refused.
+  kAtTheTarget,    // Whatever is asked for in a turn of the target,
+  kEverywhere,     // or of the initiators, too.
+};
+constexpr uint64_t kLacks = 4;
+
 class Neighbourhood {
  public:
   explicit Neighbourhood(uint64_t seed)
@@ -192,9 +203,8 @@ class Neighbourhood {
   }
 
   void Run() {
-    const uint32_t refuse = Random().Below(2) == 0
-                                ? 0
-                                : static_cast<uint32_t>(2 + Random().Below(40));
+    const Lack lack = static_cast<Lack>(Random().Below(kLacks));
+    std::vector<std::unique_ptr<BadPeer>> bad;
     LogInBoth();
     VerifiedLoad::Options options;
     options.commands = 150;
@@ -204,9 +214,8 @@ class Neighbourhood {
     VerifiedLoad second(second_.get(), &Random(), options);
     first.Start();
     second.Start();
-    testing::RefuseEvery(refuse);
     const absl::Time begin = stack_.world.now();
-    std::vector<std::unique_ptr<BadPeer>> bad;
+    Refuse(lack);
     for (uint64_t i = 1 + Random().Below(kVices); i > 0; --i) {
       bad.push_back(
           std::make_unique<BadPeer>(&stack_, static_cast<uint8_t>(10 + i),
@@ -217,16 +226,18 @@ class Neighbourhood {
       stack_.RunFor(absl::Microseconds(Random().Below(20000)));
     }
     testing::RefuseEvery(0);
+    // What is set aside is there again after each turn, however few.
+    EXPECT_EQ(transport::SpareMemory::missing(), 0u);
     EXPECT_TRUE(stack_.RunUntil([&] { return first.done() && second.done(); },
                                 absl::Seconds(60)))
         << first.completed() << " and " << second.completed() << " of "
         << options.commands << " commands";
     // What an outage costs that a lack of memory caused, and else no second.
     const absl::Duration bound =
-        refuse == 0 ? absl::Seconds(15) : absl::Seconds(60);
+        lack == Lack::kNone ? absl::Seconds(15) : absl::Seconds(60);
     EXPECT_LE(stack_.world.now() - begin, bound);
-    ExpectRight(first, refuse);
-    ExpectRight(second, refuse);
+    ExpectRight(first, lack);
+    ExpectRight(second, lack);
     bad.clear();
     ExpectAllIsBack();
   }
@@ -260,11 +271,32 @@ class Neighbourhood {
     EXPECT_TRUE(stack_.RunUntil([&] { return ready; }));
   }
 
-  void ExpectRight(const VerifiedLoad& load, uint32_t refuse) {
+  // Each of so many allocations, by chance.
+  void Refuse(Lack lack) {
+    const auto few = static_cast<uint32_t>(2 + Random().Below(40));
+    const auto many = static_cast<uint32_t>(2 + Random().Below(3000));
+    switch (lack) {
+      case Lack::kNone:
+        return;
+      case Lack::kOfLargeThings:
+        return testing::RefuseEvery(few);
+      case Lack::kAtTheTarget:
+        return testing::RefuseAllEvery(many, [] {
+          const testing::SimReactor* const turning =
+              testing::SimReactor::turning();
+          return turning != nullptr && turning->host() == "server";
+        });
+      case Lack::kEverywhere:
+        return testing::RefuseAllEvery(
+            many, [] { return testing::SimReactor::turning() != nullptr; });
+    }
+  }
+
+  void ExpectRight(const VerifiedLoad& load, Lack lack) {
     for (const std::string& error : load.errors()) {
       ADD_FAILURE() << error << "\n" << log_;
     }
-    if (refuse == 0 && load.busy() > 1000) {
+    if (lack == Lack::kNone && load.busy() > 1000) {
       ADD_FAILURE() << load.busy() << " times BUSY or TASK SET FULL";
     }
   }
@@ -295,6 +327,7 @@ class Neighbourhood {
 TEST(BadNeighboursTest, WellBehavedInitiatorsGetWhatTheyAskFor) {
   const uint64_t seeds = NumberOfSeeds();
   const uint64_t refused = testing::RefusedAllocations();
+  transport::SpareMemory::Keep();
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Neighbourhood(seed).Run();
     if (HasFailure()) return;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::testing {
 namespace {
@@ -140,8 +141,11 @@ absl::Time SimReactor::WakeTime() const {
   return std::max(wake, stalled_until_);
 }
 
+constinit thread_local const SimReactor* SimReactor::turning_ = nullptr;
+
 void SimReactor::Turn() {
   last_turn_ = world_->now();
+  turning_ = this;
   world_->Trace("turn", std::hash<std::string>()(host_));
   for (const auto& [fd, watch] : watches_) {
     if (watch->LevelReady()) ready_.Add(watch.get());
@@ -151,6 +155,8 @@ void SimReactor::Turn() {
   timers_.ExpireUntil(world_->now());
   pollers_.PollAll();
   hooks_.RunAll();
+  turning_ = nullptr;
+  transport::SpareMemory::Refill();
   unfinished_ = !ready_.empty() || !hooks_.empty();
 }
 

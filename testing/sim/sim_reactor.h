@@ -55,6 +55,8 @@ class SimReactor final : public transport::Reactor {
   void set_spin(absl::Duration spin) { spin_ = spin; }
   // Has a turn whatever happens.
   bool busy() const { return spinning() || pollers_.any_busy(); }
+  // Whose turn it is on this thread; null: nobody's.
+  static const SimReactor* turning() { return turning_; }
   // How often a watched descriptor was found ready.
   uint64_t wakeups() const { return wakeups_; }
   // Holds every turn back until the given instant, as if the thread had been
@@ -91,6 +93,8 @@ class SimReactor final : public transport::Reactor {
   absl::Time WakeTime() const;
   void Turn();
   void SourceChanged(SimEventSource* source);
+
+  static constinit thread_local const SimReactor* turning_;
 
   SimWorld* const world_;
   const std::string host_;

@@ -6,11 +6,14 @@
 
 #include <cerrno>
 
+#include "transport/system/spare_memory.h"
+
 namespace skiff::tools {
 
 bool PrepareProcess() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  transport::SpareMemory::Keep();
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
     // The lowest that is free, which is this one. For the other direction, so

@@ -22,6 +22,7 @@
 #include "transport/reactor/poller_list.h"
 #include "transport/reactor/post_queue.h"
 #include "transport/reactor/timer_heap.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::transport {
 namespace {
@@ -319,6 +320,7 @@ int EpollReactorImpl::Handle(int count) {
   const int expired = timers_.ExpireUntil(now_);
   came += pollers_.PollAll();
   const int ran = hooks_.RunAll();
+  SpareMemory::Refill();
   in_turn_ = false;
   // Timers, and what follows from them, come when they were said to: whoever
   // waits for nothing else may as well sleep.

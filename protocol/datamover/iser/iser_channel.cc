@@ -9,6 +9,7 @@
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/endian.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
 
@@ -301,6 +302,7 @@ IserChannel::QueueMessage(size_t size, TaskSlot task) {
     return nullptr;
   }
   if (waits) {
+    const transport::SpareMemory::NotForThis not_for_this;
     operation->waiting.reset(new (std::nothrow) char[size]);
     if (operation->waiting == nullptr) {
       operations_.GiveBack(operation);

@@ -4,12 +4,18 @@
 #include <new>
 #include <utility>
 
+#include "transport/system/spare_memory.h"
+
 namespace skiff::protocol {
 
 // The first of a chunk is used first.
 bool IserOperationPool::Grow() {
   const auto first = static_cast<uint32_t>(chunks_.size() * kChunk);
-  std::unique_ptr<Chunk> memory(new (std::nothrow) Chunk());
+  std::unique_ptr<Chunk> memory;
+  {
+    const transport::SpareMemory::NotForThis not_for_this;
+    memory.reset(new (std::nothrow) Chunk());
+  }
   if (memory == nullptr) return false;
   chunks_.push_back(std::move(memory));
   Chunk& chunk = *chunks_.back();
