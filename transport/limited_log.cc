@@ -56,10 +56,10 @@ LogLimiter::Bucket* LogLimiter::Find(const LogSite& site,
   return &it->second;
 }
 
-std::optional<uint64_t> LogLimiter::Admit(LogLevel level,
-                                          absl::string_view peer,
-                                          absl::string_view message,
-                                          const LogSite& site, absl::Time now) {
+std::optional<uint64_t> LogLimiter::Admit(
+    LogLevel level, absl::string_view peer,
+    absl::FunctionRef<std::string()> message, const LogSite& site,
+    absl::Time now) {
   if (limits_.interval <= absl::ZeroDuration()) return 0;
   Bucket* const all = Find(site, "", now);
   // An empty name is that of all.
@@ -75,7 +75,8 @@ std::optional<uint64_t> LogLimiter::Admit(LogLevel level,
   if (one->suppressed++ == 0) {
     ++suppressing_;
     one->level = level;
-    one->example = std::string(message.substr(0, kMaxExample));
+    one->example = message();
+    if (one->example.size() > kMaxExample) one->example.resize(kMaxExample);
   }
   return std::nullopt;
 }
@@ -113,6 +114,13 @@ void LimitedLog::Close() {
 
 void LimitedLog::Log(LogLevel level, absl::string_view peer,
                      absl::string_view message, const LogSite& site) {
+  Log(
+      level, peer, [message] { return std::string(message); }, site);
+}
+
+void LimitedLog::Log(LogLevel level, absl::string_view peer,
+                     absl::FunctionRef<std::string()> message,
+                     const LogSite& site) {
   if (sink_ == nullptr) return;
   const std::optional<uint64_t> before =
       limiter_.Admit(level, peer, message, site, reactor_->Now());
@@ -120,8 +128,8 @@ void LimitedLog::Log(LogLevel level, absl::string_view peer,
     if (!closed_ && !timer_.scheduled()) timer_.ScheduleAfter(limits_.interval);
     return;
   }
-  if (*before == 0) return sink_(level, message);
-  sink_(level, absl::StrCat(message, " (", *before,
+  if (*before == 0) return sink_(level, message());
+  sink_(level, absl::StrCat(message(), " (", *before,
                             " more like this were not logged before it)"));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "transport/log/log.h"
@@ -36,10 +37,11 @@ class LogLimiter {
   explicit LogLimiter(const LogLimits& limits) : limits_(limits) {}
 
   // Whether the event is to be logged; if so, how many of its kind and peer
-  // were not since the last that was.
+  // were not since the last that was. `message` is asked for when it is needed
+  // as an example.
   std::optional<uint64_t> Admit(LogLevel level, absl::string_view peer,
-                                absl::string_view message, const LogSite& site,
-                                absl::Time now);
+                                absl::FunctionRef<std::string()> message,
+                                const LogSite& site, absl::Time now);
 
   // What was not logged and has not been told yet, of those for which there may
   // be a line again at `now`, or of all. Each is told once.
@@ -94,6 +96,10 @@ class LimitedLog {
 
   // `peer` is what the limit goes by, and not written: the message names it.
   void Log(LogLevel level, absl::string_view peer, absl::string_view message,
+           const LogSite& site = LogSite());
+  // Formats only what is written, for what a peer can cause with each PDU.
+  void Log(LogLevel level, absl::string_view peer,
+           absl::FunctionRef<std::string()> message,
            const LogSite& site = LogSite());
 
  private:

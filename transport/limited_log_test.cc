@@ -52,6 +52,19 @@ TEST_F(LimitedLogTest, AFloodIsAFewLinesAndItsSize) {
   EXPECT_EQ(lines_.size(), 1u) << "told twice";
 }
 
+TEST_F(LimitedLogTest, OnlyWhatIsWrittenIsFormatted) {
+  Open();
+  int formatted = 0;
+  for (int i = 0; i < 1000; ++i) {
+    log_->Log(LogLevel::kWarning, "10.0.0.1", [&] {
+      ++formatted;
+      return absl::StrCat("PDU ", i);
+    });
+  }
+  EXPECT_EQ(lines_.size(), 10u);
+  EXPECT_EQ(formatted, 11) << "the lines, and an example of the rest";
+}
+
 TEST_F(LimitedLogTest, ALineThatMayBeLoggedTellsWhatWasNot) {
   Open({.burst = 1, .interval = absl::Seconds(10)});
   for (int i = 0; i < 4; ++i) Ignore("10.0.0.1");

@@ -100,7 +100,7 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
   }
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
-  void OnLog(bool, absl::string_view, const transport::LogSite&) override {}
+  void OnLog(bool, LogLine, const transport::LogSite&) override {}
 
   void LogIn();
 

@@ -75,11 +75,12 @@ bool TargetSession::CountImmediate(const ControlPdu& pdu) {
 // whatever it is (RFC 7145 section 8.1.2). The last place is a ping's.
 bool TargetSession::MayReject() {
   if (unasked_.HasRoom(1)) return true;
-  host_->Log(true,
-             absl::StrCat("the Reject is not sent: the initiator has not ",
-                          "acknowledged ", unasked_.outstanding(),
-                          " PDUs, of at most ", unasked_.limit(),
-                          " (MaxOutstandingUnexpectedPDUs)"));
+  host_->Log(true, [this] {
+    return absl::StrCat("the Reject is not sent: the initiator has not ",
+                        "acknowledged ", unasked_.outstanding(),
+                        " PDUs, of at most ", unasked_.limit(),
+                        " (MaxOutstandingUnexpectedPDUs)");
+  });
   return false;
 }
 
@@ -90,9 +91,11 @@ void TargetSession::SendAsync(const AsyncMessagePdu& message,
   if (phase_ != Phase::kFullFeature) return;
   if (held_.empty() && unasked_.HasRoom(1)) return SendUnasked(message, data);
   if (held_.size() >= kMaxHeldMessages) {
-    return host_->Log(true, absl::StrCat(what, " is not sent: ", held_.size(),
-                                         " others wait until the initiator ",
-                                         "acknowledges what was sent"));
+    return host_->Log(true, [&] {
+      return absl::StrCat(what, " is not sent: ", held_.size(),
+                          " others wait until the initiator acknowledges what ",
+                          "was sent");
+    });
   }
   held_.push_back({message, std::string(data.begin(), data.end())});
 }
@@ -152,14 +155,16 @@ TargetSession::Order TargetSession::RefuseOrder(uint32_t cmd_sn) {
           /*after_sending=*/true);
     return Order::kBroken;
   }
-  host_->Log(true, absl::StrCat("ignored a PDU with CmdSN ", cmd_sn,
-                                " outside of ", exp_cmd_sn, "..", max_cmd_sn));
+  host_->Log(true, [&] {
+    return absl::StrCat("ignored a PDU with CmdSN ", cmd_sn, " outside of ",
+                        exp_cmd_sn, "..", max_cmd_sn);
+  });
   return Order::kIgnore;
 }
 
 void TargetSession::RejectField(const ControlPdu& in, const char* field) {
-  SendReject(RejectPdu::kInvalidPduField, in.bhs,
-             absl::StrCat(OpcodeName(in.frame.opcode), ": bad ", field));
+  SendReject(RejectPdu::kInvalidPduField, in.bhs, OpcodeName(in.frame.opcode),
+             field);
 }
 
 void TargetSession::ResponseNotify(TaskSlot, const ScsiResponsePdu&,
@@ -283,7 +288,9 @@ absl::Status TargetSession::OpenNexus() {
     }
     failure = nexus.status();
   }
-  host_->Log(true, absl::StrCat("cannot open a nexus: ", failure.message()));
+  host_->Log(true, [&failure] {
+    return absl::StrCat("cannot open a nexus: ", failure.message());
+  });
   return absl::InternalError("no SCSI nexus");
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -81,12 +82,14 @@ class TargetSessionHost : public TargetLoginPolicy {
   // not: a system's buffer may hold seconds of a slow peer's data.
   virtual uint64_t Unacknowledged() const { return 0; }
   // For the log; `warning` else informational. The host limits how many lines
-  // there are of each place that calls.
-  void Log(bool warning, absl::string_view message,
+  // there are of each place that calls, and formats no others: what a peer can
+  // cause with each PDU costs little more.
+  using LogLine = absl::FunctionRef<std::string()>;
+  void Log(bool warning, LogLine line,
            const transport::LogSite& site = transport::LogSite()) {
-    OnLog(warning, message, site);
+    OnLog(warning, line, site);
   }
-  virtual void OnLog(bool warning, absl::string_view message,
+  virtual void OnLog(bool warning, LogLine line,
                      const transport::LogSite& site) = 0;
 };
 
@@ -289,7 +292,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   void AnswerText(const std::vector<TextPair>& pairs);
   void SendTextResponse(const TextRequestPdu& request);
   void HandleLogout(const ControlPdu& in);
-  void SendReject(uint8_t reason, const uint8_t* bhs, absl::string_view why);
+  void SendReject(uint8_t reason, const uint8_t* bhs, absl::string_view why,
+                  absl::string_view bad_field = "");
 
   TargetSessionHost* const host_;
   Datamover* const datamover_;

@@ -327,9 +327,13 @@ void TargetSession::HandleLogout(const ControlPdu& in) {
 // --- Reject (section 11.17).
 
 void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
-                               absl::string_view why) {
-  host_->Log(true, absl::StrCat("rejected a PDU (", RejectReasonName(reason),
-                                "): ", why));
+                               absl::string_view why,
+                               absl::string_view bad_field) {
+  host_->Log(true, [&] {
+    return absl::StrCat("rejected a PDU (", RejectReasonName(reason),
+                        "): ", why, bad_field.empty() ? "" : ": bad ",
+                        bad_field);
+  });
   RejectPdu reject;
   reject.reason = reason;
   if (WantsAnswer(bhs)) return Send(reject, {bhs, kBhsSize});

@@ -140,9 +140,9 @@ void TargetSessionHarness::CloseConnection(const absl::Status& why, bool) {
   close_reason_ = std::string(why.message());
 }
 
-void TargetSessionHarness::OnLog(bool, absl::string_view message,
+void TargetSessionHarness::OnLog(bool, LogLine line,
                                  const transport::LogSite&) {
-  log_.emplace_back(message);
+  log_.push_back(line());
 }
 
 }  // namespace skiff::protocol

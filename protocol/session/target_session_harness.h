@@ -78,7 +78,7 @@ class TargetSessionHarness final : private TargetSessionHost {
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
-  void OnLog(bool warning, absl::string_view message,
+  void OnLog(bool warning, LogLine line,
              const transport::LogSite& site) override;
 
   const Offer offer_;

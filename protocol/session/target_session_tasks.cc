@@ -338,8 +338,10 @@ void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
                                   const char* why) {
   Task& task = At(slot);
   if (task.state != Task::State::kActive || task.data_error) return;
-  host_->Log(true, absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
-                                ": ", why));
+  host_->Log(true, [&task, why] {
+    return absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag), ": ",
+                        why);
+  });
   FailData(&task, asc, ascq);
 }
 
@@ -358,12 +360,13 @@ void TargetSession::CountRefused() {
   const absl::Time now = host_->Now();
   if (now - refused_told_ >= kMemoryErrorInterval) {
     refused_told_ = now;
-    host_->Log(true,
-               absl::StrCat(refused_,
-                            " commands end in TASK SET FULL, as there is no "
-                            "memory left for them, for data that came before "
-                            "they could be served, or for copies of what is "
-                            "sent (the memory budget)"));
+    host_->Log(true, [this] {
+      return absl::StrCat(refused_,
+                          " commands end in TASK SET FULL, as there is no "
+                          "memory left for them, for data that came before "
+                          "they could be served, or for copies of what is "
+                          "sent (the memory budget)");
+    });
     refused_ = 0;
   }
 }
@@ -373,12 +376,13 @@ void TargetSession::TaskMemoryError(TaskSlot slot, const absl::Status& why) {
   const absl::Time now = host_->Now();
   if (now - memory_error_told_ >= kMemoryErrorInterval) {
     memory_error_told_ = now;
-    host_->Log(true,
-               absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
-                            " ends in CHECK CONDITION, as the memory of its "
-                            "data cannot be registered for RDMA (is `ulimit "
-                            "-l` large enough?): ",
-                            why.message()));
+    host_->Log(true, [&task, &why] {
+      return absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
+                          " ends in CHECK CONDITION, as the memory of its "
+                          "data cannot be registered for RDMA (is `ulimit "
+                          "-l` large enough?): ",
+                          why.message());
+    });
   }
   // ABORTED COMMAND, as for other data errors: trying again may succeed (SPC-4
   // section 4.5.6).

@@ -334,16 +334,23 @@ std::vector<DiscoveredTarget> TargetConnection::Discover(
 
 // --- For people.
 
-void TargetConnection::OnLog(bool warning, absl::string_view message,
+void TargetConnection::OnLog(bool warning, LogLine line,
                              const transport::LogSite& site) {
-  Say(warning ? LogLevel::kWarning : LogLevel::kInfo, message, site);
+  SayLine(warning ? LogLevel::kWarning : LogLevel::kInfo, line, site);
 }
 
 void TargetConnection::Say(LogLevel level, absl::string_view message,
                            const transport::LogSite& site) {
+  SayLine(
+      level, [message] { return std::string(message); }, site);
+}
+
+void TargetConnection::SayLine(LogLevel level, LogLine line,
+                               const transport::LogSite& site) {
   if (context_.options->log == nullptr) return;
-  context_.log->Log(level, transport::PeerHost(peer_),
-                    absl::StrCat(peer_, ": ", message), site);
+  context_.log->Log(
+      level, transport::PeerHost(peer_),
+      [this, line] { return absl::StrCat(peer_, ": ", line()); }, site);
 }
 
 SessionInfo TargetConnection::Info() const {

@@ -87,7 +87,7 @@ class TargetConnection final : private TargetSessionHost,
   uint64_t Unacknowledged() const override {
     return pump_ == nullptr ? 0 : pump_->unacknowledged();
   }
-  void OnLog(bool warning, absl::string_view message,
+  void OnLog(bool warning, LogLine line,
              const transport::LogSite& site) override;
   // PumpClient:
   void OnProgress() override;
@@ -105,6 +105,7 @@ class TargetConnection final : private TargetSessionHost,
   void ScheduleTimer(absl::Time now);
   void Say(LogLevel level, absl::string_view message,
            const transport::LogSite& site = transport::LogSite());
+  void SayLine(LogLevel level, LogLine line, const transport::LogSite& site);
 
   const TargetConnectionContext context_;
   const TargetNode::ConnectionId id_;
