@@ -31,7 +31,7 @@ absl::Status PersistentListener::Listen() {
   auto listener =
       backend_->Listen(reactor_, address_, options,
                        [this](std::unique_ptr<ConnectionRequest> request) {
-                         on_request_(std::move(request));
+                         Take(std::move(request));
                        });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
@@ -42,6 +42,21 @@ absl::Status PersistentListener::Listen() {
   address_.port = listener_->address().port;
   addresses_ = listener_->addresses();
   return absl::OkStatus();
+}
+
+void PersistentListener::Take(std::unique_ptr<ConnectionRequest> request) {
+  if (reactor_->newcomers().running()) return on_request_(std::move(request));
+  if (requests_.size() >= static_cast<size_t>(options_.backlog)) return;
+  requests_.push_back(std::move(request));
+  reactor_->newcomers().Add(this);
+}
+
+void PersistentListener::RunAsNewcomer() {
+  if (requests_.empty()) return;
+  std::unique_ptr<ConnectionRequest> request = std::move(requests_.front());
+  requests_.pop_front();
+  if (!requests_.empty()) reactor_->newcomers().Add(this);
+  on_request_(std::move(request));
 }
 
 // From inside the listener, which goes at the next attempt.
@@ -60,6 +75,8 @@ void PersistentListener::Ended(const absl::Status& why) {
 }
 
 void PersistentListener::Retry() {
+  // What came to it goes with it.
+  requests_.clear();
   listener_.reset();
   const absl::Status status = Listen();
   if (!status.ok()) {

@@ -1,12 +1,14 @@
 #ifndef SKIFF_TRANSPORT_PERSISTENT_LISTENER_H_
 #define SKIFF_TRANSPORT_PERSISTENT_LISTENER_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
@@ -14,7 +16,11 @@ namespace skiff::transport {
 // Where listening has ended by itself, listens on the same address and port
 // again, every `options.retry_interval` until that succeeds: a device that was
 // removed may come back. Lives on one reactor; not thread-safe.
-class PersistentListener final : public Listener {
+//
+// Its callback is called as work of the reactor's Newcomers. Requests of
+// backends that do not wait for these are kept until then, and rejected where
+// more than `options.backlog` would be.
+class PersistentListener final : public Listener, private Newcomers::Work {
  public:
   // An error if listening fails now. `options.on_change` (may not be null) is
   // told, and then `options.on_failure` if it is not tried again.
@@ -30,6 +36,8 @@ class PersistentListener final : public Listener {
   PersistentListener(Backend* backend, Reactor* reactor, const Address& address,
                      const ListenOptions& options, AcceptCallback on_request);
   absl::Status Listen();
+  void Take(std::unique_ptr<ConnectionRequest> request);
+  void RunAsNewcomer() override;
   void Ended(const absl::Status& why);
   void Retry();
 
@@ -43,6 +51,8 @@ class PersistentListener final : public Listener {
   std::string told_;  // Why it does not listen.
   Timer retry_;
   std::unique_ptr<Listener> listener_;
+  // Not told yet; they go before the listener.
+  std::deque<std::unique_ptr<ConnectionRequest>> requests_;
 };
 
 }  // namespace skiff::transport

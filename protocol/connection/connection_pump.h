@@ -52,6 +52,10 @@ class ConnectionPump {
   // wait with a timer.
   virtual void CloseWhenSent() = 0;
 
+  // Whether the connection logs in, so that its passes are among the reactor's
+  // Newcomers, or has a share of its own, as it has at first.
+  virtual void SetNewcomer(bool newcomer) = 0;
+
   // As ByteStream::SetReadThreshold; cheap when it does not change.
   virtual void SetReadThreshold(size_t bytes) = 0;
   // False where messages are not bytes, so that it has no effect.

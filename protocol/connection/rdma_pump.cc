@@ -19,8 +19,6 @@ constexpr int kMoreLooks = 2;
 // Completions of one who uses more than his part, before the next look at the
 // clock.
 constexpr size_t kCompletionsOfGreedy = 8;
-// As in a StreamPump.
-constexpr int kPutOff = 3;
 
 }  // namespace
 
@@ -120,7 +118,9 @@ int RdmaPump::Linger() {
   return 1;
 }
 
+// What arrives while it logs in is handled among the newcomers.
 bool RdmaPump::MayLinger() const {
+  if (newcomer_) return false;
   const absl::Duration spin = reactor_->spin();
   return spin > absl::ZeroDuration() && reactor_->Now() - idle_since_ < spin;
 }
@@ -142,23 +142,24 @@ bool RdmaPump::OutOfTime() const {
   return reactor_->NowInTurn() - pass_began_ >= grant_.time;
 }
 
-bool RdmaPump::AfterOthers() {
-  if (std::exchange(put_off_in_, reactor_->Now()) != reactor_->Now()) {
-    put_off_ = 0;
-  }
-  if (!grant_.greedy || put_off_ == kPutOff) {
-    put_off_ = 0;
-    return false;
-  }
-  ++put_off_;
-  Schedule();
-  return true;
-}
-
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
+  if (newcomer_) return reactor_->newcomers().Add(this);
   BeginShare();
-  if (AfterOthers()) return;
+  if (put_off_.Again(grant_, reactor_->Now())) return Schedule();
+  if (!RunPasses()) return;
+  if (worked_) EndShare();
+  if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
+}
+
+void RdmaPump::RunAsNewcomer() {
+  if (closed_ || queue_ == nullptr) return;
+  grant_ = reactor_->newcomers().grant();
+  pass_began_ = reactor_->NowInTurn();
+  if (RunPasses() && no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
+}
+
+bool RdmaPump::RunPasses() {
   left_ = options_.completions_per_turn - early_;
   lingering_ = false;
   worked_ = std::exchange(kicked_, false);
@@ -166,10 +167,9 @@ void RdmaPump::OnTurnEnd() {
   bool gone = false;
   gone_ = &gone;
   RunPassesUnlessNoMemory(gone);
-  if (gone) return;
+  if (gone) return false;
   gone_ = nullptr;
-  if (worked_) EndShare();
-  if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
+  return true;
 }
 
 // Without memory the connection ends, and nothing else does.
@@ -177,7 +177,7 @@ void RdmaPump::RunPassesUnlessNoMemory(const bool& gone) {
   const transport::SpareMemory::Watch memory;
   bool thrown = false;
   try {
-    if (!no_memory_) RunPasses(gone);
+    if (!no_memory_) RunPassesUntil(gone);
   } catch (const std::bad_alloc&) {
     thrown = true;
   }
@@ -199,7 +199,7 @@ bool RdmaPump::CompleteUnlessNoMemory() {
 }
 
 // `gone`: the pump was destroyed.
-void RdmaPump::RunPasses(const bool& gone) {
+void RdmaPump::RunPassesUntil(const bool& gone) {
   for (int looks = 0; Pass(gone); ++looks) {
     // `more_`: others have their turn first.
     if (more_ || looks == kMoreLooks) return SetPolling(true);

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "protocol/connection/connection_pump.h"
 #include "protocol/datamover/iser/iser_datamover.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 #include "transport/reactor/turn_shares.h"
 
@@ -45,6 +46,7 @@ class RdmaPump final : public ConnectionPump,
                        private IserDatamover::EndpointObserver,
                        private transport::FdHandler,
                        private transport::TurnHook,
+                       private transport::Newcomers::Work,
                        private transport::Poller {
  public:
   // `datamover`, which is connected, and `client` are not owned and outlive the
@@ -58,6 +60,7 @@ class RdmaPump final : public ConnectionPump,
   // ConnectionPump:
   void Kick() override;
   void CloseWhenSent() override;
+  void SetNewcomer(bool newcomer) override { newcomer_ = newcomer; }
   void SetReadThreshold(size_t /*bytes*/) override {}
   bool has_read_threshold() const override { return false; }
   // Also what the device has, and the peer does not.
@@ -77,15 +80,16 @@ class RdmaPump final : public ConnectionPump,
   void BeforeEndpointEnds() override;
   void OnFdReady(uint32_t events) override;
   void OnTurnEnd() override;
+  void RunAsNewcomer() override;
   int Poll() override;
 
   // The turn's share of time begins, and has ended.
   void BeginShare();
   void EndShare();
   bool OutOfTime() const;
-  // Puts the pass off to a later round of the turn's hooks; true if it did.
-  bool AfterOthers();
-  void RunPasses(const bool& gone);
+  // False if the pump was destroyed meanwhile.
+  bool RunPasses();
+  void RunPassesUntil(const bool& gone);
   void RunPassesUnlessNoMemory(const bool& gone);
   // As above, for completions alone.
   bool CompleteUnlessNoMemory();
@@ -121,6 +125,7 @@ class RdmaPump final : public ConnectionPump,
   bool in_pass_ = false;
   bool closed_ = false;
   bool no_memory_ = false;  // Ends for the lack of it.
+  bool newcomer_ = false;
   Closing closing_ = Closing::kNo;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
 
@@ -129,8 +134,7 @@ class RdmaPump final : public ConnectionPump,
   transport::TurnShares::Member member_;
   transport::TurnShares::Grant grant_;  // Of this pass.
   absl::Time pass_began_ = absl::InfinitePast();
-  int put_off_ = 0;  // How often the coming pass was, in this turn.
-  absl::Time put_off_in_ = absl::InfinitePast();
+  transport::PutOff put_off_;
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;

@@ -24,10 +24,6 @@ constexpr size_t kPiecesWorthSendingEarly = 64;
 constexpr size_t kWorthALook = 16 << 10;
 // Data that need no parsing, of one who uses more than his part.
 constexpr size_t kDataOfGreedy = 192 << 10;
-// A pass that comes after the others' is put off so often: what they receive
-// goes to a medium in the second round of hooks, and its answer to the
-// connection in the third.
-constexpr int kPutOff = 3;
 
 size_t TotalBytes(absl::Span<const iovec> spans) {
   size_t total = 0;
@@ -123,23 +119,12 @@ int StreamPump::Poll() {
 
 void StreamPump::OnTurnEnd() {
   if (closed_) return;
+  if (newcomer_) return reactor_->newcomers().Add(this);
   const absl::Time now = reactor_->Now();
   grant_ = reactor_->turn_shares().Begin(&member_, now);
-  if (AfterOthers()) return;
-  if (turn_ != now) {
-    turn_ = now;
-    receive_budget_ = options_.receive_bytes_per_turn;
-    send_budget_ = options_.send_bytes_per_turn;
-  }
-  pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
-  looked_ = pass_began_;
-  not_looked_ = 0;
+  if (put_off_.Again(grant_, now)) return reactor_->ScheduleTurnEnd(this);
   const uint64_t moved_before = BytesMoved();
-  bool gone = false;
-  gone_ = &gone;
-  PassUnlessNoMemory(gone);
-  if (gone) return;
-  gone_ = nullptr;
+  if (!RunPass(grant_.alone ? now : reactor_->NowInTurn())) return;
   if (BytesMoved() != moved_before) {
     reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_,
                                 grant_.alone
@@ -149,16 +134,27 @@ void StreamPump::OnTurnEnd() {
   if (failed_) ReportClosed();
 }
 
-bool StreamPump::AfterOthers() {
-  if (std::exchange(put_off_in_, reactor_->Now()) != reactor_->Now()) {
-    put_off_ = 0;
+void StreamPump::RunAsNewcomer() {
+  if (closed_) return;
+  grant_ = reactor_->newcomers().grant();
+  if (RunPass(reactor_->NowInTurn()) && failed_) ReportClosed();
+}
+
+bool StreamPump::RunPass(absl::Time began) {
+  const absl::Time now = reactor_->Now();
+  if (turn_ != now) {
+    turn_ = now;
+    receive_budget_ = options_.receive_bytes_per_turn;
+    send_budget_ = options_.send_bytes_per_turn;
   }
-  if (!grant_.greedy || put_off_ == kPutOff) {
-    put_off_ = 0;
-    return false;
-  }
-  ++put_off_;
-  reactor_->ScheduleTurnEnd(this);
+  pass_began_ = began;
+  looked_ = pass_began_;
+  not_looked_ = 0;
+  bool gone = false;
+  gone_ = &gone;
+  PassUnlessNoMemory(gone);
+  if (gone) return false;
+  gone_ = nullptr;
   return true;
 }
 

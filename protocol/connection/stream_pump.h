@@ -11,6 +11,7 @@
 #include "protocol/connection/connection_pump.h"
 #include "protocol/datamover/stream/stream_datamover.h"
 #include "transport/byte_stream.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 #include "transport/reactor/turn_shares.h"
 
@@ -37,6 +38,7 @@ struct StreamPumpOptions {
 class StreamPump final : public ConnectionPump,
                          private transport::StreamObserver,
                          private transport::TurnHook,
+                         private transport::Newcomers::Work,
                          private transport::Poller {
  public:
   // `datamover` and `client` are not owned and outlive the pump.
@@ -52,6 +54,7 @@ class StreamPump final : public ConnectionPump,
   void SetReadThreshold(size_t bytes) override;
   bool has_read_threshold() const override { return true; }
   void CloseWhenSent() override;
+  void SetNewcomer(bool newcomer) override { newcomer_ = newcomer; }
   bool has_output() const override { return datamover_->has_output(); }
   absl::Time last_receive() const override { return last_receive_; }
   bool send_blocked() const override { return send_blocked_; }
@@ -69,10 +72,11 @@ class StreamPump final : public ConnectionPump,
   void OnReadable() override;
   void OnWritable() override;
   void OnTurnEnd() override;
+  void RunAsNewcomer() override;
   int Poll() override;
 
-  // Puts the pass off to a later round of the turn's hooks; true if it did.
-  bool AfterOthers();
+  // A pass that begins now. False if the pump was destroyed meanwhile.
+  bool RunPass(absl::Time began);
   void Pass(const bool& gone);
   void PassUnlessNoMemory(const bool& gone);
   // Returns true if anything was received.
@@ -110,6 +114,7 @@ class StreamPump final : public ConnectionPump,
   bool in_pass_ = false;
   bool failed_ = false;  // `failure_` waits to be reported.
   bool closed_ = false;
+  bool newcomer_ = false;
   Closing closing_ = Closing::kNo;
   absl::Status failure_;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
@@ -121,8 +126,7 @@ class StreamPump final : public ConnectionPump,
   size_t not_looked_ = 0;                     // Bytes moved since then.
   // To be parsed without a look at the clock, by one who is alone.
   size_t lone_bytes_ = transport::TurnShares::kMostBytes;
-  int put_off_ = 0;  // How often the coming pass was, in this turn.
-  absl::Time put_off_in_ = absl::InfinitePast();
+  transport::PutOff put_off_;
 
   size_t receive_budget_;
   size_t send_budget_;

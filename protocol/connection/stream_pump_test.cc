@@ -8,9 +8,11 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
+#include "transport/reactor/manual_reactor.h"
 #include "transport/reactor/turn_shares.h"
 #include "transport/system/spare_memory.h"
 
@@ -19,6 +21,7 @@ namespace {
 
 using transport::IoResult;
 using transport::IoStatus;
+using transport::ManualReactor;
 
 // A stream whose other end is the test: `input` is what can be read, `output`
 // what was written.
@@ -143,44 +146,6 @@ class FakeDatamover final : public StreamDatamover {
   std::string buffer_;
   iovec span_;
   iovec send_;
-};
-
-// A reactor whose clock is the test's.
-class ManualReactor final : public transport::Reactor {
- public:
-  void Turn() {
-    turn_ = now_ += absl::Microseconds(1);
-    for (transport::Poller* poller : std::set(pollers_)) poller->Poll();
-    hooks_.RunAll();
-  }
-  void Pass(absl::Duration time) { now_ += time; }
-  bool busy() const { return !pollers_.empty(); }
-
-  absl::Time Now() const override { return turn_; }
-  absl::Time NowInTurn() const override { return now_; }
-  void Post(absl::AnyInvocable<void()>) override {}
-  void AddPoller(transport::Poller* poller, bool) override {
-    pollers_.insert(poller);
-  }
-  void RemovePoller(transport::Poller* poller) override {
-    pollers_.erase(poller);
-  }
-  absl::Status WatchFd(int, uint32_t, transport::FdHandler*) override {
-    return absl::UnimplementedError("no descriptors");
-  }
-  absl::Status ModifyFd(int, uint32_t) override {
-    return absl::UnimplementedError("no descriptors");
-  }
-  void UnwatchFd(int) override {}
-  void ScheduleTurnEnd(transport::TurnHook* hook) override { hooks_.Add(hook); }
-  void ArmTimer(transport::Timer*) override {}
-  void DisarmTimer(transport::Timer*) override {}
-
- private:
-  absl::Time now_ = absl::UnixEpoch();
-  absl::Time turn_ = now_;
-  std::set<transport::Poller*> pollers_;
-  transport::TurnHookList hooks_;
 };
 
 class StreamPumpTest : public testing::Test, public PumpClient {
@@ -480,6 +445,7 @@ class Asker : public PumpClient {
   size_t served() const { return served_; }
   size_t answered() const { return wire_.output.size() / 6; }
   void ReceiveAtOnce(size_t bytes) { datamover_.capacity = bytes; }
+  void SetNewcomer(bool newcomer) { pump_.SetNewcomer(newcomer); }
 
  private:
   Wire wire_;
@@ -524,6 +490,49 @@ TEST(StreamPumpSharesTest, AFloodIsServedInSmallPiecesBesideAnother) {
   EXPECT_EQ(flood.answered(), kFlood);
   reactor.Turn();
   EXPECT_FALSE(reactor.busy());
+}
+
+// Each of which has a right to little, but there are many.
+TEST(StreamPumpSharesTest, AFloodOfLoginsTakesNoMoreThanOneOther) {
+  constexpr absl::Duration kLogin = absl::Microseconds(50);
+  constexpr absl::Duration kCost = absl::Microseconds(2);
+  constexpr int kLogins = 200;
+  constexpr int kTurns = 400;
+  ManualReactor reactor;
+  Asker other(&reactor, kCost);
+  std::vector<std::unique_ptr<Asker>> logins;
+  for (int i = 0; i < kLogins; ++i) {
+    logins.push_back(std::make_unique<Asker>(&reactor, kLogin));
+    logins.back()->SetNewcomer(true);
+  }
+  size_t asked = 0;
+  absl::Duration longest;
+  const absl::Time began = reactor.NowInTurn();
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (const auto& login : logins) login->Ask(1);
+    other.Ask(8);
+    asked += 8;
+    const absl::Time before = reactor.NowInTurn();
+    reactor.Turn();
+    EXPECT_EQ(other.answered(), asked) << "in the turn in which it came";
+    // At first nobody knows who is active.
+    if (turn > 1) {
+      longest = std::max(longest, reactor.NowInTurn() - before);
+    }
+  }
+  EXPECT_LE(longest, transport::TurnShares::kLonePass + kLogin + 8 * kCost);
+  EXPECT_LE(reactor.NowInTurn() - began, 2.5 * kTurns * 8 * kCost);
+  // One after the other, as they came.
+  size_t served = 0;
+  for (const auto& login : logins) served += login->served() > 0 ? 1 : 0;
+  EXPECT_GE(served, kTurns * 8 * kCost / kLogin / 2);
+
+  // Once they are in, they have shares of their own.
+  logins.resize(1);
+  logins[0]->SetNewcomer(false);
+  for (int turn = 0; turn < 2000; ++turn) reactor.Turn();
+  EXPECT_FALSE(reactor.busy());
+  EXPECT_EQ(logins[0]->answered(), logins[0]->served());
 }
 
 TEST(StreamPumpSharesTest, AFloodComesAfterTheOthersOfItsTurn) {

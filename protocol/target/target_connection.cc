@@ -1,9 +1,11 @@
 #include "protocol/target/target_connection.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <cassert>
 #include <new>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -20,6 +22,16 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 // The same when the server shuts down.
 constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
 
+// Not std::random_device, which asks the processor: in a virtual machine that
+// may take longer than the rest of a login.
+uint64_t Secret() {
+  uint64_t secret = 0;
+  // So little never fails (getrandom(2)).
+  [[maybe_unused]] const ssize_t got = getrandom(&secret, sizeof(secret), 0);
+  assert(got == sizeof(secret));
+  return secret;
+}
+
 TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
   const TargetServerLimits& limits = context.options->limits;
   TargetSessionOptions options;
@@ -28,8 +40,7 @@ TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
   options.nop_interval = limits.nop_interval;
   options.nop_timeout = limits.nop_timeout;
   options.data_out_timeout = limits.data_out_timeout;
-  std::random_device random;
-  options.tag_secret = (uint64_t{random()} << 32) | random();
+  options.tag_secret = Secret();
   return options;
 }
 
@@ -57,6 +68,7 @@ TargetConnection::TargetConnection(
         pump_->SetReadThreshold(1);
       }) {
   Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
+  pump_->SetNewcomer(true);
   ScheduleTimer(Now());
 }
 
@@ -83,7 +95,7 @@ void TargetConnection::CloseConnection(const absl::Status& why,
 
 void TargetConnection::OnTurnEnd() {
   session_->RunDeferred();
-  if (ending_ == Ending::kNow) return BeginEnd();
+  if (ending_ == Ending::kNow) return context_.reactor->newcomers().Add(this);
   if (ending_ != Ending::kAfterSending) return;
   LimitEnding(draining_ ? kLastCloseTimeout : kCloseTimeout);
   pump_->CloseWhenSent();
@@ -104,7 +116,8 @@ void TargetConnection::OnClosed(absl::Status why) {
     Say(absl::IsResourceExhausted(why) ? LogLevel::kWarning : LogLevel::kInfo,
         why.message());
   }
-  BeginEnd();
+  ending_ = Ending::kNow;
+  context_.reactor->newcomers().Add(this);
 }
 
 void TargetConnection::BeginEnd() {
@@ -136,6 +149,7 @@ void TargetConnection::Drain(absl::Duration grace) {
 }
 
 void TargetConnection::ResumeLogin() {
+  if (ending_ >= Ending::kNow) return;
   const transport::SpareMemory::Watch memory;
   must_wait_ = false;
   try {
@@ -206,6 +220,7 @@ void TargetConnection::OnProgress() {
     return;
   }
   in_login_ = false;
+  pump_->SetNewcomer(false);
   if (session_->identity().session_type == SessionType::kDiscovery) {
     KeepDiscovering();
   }

@@ -18,6 +18,7 @@
 #include "protocol/target/target_node.h"
 #include "protocol/target/target_server.h"
 #include "transport/address.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 
 namespace skiff::protocol {
@@ -46,7 +47,8 @@ struct TargetConnectionContext {
 // reactor.
 class TargetConnection final : private TargetSessionHost,
                                private PumpClient,
-                               private transport::TurnHook {
+                               private transport::TurnHook,
+                               private transport::Newcomers::Work {
  public:
   TargetConnection(const TargetConnectionContext& context,
                    TargetNode::ConnectionId id, transport::Address portal,
@@ -94,6 +96,8 @@ class TargetConnection final : private TargetSessionHost,
   void OnClosed(absl::Status why) override;
   // TurnHook:
   void OnTurnEnd() override;
+  // Work: the end.
+  void RunAsNewcomer() override { BeginEnd(); }
 
   absl::Status UseMemoryOf(const scsi::Target& target);
   void LimitEnding(absl::Duration limit);

@@ -18,6 +18,7 @@
 #include "protocol/target/target_node.h"
 #include "scsi/backend/memory_limit.h"
 #include "transport/persistent_listener.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
@@ -234,7 +235,12 @@ void State::OnRequest(const transport::Address& portal,
   request->Accept(shard->reactor, accept,
                   [self = shared_from_this(), shard, id, portal,
                    iser](absl::StatusOr<transport::Endpoint> endpoint) {
-                    self->Adopt(shard, id, portal, iser, std::move(endpoint));
+                    shard->reactor->newcomers().RunOrAdd(
+                        [self, shard, id, portal, iser,
+                         endpoint = std::move(endpoint)]() mutable {
+                          self->Adopt(shard, id, portal, iser,
+                                      std::move(endpoint));
+                        });
                   });
 }
 
@@ -370,7 +376,7 @@ std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
 
 void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
   // Out of the connection's own calls.
-  shard->reactor->Post([self = shared_from_this(), shard, id] {
+  shard->reactor->newcomers().Add([self = shared_from_this(), shard, id] {
     shard->connections.erase(id);
     self->node.Unregister(id);
     self->shares.Gone(id);

@@ -1,16 +1,20 @@
+#include <fcntl.h>
 #include <liburing.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "scsi/backend/file_engine.h"
+#include "transport/reactor/turn_shares.h"
 
 namespace skiff::scsi {
 namespace {
@@ -19,6 +23,10 @@ constexpr uint8_t kOpcodes[] = {IORING_OP_READV, IORING_OP_WRITEV,
                                 IORING_OP_READ,  IORING_OP_WRITE,
                                 IORING_OP_FSYNC, IORING_OP_FALLOCATE};
 constexpr unsigned kReapBatch = 64;
+// Bytes of writes to the page cache that the kernel has at once, while others
+// use the reactor: a thread of the kernel's copies them, and may share the
+// reactor's processor. What it is given it does without a pause.
+constexpr uint64_t kWritesAtOnce = 256u << 10;
 constexpr absl::Duration kSubmitRetryDelay = absl::Milliseconds(1);
 
 // With the newer flags completions are processed when this thread asks for
@@ -68,7 +76,7 @@ class UringEngine : public FileEngine,
         sink_(sink),
         retry_timer_(reactor, [this] { SubmitQueued(); }) {}
   ~UringEngine() override {
-    assert(in_flight_ == 0);
+    assert(in_flight_ == 0 && waiting_head_ == nullptr);
     if (watched_) reactor_->UnwatchFd(event_fd_);
     if (event_fd_ >= 0) close(event_fd_);
     if (!initialized_) return;
@@ -81,6 +89,8 @@ class UringEngine : public FileEngine,
       return RefusedError(-result);
     }
     initialized_ = true;
+    const int flags = fcntl(fd, F_GETFL);
+    cached_ = flags < 0 || (flags & O_DIRECT) == 0;
     // A registered file spares the reactors the reference count that they would
     // share.
     if (int result = io_uring_register_files(&ring_, &fd, 1); result < 0) {
@@ -111,6 +121,49 @@ class UringEngine : public FileEngine,
   }
 
   void Start(FileCall* call) override {
+    call->engine_result = 0;
+    if (cached_ && call->kind == FileCall::Kind::kWrite) {
+      // What goes on with a write comes before those that wait.
+      if (NoRoom()) return Wait(call);
+      call->engine_result = static_cast<int64_t>(BytesOf(*call));
+      writing_ += call->engine_result;
+    }
+    Submit(call);
+  }
+
+ private:
+  // How much of a call the kernel gets at once: what is left is another one.
+  uint64_t MostOf(const FileCall& call) const {
+    return cached_ && !call.dsync && reactor_->turn_shares().contended()
+               ? kWritesAtOnce
+               : std::numeric_limits<uint64_t>::max();
+  }
+  uint64_t BytesOf(const FileCall& call) const {
+    uint64_t bytes = 0;
+    for (int i = 0; i < call.iov_count; ++i) bytes += call.iov[i].iov_len;
+    return call.iov_count == 1 ? std::min(bytes, MostOf(call)) : bytes;
+  }
+  bool NoRoom() const {
+    return writing_ >= static_cast<int64_t>(kWritesAtOnce) &&
+           reactor_->turn_shares().contended();
+  }
+  void Wait(FileCall* call) {
+    call->engine_next = nullptr;
+    (waiting_head_ == nullptr ? waiting_head_ : waiting_tail_->engine_next) =
+        call;
+    waiting_tail_ = call;
+  }
+  void StartWaiting() {
+    while (waiting_head_ != nullptr && !NoRoom()) {
+      FileCall* const call = waiting_head_;
+      waiting_head_ = call->engine_next;
+      call->engine_result = static_cast<int64_t>(BytesOf(*call));
+      writing_ += call->engine_result;
+      Submit(call);
+    }
+  }
+
+  void Submit(FileCall* call) {
     // Each call has one entry at most, so there is always a free one.
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     assert(sqe != nullptr);
@@ -121,8 +174,7 @@ class UringEngine : public FileEngine,
     reactor_->ScheduleTurnEnd(this);
   }
 
- private:
-  static void Prepare(const FileCall& call, io_uring_sqe* sqe);
+  void Prepare(const FileCall& call, io_uring_sqe* sqe) const;
 
   void OnFdReady(uint32_t /*events*/) override { Reap(); }
 
@@ -170,8 +222,10 @@ class UringEngine : public FileEngine,
       in_flight_ -= count;
       budget -= count;
       for (unsigned i = 0; i < count; ++i) {
+        writing_ -= done[i].call->engine_result;
         sink_->OnCallDone(done[i].call, done[i].result);
       }
+      StartWaiting();
     }
   }
 
@@ -183,12 +237,16 @@ class UringEngine : public FileEngine,
   bool watched_ = false;
   bool enabled_ = false;
   uint32_t in_flight_ = 0;
+  bool cached_ = true;   // By the page cache.
+  int64_t writing_ = 0;  // Bytes of such writes in flight.
+  FileCall* waiting_head_ = nullptr;
+  FileCall* waiting_tail_ = nullptr;
   absl::Time reaped_at_ = absl::InfinitePast();
   transport::Timer retry_timer_;
 };
 
 // The file is number 0 of the registered ones.
-void UringEngine::Prepare(const FileCall& call, io_uring_sqe* sqe) {
+void UringEngine::Prepare(const FileCall& call, io_uring_sqe* sqe) const {
   const int flags = call.dsync ? RWF_DSYNC : 0;
   const iovec* iov = call.iov;
   switch (call.kind) {
@@ -201,7 +259,9 @@ void UringEngine::Prepare(const FileCall& call, io_uring_sqe* sqe) {
       break;
     case FileCall::Kind::kWrite:
       if (call.iov_count == 1) {
-        io_uring_prep_write(sqe, 0, iov->iov_base, iov->iov_len, call.offset);
+        io_uring_prep_write(sqe, 0, iov->iov_base,
+                            std::min<uint64_t>(iov->iov_len, MostOf(call)),
+                            call.offset);
       } else {
         io_uring_prep_writev(sqe, 0, iov, call.iov_count, call.offset);
       }

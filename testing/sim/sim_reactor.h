@@ -63,7 +63,15 @@ class SimReactor final : public transport::Reactor {
   // descheduled; the clock and the network go on.
   void StallUntil(absl::Time when) { stalled_until_ = when; }
 
+  // Each look at the clock within a turn finds it later by so much: what a turn
+  // does seems to take time then, although it takes none of the world's.
+  void set_look(absl::Duration look) { look_ = look; }
+
   absl::Time Now() const override { return world_->now(); }
+  absl::Time NowInTurn() const override {
+    looked_ += look_;
+    return world_->now() + looked_;
+  }
   void Post(absl::AnyInvocable<void()> fn) override;
   void AddPoller(transport::Poller* poller, bool busy) override;
   void RemovePoller(transport::Poller* poller) override;
@@ -100,6 +108,8 @@ class SimReactor final : public transport::Reactor {
   const std::string host_;
   absl::Duration spin_;
   uint64_t wakeups_ = 0;
+  absl::Duration look_;
+  mutable absl::Duration looked_;
   absl::Time stalled_until_ = absl::InfinitePast();
   absl::Time last_turn_ = absl::InfinitePast();
   bool unfinished_ = false;  // The last turn left hooks behind.

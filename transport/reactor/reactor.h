@@ -130,6 +130,7 @@ class ReactorObject {
   ReactorObject* next_ = nullptr;
 };
 
+class Newcomers;  // newcomers.h
 class Reactor;
 class TurnShares;  // turn_shares.h
 
@@ -213,6 +214,8 @@ class Reactor {
 
   // How those who have work in its turns share them.
   TurnShares& turn_shares() { return *turn_shares_; }
+  // Those who come, log in and go.
+  Newcomers& newcomers() { return *newcomers_; }
 
   // For Timer only.
   virtual void ArmTimer(Timer* timer) = 0;
@@ -226,6 +229,7 @@ class Reactor {
  private:
   ReactorObject* owned_ = nullptr;
   const std::unique_ptr<TurnShares> turn_shares_;
+  const std::unique_ptr<Newcomers> newcomers_;
 };
 
 void Reactor::Own(std::unique_ptr<ReactorObject> object) {

@@ -55,17 +55,17 @@ TurnShares::Grant TurnShares::Share(Member* member, absl::Time turn) {
   Grant grant;
   grant.alone = false;
   grant.bytes = member->bytes_;
+  const absl::Duration own =
+      member->turn_ == turn ? member->used_in_turn_ : absl::ZeroDuration();
+  grant.others = used_in_turn_ - own;
   Judge(member, active);
   grant.greedy = member->greedy_;
   if (!grant.greedy) {
     grant.time = std::max(kPasses / active, kShortPass);
     return grant;
   }
-  const absl::Duration own =
-      member->turn_ == turn ? member->used_in_turn_ : absl::ZeroDuration();
-  const absl::Duration others = used_in_turn_ - own;
-  grant.time = others > absl::ZeroDuration()
-                   ? std::clamp(others, kLeastPass, kShortPass)
+  grant.time = grant.others > absl::ZeroDuration()
+                   ? std::clamp(grant.others, kLeastPass, kShortPass)
                    : kShortPass;
   grant.bytes = std::min(grant.bytes, kMostBytesOfGreedy);
   return grant;

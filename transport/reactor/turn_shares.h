@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -68,7 +69,12 @@ class TurnShares {
     bool greedy = false;
     absl::Duration time = kLonePass;
     size_t bytes = kMostBytes;  // Between two looks at the clock.
+    // What others have used of this turn.
+    absl::Duration others = absl::ZeroDuration();
   };
+
+  // Several members were active lately.
+  bool contended() const { return active_ > 1 || active_before_ > 1; }
 
   // The pass of `member` begins, in the turn that began at `turn`.
   Grant Begin(Member* member, absl::Time turn) {
@@ -114,6 +120,29 @@ class TurnShares {
   absl::Duration used_;    // By all.
   absl::Time turn_ = absl::InfinitePast();
   absl::Duration used_in_turn_;
+};
+
+// When the pass of a greedy member comes: after those of the others. It is put
+// off to a later round of the turn's hooks three times, as what others receive
+// goes to a medium in the second round, and its answer to the connection in the
+// third.
+class PutOff {
+ public:
+  // Whether the pass in this round is to be put off once more.
+  bool Again(const TurnShares::Grant& grant, absl::Time turn) {
+    if (std::exchange(turn_, turn) != turn) times_ = 0;
+    if (!grant.greedy || times_ == kTimes) {
+      times_ = 0;
+      return false;
+    }
+    ++times_;
+    return true;
+  }
+
+ private:
+  static constexpr int kTimes = 3;
+  int times_ = 0;
+  absl::Time turn_ = absl::InfinitePast();
 };
 
 }  // namespace skiff::transport

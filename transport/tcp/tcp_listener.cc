@@ -34,8 +34,8 @@ class TcpConnectionRequest final : public ConnectionRequest {
   void Accept(
       Reactor* home, const AcceptOptions& options,
       absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) override {
-    home->Post([home, options, socket = std::move(socket_),
-                done = std::move(done)]() mutable {
+    auto make = [home, options, socket = std::move(socket_),
+                 done = std::move(done)]() mutable {
       absl::Status status = SetConnectionOptions(socket.get(), options);
       if (!status.ok()) {
         done(std::move(status));
@@ -47,6 +47,9 @@ class TcpConnectionRequest final : public ConnectionRequest {
       } else {
         done(stream.status());
       }
+    };
+    home->Post([home, make = std::move(make)]() mutable {
+      home->newcomers().Add(std::move(make));
     });
   }
 
@@ -178,10 +181,16 @@ TcpListener::~TcpListener() {
 }
 
 void TcpListener::OnFdReady(uint32_t /*events*/) {
+  reactor_->newcomers().Add(this);
+}
+
+void TcpListener::RunAsNewcomer() {
   const std::shared_ptr<bool> destroyed = destroyed_;
+  Newcomers& newcomers = reactor_->newcomers();
   // The descriptor is watched level-triggered: the rest comes next turn.
   const int limit = std::max(1, settings_.accepts_per_turn);
   for (int i = 0; i < limit && !*destroyed; ++i) {
+    if (i > 0 && newcomers.OutOfTime()) break;
     ScopedFd connection(
         accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.valid()) {

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
 #include "transport/net/scoped_fd.h"
+#include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 #include "transport/tcp/tcp_options.h"
 
@@ -16,7 +17,12 @@ namespace skiff::transport {
 // bound; looking it up may block, so that servers had better use numeric
 // addresses.
 // `[::]` takes IPv4 too unless the option v6only=1 is given.
-class TcpListener final : public Listener, private FdHandler {
+//
+// Connections are taken as the reactor's Newcomers have time; the others wait
+// in the kernel's backlog.
+class TcpListener final : public Listener,
+                          private FdHandler,
+                          private Newcomers::Work {
  public:
   static absl::StatusOr<std::unique_ptr<TcpListener>> Create(
       Reactor* reactor, const Address& address, const ListenOptions& options,
@@ -31,6 +37,7 @@ class TcpListener final : public Listener, private FdHandler {
               AcceptCallback on_request);
 
   void OnFdReady(uint32_t events) override;
+  void RunAsNewcomer() override;
   void PauseAfter(int error_number);
 
   Reactor* const reactor_;
