@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "scsi/initiator/cdb.h"
 #include "testing/sim/sim_reactor.h"
@@ -20,9 +23,14 @@ constexpr int kLogins = 100;
 class LoginFloodTest : public ::testing::Test {
  protected:
   LoginFloodTest() : stack_(1) {
+    stack_.StopServer();
+    TargetServerOptions& options = stack_.server_options;
+    options.log_limits.interval = absl::ZeroDuration();
+    options.log = [this](LogLevel, absl::string_view line) {
+      if (absl::StrContains(line, " logged in to ")) ++logged_in_;
+    };
+    stack_.StartServer();
     stack_.LogIn();
-    static_cast<testing::SimReactor*>(stack_.server_reactors[0])
-        ->set_look(absl::Microseconds(20));
     for (int i = 0; i < kLogins; ++i) {
       peers_.push_back(std::make_unique<RawPeer>(&stack_));
     }
@@ -37,36 +45,37 @@ class LoginFloodTest : public ::testing::Test {
                                           name, /*transit=*/true));
     }
   }
-  int LoggedIn() const {
-    return static_cast<int>(std::count_if(
-        peers_.begin(), peers_.end(),
-        [](const auto& peer) { return peer->LoginStatus() == 0; }));
-  }
-  void TestUnitReady() {
-    TestCommand ready(scsi::cdb::TestUnitReady(), 0);
-    stack_.Run(&ready.command);
+  testing::SimReactor* server() {
+    return static_cast<testing::SimReactor*>(stack_.server_reactors[0]);
   }
 
   SimStack stack_;
   std::vector<std::unique_ptr<RawPeer>> peers_;
+  int logged_in_ = 0;
 };
 
 TEST_F(LoginFloodTest, ASessionIsServedInTheMeantime) {
+  server()->set_look(absl::Microseconds(20));
   // The session works, and is known to.
-  for (int i = 0; i < 3; ++i) TestUnitReady();
+  for (int i = 0; i < 3; ++i) {
+    TestCommand ready(scsi::cdb::TestUnitReady(), 0);
+    stack_.Run(&ready.command);
+  }
+  // All of it is there when the target's next turn begins.
+  server()->StallUntil(stack_.world.now() + absl::Milliseconds(10));
   Flood();
-  std::vector<int> logged_in;
-  while (LoggedIn() < kLogins && logged_in.size() < 1000) {
-    TestUnitReady();
-    logged_in.push_back(LoggedIn());
-  }
-  EXPECT_EQ(LoggedIn(), kLogins);
-  // None of its commands waited for more than a few of them.
-  int before = 0;
-  for (const int now : logged_in) {
-    EXPECT_LE(now - before, kLogins / 4);
-    before = now;
-  }
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  stack_.initiator->Submit(&command.command);
+  const int others = logged_in_;
+  int before = others;
+  int most = 0;
+  EXPECT_TRUE(stack_.RunUntil([&] {
+    most = std::max(most, logged_in_ - before);
+    before = logged_in_;
+    return logged_in_ == others + kLogins && command.finished;
+  }));
+  // No turn, and so no command of the session, waited for more than a few.
+  EXPECT_LE(most, kLogins / 4);
 }
 
 }  // namespace
