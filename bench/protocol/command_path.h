@@ -24,8 +24,8 @@ class CommandPath final : public SessionPair {
 
   StreamBuffers initiator_buffers_;
   StreamBuffers target_buffers_;
-  const std::unique_ptr<StreamDatamover> target_mover_;
-  const std::unique_ptr<StreamDatamover> initiator_mover_;
+  const std::unique_ptr<StreamDatamoverOf<TargetDatamover>> target_mover_;
+  const std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>> initiator_mover_;
 };
 
 }  // namespace skiff::protocol

@@ -30,8 +30,8 @@ class IserCommandPath final : public SessionPair {
   MemcpyDevice device_;
   const std::unique_ptr<IserMemory> initiator_memory_;
   const std::unique_ptr<IserMemory> target_memory_;
-  const std::unique_ptr<IserDatamover> target_mover_;
-  const std::unique_ptr<IserDatamover> initiator_mover_;
+  const std::unique_ptr<IserDatamoverOf<TargetDatamover>> target_mover_;
+  const std::unique_ptr<IserDatamoverOf<InitiatorDatamover>> initiator_mover_;
 };
 
 }  // namespace skiff::protocol

@@ -16,7 +16,8 @@ SessionPair::SessionPair(const Options& options)
 
 SessionPair::~SessionPair() = default;
 
-void SessionPair::Start(Datamover* initiator, Datamover* target) {
+void SessionPair::Start(InitiatorDatamover* initiator,
+                        TargetDatamover* target) {
   target_mover_ = target;
   target_ = std::make_unique<TargetSession>(
       static_cast<TargetSessionHost*>(this), target, TargetSessionOptions());

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "bench/protocol/command_batch.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/initiator_datamover.h"
+#include "protocol/datamover/target_datamover.h"
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "protocol/session/target_session.h"
@@ -55,7 +56,7 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
 
   // Makes the sessions, and logs in. The datamovers live until End(), which a
   // subclass calls in its destructor.
-  void Start(Datamover* initiator, Datamover* target);
+  void Start(InitiatorDatamover* initiator, TargetDatamover* target);
   void End();
 
   // Carries what the datamovers have for one another, until there is nothing
@@ -110,10 +111,10 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
   std::unique_ptr<scsi::Worker> worker_;
   std::shared_ptr<scsi::Target> disk_;
   CommandBatch batch_;
-  Datamover* target_mover_ = nullptr;
+  TargetDatamover* target_mover_ = nullptr;
   std::unique_ptr<TargetSession> target_;
   CompletionQueue completions_;
-  Datamover* initiator_mover_ = nullptr;
+  InitiatorDatamover* initiator_mover_ = nullptr;
   std::unique_ptr<InitiatorSession> initiator_;
 
   bool ended_ = false;

@@ -37,7 +37,7 @@ class PumpClient {
 // Not thread-safe; lives on its reactor.
 //
 // Lifetime: destroy it at any time except from inside a call of the datamover
-// to its DatamoverClient. There, note what is to be done and do it in
+// to its session. There, note what is to be done and do it in
 // OnProgress(), which follows.
 class ConnectionPump {
  public:

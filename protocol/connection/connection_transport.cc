@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <type_traits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -17,17 +18,18 @@ using transport::RdmaEndpoint;
 
 namespace {
 
-class StreamTransport final : public ConnectionTransport {
+template <typename Role>
+class StreamTransport final : public ConnectionTransport<Role> {
  public:
   StreamTransport(std::unique_ptr<ByteStream> stream,
-                  std::unique_ptr<StreamDatamover> datamover)
+                  std::unique_ptr<StreamDatamoverOf<Role>> datamover)
       : transport_(stream->scheme()),
         local_(stream->local_address()),
         peer_(stream->peer_address()),
         datamover_(std::move(datamover)),
         stream_(std::move(stream)) {}
 
-  Datamover* datamover() override { return datamover_.get(); }
+  Role* datamover() override { return datamover_.get(); }
   std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
                                            PumpClient* client) override {
     return std::make_unique<StreamPump>(reactor, std::move(stream_),
@@ -53,7 +55,7 @@ class StreamTransport final : public ConnectionTransport {
   const std::string transport_;
   const std::string local_;
   const std::string peer_;
-  const std::unique_ptr<StreamDatamover> datamover_;
+  const std::unique_ptr<StreamDatamoverOf<Role>> datamover_;
   std::unique_ptr<ByteStream> stream_;  // Until the pump has it.
 };
 
@@ -64,11 +66,12 @@ bool NeedsReceives(const transport::Capabilities& device) {
          device.eager_message_bytes == SIZE_MAX;
 }
 
-class IserTransport final : public ConnectionTransport {
+template <typename Role>
+class IserTransport final : public ConnectionTransport<Role> {
  public:
   IserTransport(std::shared_ptr<IserMemories> memories,
                 std::shared_ptr<IserMemory> memory,
-                std::unique_ptr<IserDatamover> datamover,
+                std::unique_ptr<IserDatamoverOf<Role>> datamover,
                 std::shared_ptr<RdmaLink> link, bool takes_unsolicited,
                 ConnectionInfo fixed)
       : local_(datamover->endpoint()->local_address()),
@@ -81,7 +84,7 @@ class IserTransport final : public ConnectionTransport {
         fixed_(std::move(fixed)) {}
   ~IserTransport() override { memories_->DropRemoved(); }
 
-  Datamover* datamover() override { return datamover_.get(); }
+  Role* datamover() override { return datamover_.get(); }
   std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
                                            PumpClient* client) override {
     return std::make_unique<RdmaPump>(reactor, datamover_.get(), link_,
@@ -114,11 +117,24 @@ class IserTransport final : public ConnectionTransport {
   const std::string peer_;
   const std::shared_ptr<IserMemories> memories_;
   const std::shared_ptr<IserMemory> memory_;
-  const std::unique_ptr<IserDatamover> datamover_;
+  const std::unique_ptr<IserDatamoverOf<Role>> datamover_;
   const std::shared_ptr<RdmaLink> link_;
   const bool takes_unsolicited_;  // Has the receives that it takes.
   const ConnectionInfo fixed_;    // Without counters.
 };
+
+template <typename Role>
+constexpr bool kInitiates = std::is_same_v<Role, InitiatorDatamover>;
+
+template <typename Role>
+std::unique_ptr<IserDatamoverOf<Role>> MakeIserDatamover(
+    IserMemory* memory, const IserDatamoverOptions& options) {
+  if constexpr (kInitiates<Role>) {
+    return MakeInitiatorIserDatamover(memory, options);
+  } else {
+    return MakeTargetIserDatamover(memory, options);
+  }
+}
 
 // What an initiator does instead of using memory windows, for people.
 std::string WithoutWindows(const IserMemoryOptions& options) {
@@ -134,12 +150,20 @@ std::string WithoutWindows(const IserMemoryOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<ConnectionTransport> MakeStreamTransport(
+template <typename Role>
+std::unique_ptr<ConnectionTransport<Role>> MakeStreamTransport(
     std::unique_ptr<ByteStream> stream,
-    std::unique_ptr<StreamDatamover> datamover) {
-  return std::make_unique<StreamTransport>(std::move(stream),
-                                           std::move(datamover));
+    std::unique_ptr<StreamDatamoverOf<Role>> datamover) {
+  return std::make_unique<StreamTransport<Role>>(std::move(stream),
+                                                 std::move(datamover));
 }
+
+template std::unique_ptr<ConnectionTransport<InitiatorDatamover>>
+    MakeStreamTransport(std::unique_ptr<ByteStream>,
+                        std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>>);
+template std::unique_ptr<ConnectionTransport<TargetDatamover>>
+    MakeStreamTransport(std::unique_ptr<ByteStream>,
+                        std::unique_ptr<StreamDatamoverOf<TargetDatamover>>);
 
 uint32_t UnexpectedReceives(const IserOffer& offer) {
   constexpr uint32_t kWithoutLimit = 32;
@@ -189,21 +213,26 @@ void IserMemories::Forget(const void* data, size_t size) {
   }
 }
 
-IserSetup::IserSetup(std::shared_ptr<IserMemories> memories,
-                     const IserDatamoverOptions& options,
-                     transport::CaptureSink capture)
+template <typename Role>
+IserSetup<Role>::IserSetup(std::shared_ptr<IserMemories> memories,
+                           const IserDatamoverOptions& options,
+                           transport::CaptureSink capture)
     : state_(std::make_shared<State>()) {
+  assert((memories->role() == IserMemories::Role::kInitiator) ==
+         kInitiates<Role>);
   state_->memories = std::move(memories);
   state_->options = options;
   state_->capture = std::move(capture);
 }
 
-void IserSetup::Answers(const IserCmPrivateData& request) {
+template <typename Role>
+void IserSetup<Role>::Answers(const IserCmPrivateData& request) {
   state_->options.remote_invalidation = request.send_with_invalidate;
   state_->counted = request.counted;
 }
 
-void IserSetup::FillIn(transport::ConnectOptions* options) const {
+template <typename Role>
+void IserSetup<Role>::FillIn(transport::ConnectOptions* options) const {
   options->receive_queue = state_->options.receives;
   options->resources = [state = state_](transport::MemoryDomain& domain)
       -> absl::StatusOr<transport::EndpointResources> {
@@ -220,13 +249,15 @@ void IserSetup::FillIn(transport::ConnectOptions* options) const {
   };
 }
 
-bool IserSetup::State::HoldsUnsolicited(
+template <typename Role>
+bool IserSetup<Role>::State::HoldsUnsolicited(
     const transport::Capabilities& device) const {
   return uint64_t{options.receives} + options.unsolicited_receives <=
          device.max_receive_queue;
 }
 
-transport::EndpointResources IserSetup::State::ResourcesOn(
+template <typename Role>
+transport::EndpointResources IserSetup<Role>::State::ResourcesOn(
     const transport::MemoryDomain& domain) const {
   transport::EndpointResources resources;
   resources.receive_queue = options.receives;
@@ -236,18 +267,18 @@ transport::EndpointResources IserSetup::State::ResourcesOn(
   return resources;
 }
 
-absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
+template <typename Role>
+absl::Status IserSetup<Role>::State::Prepare(RdmaEndpoint* endpoint) {
   auto memory = memories->For(endpoint->domain());
   if (!memory.ok()) return memory.status();
   Prepared fresh;
   fresh.memory = *std::move(memory);
-  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
   // An address may lead to any device of a backend: only now it is known.
   const transport::Capabilities& device = endpoint->domain()->capabilities();
   IserDatamoverOptions mine = options;
   mine.remote_invalidation =
       options.remote_invalidation &&
-      (initiates ? device.memory_windows : device.send_with_invalidate);
+      (kInitiates<Role> ? device.memory_windows : device.send_with_invalidate);
   fresh.remote_invalidation = mine.remote_invalidation;
   if (!HoldsUnsolicited(device)) {
     if (NeedsReceives(device)) {
@@ -259,9 +290,7 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
     }
     mine.unsolicited_receives = 0;
   }
-  fresh.datamover = initiates
-                        ? MakeInitiatorIserDatamover(fresh.memory.get(), mine)
-                        : MakeTargetIserDatamover(fresh.memory.get(), mine);
+  fresh.datamover = MakeIserDatamover<Role>(fresh.memory.get(), mine);
   absl::Status status = fresh.datamover->Prepare(endpoint);
   // What was prepared for an attempt that failed, whose endpoint had the same
   // address: its datamover goes before its memory.
@@ -270,7 +299,8 @@ absl::Status IserSetup::State::Prepare(RdmaEndpoint* endpoint) {
   return status;
 }
 
-std::vector<uint8_t> IserSetup::State::PrivateDataOf(
+template <typename Role>
+std::vector<uint8_t> IserSetup<Role>::State::PrivateDataOf(
     const RdmaEndpoint& endpoint) {
   const auto found = prepared.find(&endpoint);
   assert(found != prepared.end());
@@ -281,16 +311,16 @@ std::vector<uint8_t> IserSetup::State::PrivateDataOf(
   return {bytes.begin(), bytes.end()};
 }
 
-std::string IserSetup::State::NoInvalidation(const Prepared& prepared,
-                                             bool peer_invalidates) const {
-  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
+template <typename Role>
+std::string IserSetup<Role>::State::NoInvalidation(
+    const Prepared& prepared, bool peer_invalidates) const {
   const char* why = nullptr;
-  if (!initiates && !options.remote_invalidation) {
+  if (!kInitiates<Role> && !options.remote_invalidation) {
     why = "the initiator does not want it";
   } else if (!prepared.remote_invalidation) {
-    why = initiates ? "the device has no memory windows"
-                    : "the device has no Send with Invalidate";
-  } else if (initiates && !peer_invalidates) {
+    why = kInitiates<Role> ? "the device has no memory windows"
+                           : "the device has no Send with Invalidate";
+  } else if (kInitiates<Role> && !peer_invalidates) {
     why = "the target does not do it";
   }
   return why == nullptr
@@ -298,11 +328,12 @@ std::string IserSetup::State::NoInvalidation(const Prepared& prepared,
              : absl::StrCat("keys are not invalidated remotely: ", why);
 }
 
-absl::StatusOr<IserCmPrivateData> IserSetup::State::SaidBy(
+template <typename Role>
+absl::StatusOr<IserCmPrivateData> IserSetup<Role>::State::SaidBy(
     const RdmaEndpoint& endpoint, const Prepared& prepared) const {
   auto said = DecodeIserCmPrivateData(endpoint.peer_private_data());
-  const bool initiates = memories->role() == IserMemories::Role::kInitiator;
-  if (!said.ok() || !initiates || prepared.remote_invalidation) return said;
+  if (!said.ok() || !kInitiates<Role> || prepared.remote_invalidation)
+    return said;
   // One who says nothing, where the network fills messages with zeros, seems to
   // allow everything; a bit that is set was meant.
   const bool meant = !said->zero_based_virtual_address;
@@ -315,12 +346,15 @@ absl::StatusOr<IserCmPrivateData> IserSetup::State::SaidBy(
       "in use, take verbs:// instead (iser://...?transport=verbs)"));
 }
 
-void IserSetup::State::OnDisconnect(RdmaEndpoint* endpoint) {
+template <typename Role>
+void IserSetup<Role>::State::OnDisconnect(RdmaEndpoint* endpoint) {
   const auto found = prepared.find(endpoint);
   if (found != prepared.end()) found->second.link->OnDisconnect();
 }
 
-void IserSetup::Settle(const absl::StatusOr<transport::Endpoint>& outcome) {
+template <typename Role>
+void IserSetup<Role>::Settle(
+    const absl::StatusOr<transport::Endpoint>& outcome) {
   const auto* rdma = outcome.ok()
                          ? std::get_if<std::unique_ptr<RdmaEndpoint>>(&*outcome)
                          : nullptr;
@@ -331,14 +365,16 @@ void IserSetup::Settle(const absl::StatusOr<transport::Endpoint>& outcome) {
   state_->memories->DropRemoved();
 }
 
-absl::Status IserSetup::Check(const RdmaEndpoint& endpoint) const {
+template <typename Role>
+absl::Status IserSetup<Role>::Check(const RdmaEndpoint& endpoint) const {
   const auto found = state_->prepared.find(&endpoint);
   assert(found != state_->prepared.end());
   return state_->SaidBy(endpoint, found->second).status();
 }
 
-absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
-    std::unique_ptr<RdmaEndpoint> endpoint) {
+template <typename Role>
+absl::StatusOr<std::unique_ptr<ConnectionTransport<Role>>>
+IserSetup<Role>::Take(std::unique_ptr<RdmaEndpoint> endpoint) {
   const auto found = state_->prepared.find(endpoint.get());
   assert(found != state_->prepared.end());
   Prepared& mine = found->second;
@@ -362,12 +398,10 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
   if (!info.remote_invalidation) {
     info.fallbacks.push_back(std::move(not_invalidated));
   }
-  const bool initiates =
-      state_->memories->role() == IserMemories::Role::kInitiator;
   // Initiators post none.
-  std::string slow_reads = initiates ? "" : endpoint->slow_reads();
+  std::string slow_reads = kInitiates<Role> ? "" : endpoint->slow_reads();
   if (!slow_reads.empty()) info.fallbacks.push_back(std::move(slow_reads));
-  if (initiates && !endpoint->domain()->capabilities().memory_windows) {
+  if (kInitiates<Role> && !endpoint->domain()->capabilities().memory_windows) {
     info.fallbacks.push_back(WithoutWindows(mine.memory->options()));
   }
   const bool takes_unsolicited = mine.no_unsolicited_receives.empty();
@@ -376,9 +410,13 @@ absl::StatusOr<std::unique_ptr<ConnectionTransport>> IserSetup::Take(
   }
   mine.datamover->Connected(std::move(endpoint));
   // The link stays, for on_disconnect.
-  return std::unique_ptr<ConnectionTransport>(std::make_unique<IserTransport>(
-      state_->memories, std::move(mine.memory), std::move(mine.datamover),
-      mine.link, takes_unsolicited, std::move(info)));
+  return std::unique_ptr<ConnectionTransport<Role>>(
+      std::make_unique<IserTransport<Role>>(
+          state_->memories, std::move(mine.memory), std::move(mine.datamover),
+          mine.link, takes_unsolicited, std::move(info)));
 }
+
+template class IserSetup<InitiatorDatamover>;
+template class IserSetup<TargetDatamover>;
 
 }  // namespace skiff::protocol

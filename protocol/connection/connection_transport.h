@@ -15,7 +15,6 @@
 #include "protocol/connection/connection_info.h"
 #include "protocol/connection/connection_pump.h"
 #include "protocol/connection/rdma_pump.h"
-#include "protocol/datamover/datamover.h"
 #include "protocol/datamover/iser/iser_datamover.h"
 #include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/negotiation/parameters.h"
@@ -27,12 +26,14 @@ namespace skiff::protocol {
 
 // A connected endpoint with the datamover that its kind asks for: iSER on an
 // RdmaEndpoint, iSCSI on a ByteStream. The only place that tells the two apart;
-// sessions and those who drive them do not.
+// sessions and those who drive them do not. `Role` is InitiatorDatamover or
+// TargetDatamover, here and below.
+template <typename Role>
 class ConnectionTransport {
  public:
   virtual ~ConnectionTransport() = default;
 
-  virtual Datamover* datamover() = 0;
+  virtual Role* datamover() = 0;
   // Refers to this; once, after the session was made.
   virtual std::unique_ptr<ConnectionPump> MakePump(transport::Reactor* reactor,
                                                    PumpClient* client) = 0;
@@ -78,8 +79,10 @@ class IserMemories {
 
 // Makes the datamover of an RDMA connection while it is being made: before the
 // peer can send, its receives must be posted. Copies share what they have made.
+template <typename Role>
 class IserSetup {
  public:
+  // `memories`: of the same role.
   // options.remote_invalidation: as far as our device and the peer can.
   // `capture`, unless it is null, gets what the connection carries.
   IserSetup(std::shared_ptr<IserMemories> memories,
@@ -103,13 +106,13 @@ class IserSetup {
   // what it was told.
   absl::Status Check(const transport::RdmaEndpoint& endpoint) const;
   // Fails as Check() does.
-  absl::StatusOr<std::unique_ptr<ConnectionTransport>> Take(
+  absl::StatusOr<std::unique_ptr<ConnectionTransport<Role>>> Take(
       std::unique_ptr<transport::RdmaEndpoint> endpoint);
 
  private:
   struct Prepared {
     std::shared_ptr<IserMemory> memory;  // The datamover's.
-    std::unique_ptr<IserDatamover> datamover;
+    std::unique_ptr<IserDatamoverOf<Role>> datamover;
     std::shared_ptr<RdmaLink> link = std::make_shared<RdmaLink>();
     bool remote_invalidation = false;  // As far as we are concerned.
     // Why the receives for unsolicited Data-Out PDUs are missing, if they are.
@@ -145,9 +148,10 @@ class IserSetup {
 };
 
 // `datamover` is fresh.
-std::unique_ptr<ConnectionTransport> MakeStreamTransport(
+template <typename Role>
+std::unique_ptr<ConnectionTransport<Role>> MakeStreamTransport(
     std::unique_ptr<transport::ByteStream> stream,
-    std::unique_ptr<StreamDatamover> datamover);
+    std::unique_ptr<StreamDatamoverOf<Role>> datamover);
 
 }  // namespace skiff::protocol
 

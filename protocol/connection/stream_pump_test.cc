@@ -112,29 +112,6 @@ class FakeDatamover final : public StreamDatamover {
   bool congested() const override { return queue.size() > 100; }
   ConnectionCounters counters() const override { return {}; }
 
-  void SetClient(DatamoverClient*, uint32_t) override {}
-  void EnableDatamover(const Parameters&) override {}
-  void SendControl(const uint8_t*, absl::Span<const uint8_t>) override {}
-  absl::Status SendCommand(const OutgoingCommand&) override {
-    return absl::OkStatus();
-  }
-  bool AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
-                     uint32_t) override {
-    return true;
-  }
-  void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}
-  bool PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
-                          const ScsiResponsePdu&,
-                          absl::Span<const uint8_t>) override {
-    return true;
-  }
-  bool GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) override {
-    return true;
-  }
-  void CancelTransfers(TaskSlot) override {}
-  void DeallocateTaskResources(TaskSlot) override {}
-  void ConnectionTerminate() override {}
-
   size_t capacity = kCapacity;
   std::string received;
   std::string queue;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "protocol/datamover/block_pool.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/target_datamover.h"
 
 namespace skiff::protocol {
 
@@ -26,7 +26,8 @@ class Staging {
 
   // A place for the task's data, which FirstBurstLength bounds. False: the
   // budget has none left. The task has failed, and the client was told.
-  bool Begin(TaskSlot slot, UnsolicitedData* task, DatamoverClient* client) {
+  bool Begin(TaskSlot slot, UnsolicitedData* task,
+             TargetDatamoverClient* client) {
     if (task->staging != nullptr) return true;
     task->staging = blocks_->TakeOfBudget(task->unsolicited_end, bytes_);
     if (task->staging == nullptr) {

@@ -139,8 +139,8 @@ void InitiatorImpl::Connect(const transport::Address& address) {
   Wake();
 }
 
-IserSetup InitiatorImpl::MakeIserSetup() const {
-  return IserSetup(iser_memories_, IserOptions(), options_.capture);
+IserSetup<InitiatorDatamover> InitiatorImpl::MakeIserSetup() const {
+  return {iser_memories_, IserOptions(), options_.capture};
 }
 
 void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
@@ -194,8 +194,8 @@ IserDatamoverOptions InitiatorImpl::IserOptions() const {
   return iser;
 }
 
-absl::StatusOr<std::unique_ptr<ConnectionTransport>> InitiatorImpl::TransportOf(
-    transport::Endpoint endpoint) {
+absl::StatusOr<std::unique_ptr<ConnectionTransport<InitiatorDatamover>>>
+InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
     return iser_->Take(std::move(*rdma));

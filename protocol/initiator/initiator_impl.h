@@ -121,7 +121,7 @@ class InitiatorImpl final : public Initiator,
   // --- initiator_move.cc: from a byte stream back to RDMA.
   struct Move {
     std::unique_ptr<transport::ConnectAttempt> attempt;
-    IserSetup iser;
+    IserSetup<InitiatorDatamover> iser;
     std::optional<absl::StatusOr<transport::Endpoint>> endpoint;
     absl::Time give_up = absl::InfiniteFuture();
     bool logging_out = false;
@@ -142,11 +142,11 @@ class InitiatorImpl final : public Initiator,
     return move_ != nullptr && move_->endpoint.has_value();
   }
 
-  IserSetup MakeIserSetup() const;
+  IserSetup<InitiatorDatamover> MakeIserSetup() const;
   InitiatorSessionOptions SessionOptions();
   IserDatamoverOptions IserOptions() const;
-  absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
-      transport::Endpoint endpoint);
+  absl::StatusOr<std::unique_ptr<ConnectionTransport<InitiatorDatamover>>>
+  TransportOf(transport::Endpoint endpoint);
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message,
            const transport::LogSite& site = transport::LogSite());
@@ -179,11 +179,12 @@ class InitiatorImpl final : public Initiator,
   transport::Address address_;
   uint32_t redirects_ = 0;
   std::unique_ptr<transport::ConnectAttempt> attempt_;
-  std::optional<IserSetup> iser_;  // Before the endpoint that uses it.
+  // Before the endpoint that uses it.
+  std::optional<IserSetup<InitiatorDatamover>> iser_;
   std::optional<absl::StatusOr<transport::Endpoint>> endpoint_;
 
   // The connection. In this order: each refers to those before it.
-  std::unique_ptr<ConnectionTransport> transport_;
+  std::unique_ptr<ConnectionTransport<InitiatorDatamover>> transport_;
   std::unique_ptr<InitiatorSession> session_;
   std::unique_ptr<ConnectionPump> pump_;
   AnswerCoalescer coalescer_;

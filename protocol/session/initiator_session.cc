@@ -9,7 +9,7 @@
 namespace skiff::protocol {
 
 InitiatorSession::InitiatorSession(const InitiatorSessionOptions& options,
-                                   Datamover* datamover,
+                                   InitiatorDatamover* datamover,
                                    CompletionQueue* completions)
     : options_(options),
       datamover_(datamover),
@@ -207,8 +207,7 @@ void InitiatorSession::ConnectionTerminateNotify(const absl::Status& why) {
 
 // The initiator cannot refuse a PDU of the target but by ending the session.
 void InitiatorSession::RejectNotify(RejectPdu::Reason reason,
-                                    const uint8_t* bhs, const char* why,
-                                    bool /*fatal*/) {
+                                    const uint8_t* bhs, const char* why) {
   if (ended()) return;
   const std::string pdu = OpcodeName(DecodeFrame(bhs).opcode);
   if (reason == RejectPdu::kDataDigestError) {
@@ -304,23 +303,5 @@ absl::Time InitiatorSession::NextDeadline(absl::Time last_receive) const {
   }
   return next;
 }
-
-// Unused by an initiator: these belong to the target's side of the seam.
-TaskSlot InitiatorSession::FindTask(uint32_t /*initiator_task_tag*/) {
-  return kNoTask;
-}
-void InitiatorSession::CurrentWindow(uint32_t* exp_cmd_sn,
-                                     uint32_t* max_cmd_sn) {
-  *exp_cmd_sn = window_.exp_cmd_sn();
-  *max_cmd_sn = window_.max_cmd_sn();
-}
-void InitiatorSession::DataCompletionNotify(TaskSlot /*task*/,
-                                            DataOperation /*operation*/,
-                                            bool /*ok*/) {}
-void InitiatorSession::TaskDataError(TaskSlot /*task*/, uint8_t /*asc*/,
-                                     uint8_t /*ascq*/, const char* /*why*/) {}
-void InitiatorSession::TaskRefused(TaskSlot /*task*/) {}
-void InitiatorSession::TaskMemoryError(TaskSlot /*task*/,
-                                       const absl::Status& /*why*/) {}
 
 }  // namespace skiff::protocol

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "protocol/codec/pdu.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/initiator_datamover.h"
 #include "protocol/negotiation/initiator_login.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/command_window.h"
@@ -64,7 +64,7 @@ struct InitiatorSessionOptions {
 // Text Requests. When an iSER target has no room for more immediate requests
 // (RFC 7145 section 8.1.1.3), they go in order with the commands instead, or
 // wait.
-class InitiatorSession final : public DatamoverClient {
+class InitiatorSession final : public InitiatorDatamoverClient {
  public:
   enum class State : uint8_t {
     kLogin,
@@ -86,8 +86,8 @@ class InitiatorSession final : public DatamoverClient {
   };
 
   // None of the pointers is owned. `datamover` is fresh: not yet allocated.
-  InitiatorSession(const InitiatorSessionOptions& options, Datamover* datamover,
-                   CompletionQueue* completions);
+  InitiatorSession(const InitiatorSessionOptions& options,
+                   InitiatorDatamover* datamover, CompletionQueue* completions);
   InitiatorSession(const InitiatorSession&) = delete;
   InitiatorSession& operator=(const InitiatorSession&) = delete;
 
@@ -156,23 +156,15 @@ class InitiatorSession final : public DatamoverClient {
   // Commands that the target answered in this session.
   uint64_t responses() const { return responses_; }
 
-  // DatamoverClient:
+  // InitiatorDatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
   void ResponseNotify(TaskSlot slot, const ScsiResponsePdu& response,
                       absl::Span<const uint8_t> data) override;
   void WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) override;
-  TaskSlot FindTask(uint32_t initiator_task_tag) override;
-  void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override;
-  uint32_t CurrentStatSn() override { return exp_stat_sn_; }
-  void DataCompletionNotify(TaskSlot task, DataOperation operation,
-                            bool ok) override;
+  uint32_t CurrentExpStatSn() override { return exp_stat_sn_; }
   void TaskDone(TaskSlot slot) override;
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
-                    const char* why, bool fatal) override;
-  void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
-                     const char* why) override;
-  void TaskRefused(TaskSlot task) override;
-  void TaskMemoryError(TaskSlot task, const absl::Status& why) override;
+                    const char* why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
  private:
@@ -290,7 +282,7 @@ class InitiatorSession final : public DatamoverClient {
   bool IsOutstanding(const BhsFrame& request) const;
 
   const InitiatorSessionOptions options_;
-  Datamover* const datamover_;
+  InitiatorDatamover* const datamover_;
   CompletionQueue* const completions_;
   InitiatorLogin login_;
   State state_ = State::kLogin;

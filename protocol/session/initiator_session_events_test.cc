@@ -255,7 +255,7 @@ TEST_F(InitiatorEventsTest, RandomPdusNeverHurt) {
         bhs[19] = static_cast<uint8_t>(next() % 8);
       }
       DeliverBhs(bhs, std::string(next() % 70, 'r'));
-      stat_sn_ = session_->CurrentStatSn();
+      stat_sn_ = session_->CurrentExpStatSn();
       Advance();
     }
     session_->Terminate(absl::UnavailableError("end of round"));

@@ -265,7 +265,7 @@ TEST_F(InitiatorRequestsTest, AnAnswerToATaskThatWasAbortedEndsTheSession) {
       Bhs bhs;
       Encode(late, bhs.data());
       session_->RejectNotify(RejectPdu::kProtocolError, bhs.data(),
-                             "unknown Initiator Task Tag", /*fatal=*/true);
+                             "unknown Initiator Task Tag");
     }
     ExpectLost(Loss::kTarget, "went on with a task that it had called aborted");
     CommandList retry;

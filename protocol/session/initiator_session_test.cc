@@ -447,7 +447,7 @@ TEST_F(InitiatorSessionTest, CorruptedDataIsWorthAnotherTry) {
   Issue(command);
   Bhs bhs = {};
   bhs[0] = 0x25;
-  session_->RejectNotify(RejectPdu::kDataDigestError, bhs.data(), "x", true);
+  session_->RejectNotify(RejectPdu::kDataDigestError, bhs.data(), "x");
   ExpectLost(Loss::kConnection, "digest");
   CommandList retry;
   session_->TakeUnfinished(&retry);

@@ -10,14 +10,14 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/initiator_datamover.h"
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/initiator_session.h"
 
 namespace skiff::protocol {
 
 // A datamover whose other end is the test.
-class ScriptedDatamover final : public Datamover {
+class ScriptedDatamover final : public InitiatorDatamover {
  public:
   struct Control {
     Bhs bhs;
@@ -31,7 +31,7 @@ class ScriptedDatamover final : public Datamover {
     uint32_t bidi_read_length = 0;
   };
 
-  void SetClient(DatamoverClient* c, uint32_t) override { client = c; }
+  void SetClient(InitiatorDatamoverClient* c, uint32_t) override { client = c; }
   void EnableDatamover(const Parameters&) override { enabled = true; }
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
@@ -40,22 +40,7 @@ class ScriptedDatamover final : public Datamover {
   bool congested() const override { return is_congested; }
   ConnectionCounters counters() const override { return {}; }
 
-  bool AcceptCommand(TaskSlot, const ScsiCommandPdu&, uint32_t,
-                     uint32_t) override {
-    return true;
-  }
-  void PutData(TaskSlot, uint32_t, absl::Span<const uint8_t>, bool) override {}
-  bool PutDataAndResponse(TaskSlot, uint32_t, absl::Span<const uint8_t>,
-                          const ScsiResponsePdu&,
-                          absl::Span<const uint8_t>) override {
-    return true;
-  }
-  bool GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) override {
-    return false;
-  }
-  void CancelTransfers(TaskSlot) override {}
-
-  DatamoverClient* client = nullptr;
+  InitiatorDatamoverClient* client = nullptr;
   std::deque<Control> controls;
   std::deque<Command> commands;
   std::vector<TaskSlot> deallocated;

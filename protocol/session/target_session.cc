@@ -12,7 +12,8 @@
 
 namespace skiff::protocol {
 
-TargetSession::TargetSession(TargetSessionHost* host, Datamover* datamover,
+TargetSession::TargetSession(TargetSessionHost* host,
+                             TargetDatamover* datamover,
                              const TargetSessionOptions& options)
     : host_(host),
       datamover_(datamover),
@@ -165,15 +166,6 @@ TargetSession::Order TargetSession::RefuseOrder(uint32_t cmd_sn) {
 void TargetSession::RejectField(const ControlPdu& in, const char* field) {
   SendReject(RejectPdu::kInvalidPduField, in.bhs, OpcodeName(in.frame.opcode),
              field);
-}
-
-void TargetSession::ResponseNotify(TaskSlot, const ScsiResponsePdu&,
-                                   absl::Span<const uint8_t>) {
-  assert(false && "initiators only");
-}
-
-void TargetSession::WindowNotify(uint32_t, uint32_t) {
-  assert(false && "initiators only");
 }
 
 // --- Login.

@@ -18,8 +18,8 @@
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/codec/text.h"
-#include "protocol/datamover/datamover.h"
 #include "protocol/datamover/memory_budget.h"
+#include "protocol/datamover/target_datamover.h"
 #include "protocol/datamover/task_chunks.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
@@ -95,9 +95,10 @@ class TargetSessionHost : public TargetLoginPolicy {
 
 // The target's end of one session and its one connection, from the first Login
 // Request to the last response: login, command window, tasks, task management,
-// NOP, text, logout (RFC 7143). Sans-IO: PDUs come through a Datamover, SCSI
+// NOP, text, logout (RFC 7143). Sans-IO: PDUs come through a datamover, SCSI
 // goes to a scsi::Nexus. Knows neither sockets nor which data model runs.
-class TargetSession final : public DatamoverClient, private scsi::TargetPort {
+class TargetSession final : public TargetDatamoverClient,
+                            private scsi::TargetPort {
  public:
   struct Counters {
     uint64_t commands = 0;
@@ -113,7 +114,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   };
 
   // `host` and `datamover` are not owned and outlive the session.
-  TargetSession(TargetSessionHost* host, Datamover* datamover,
+  TargetSession(TargetSessionHost* host, TargetDatamover* datamover,
                 const TargetSessionOptions& options);
   ~TargetSession() override;
 
@@ -145,11 +146,8 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
   // A command waits for data of the initiator.
   bool awaits_data() const { return getting_ > 0; }
 
-  // DatamoverClient:
+  // TargetDatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
-  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
-                      absl::Span<const uint8_t>) override;
-  void WindowNotify(uint32_t, uint32_t) override;
   TaskSlot FindTask(uint32_t initiator_task_tag) override;
   void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
     *exp_cmd_sn = exp_cmd_sn_;
@@ -296,7 +294,7 @@ class TargetSession final : public DatamoverClient, private scsi::TargetPort {
                   absl::string_view bad_field = "");
 
   TargetSessionHost* const host_;
-  Datamover* const datamover_;
+  TargetDatamover* const datamover_;
   const TargetSessionOptions options_;
   Phase phase_ = Phase::kLogin;
   Parameters parameters_;

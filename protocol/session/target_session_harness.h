@@ -91,7 +91,7 @@ class TargetSessionHarness final : private TargetSessionHost {
   std::unique_ptr<scsi::Worker> worker_;
   std::shared_ptr<scsi::Target> target_;
   StreamBuffers buffers_{64 * 1024};
-  std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<StreamDatamoverOf<TargetDatamover>> datamover_;
   std::unique_ptr<TargetSession> session_;
 };
 

@@ -48,7 +48,8 @@ TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
 
 TargetConnection::TargetConnection(
     const TargetConnectionContext& context, TargetNode::ConnectionId id,
-    transport::Address portal, std::unique_ptr<ConnectionTransport> transport)
+    transport::Address portal,
+    std::unique_ptr<ConnectionTransport<TargetDatamover>> transport)
     : context_(context),
       id_(id),
       portal_(std::move(portal)),

@@ -50,9 +50,10 @@ class TargetConnection final : private TargetSessionHost,
                                private transport::TurnHook,
                                private transport::Newcomers::Work {
  public:
-  TargetConnection(const TargetConnectionContext& context,
-                   TargetNode::ConnectionId id, transport::Address portal,
-                   std::unique_ptr<ConnectionTransport> transport);
+  TargetConnection(
+      const TargetConnectionContext& context, TargetNode::ConnectionId id,
+      transport::Address portal,
+      std::unique_ptr<ConnectionTransport<TargetDatamover>> transport);
   ~TargetConnection() override;
 
   // Ends now, without waiting for what is queued.
@@ -125,7 +126,7 @@ class TargetConnection final : private TargetSessionHost,
   absl::Time discovery_deadline_ = absl::InfiniteFuture();
   absl::Time drain_deadline_ = absl::InfiniteFuture();
   // In this order: session and pump refer to the transport's datamover.
-  const std::unique_ptr<ConnectionTransport> transport_;
+  const std::unique_ptr<ConnectionTransport<TargetDatamover>> transport_;
   std::unique_ptr<TargetSession> session_;
   std::unique_ptr<ConnectionPump> pump_;
   transport::Timer timer_;

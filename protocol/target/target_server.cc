@@ -140,17 +140,19 @@ struct State : std::enable_shared_from_this<State> {
                       const transport::ConnectionRequest& request,
                       IserCmPrivateData* said);
   void Adopt(Shard* shard, TargetNode::ConnectionId id,
-             const transport::Address& portal, IserSetup iser,
+             const transport::Address& portal, IserSetup<TargetDatamover> iser,
              absl::StatusOr<transport::Endpoint> endpoint);
   // Why not; empty: it is one of the shard's connections now.
   std::string Take(Shard* shard, TargetNode::ConnectionId id,
-                   const transport::Address& portal, IserSetup* iser,
+                   const transport::Address& portal,
+                   IserSetup<TargetDatamover>* iser,
                    absl::StatusOr<transport::Endpoint>* endpoint);
   // Thread-safe.
   void PostTo(Shard* shard, TargetNode::ConnectionId id,
               absl::AnyInvocable<void(TargetConnection*)> fn);
-  absl::StatusOr<std::unique_ptr<ConnectionTransport>> TransportOf(
-      Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const;
+  absl::StatusOr<std::unique_ptr<ConnectionTransport<TargetDatamover>>>
+  TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
+              transport::Endpoint endpoint) const;
   absl::Status Prepare(Shard* shard);
   TargetConnectionContext ContextOf(Shard* shard);
   void Ended(Shard* shard, TargetNode::ConnectionId id);
@@ -228,7 +230,8 @@ void State::OnRequest(const transport::Address& portal,
     return request->Reject({});
   }
   ++shard->load;
-  IserSetup iser(shard->iser_memories, MoverOptions(options), options.capture);
+  IserSetup<TargetDatamover> iser(shard->iser_memories, MoverOptions(options),
+                                  options.capture);
   iser.Answers(said);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
@@ -272,8 +275,9 @@ std::string State::Refusal(TargetNode::ConnectionId id, Shard* shard,
   return kNoMemory;
 }
 
-absl::StatusOr<std::unique_ptr<ConnectionTransport>> State::TransportOf(
-    Shard* shard, IserSetup* iser, transport::Endpoint endpoint) const {
+absl::StatusOr<std::unique_ptr<ConnectionTransport<TargetDatamover>>>
+State::TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
+                   transport::Endpoint endpoint) const {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
     return iser->Take(std::move(*rdma));
@@ -336,7 +340,8 @@ void State::PostTo(Shard* shard, TargetNode::ConnectionId id,
 }
 
 void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
-                  const transport::Address& portal, IserSetup iser,
+                  const transport::Address& portal,
+                  IserSetup<TargetDatamover> iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
   std::string problem;
   try {
@@ -353,7 +358,8 @@ void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
 }
 
 std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
-                        const transport::Address& portal, IserSetup* iser,
+                        const transport::Address& portal,
+                        IserSetup<TargetDatamover>* iser,
                         absl::StatusOr<transport::Endpoint>* endpoint) {
   if (!endpoint->ok()) {
     return absl::StrCat("accept failed: ", endpoint->status().message());

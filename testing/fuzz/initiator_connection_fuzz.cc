@@ -166,7 +166,7 @@ class Connection {
   absl::Time now_ = absl::UnixEpoch();
   StreamBuffers buffers_{16 * 1024};
   CompletionQueue completions_;
-  std::unique_ptr<StreamDatamover> mover_;
+  std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>> mover_;
   std::unique_ptr<InitiatorSession> session_;
   std::deque<Slot> slots_;
   size_t finished_ = 0;

@@ -322,12 +322,9 @@ TEST(NoBuffersTest, AServerWantsRoomForOneSession) {
 }
 
 // What a datamover tells a session that does not care.
-class DeafClient final : public DatamoverClient {
+class DeafClient final : public TargetDatamoverClient {
  public:
   void ControlNotify(const ControlPdu&) override {}
-  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
-                      absl::Span<const uint8_t>) override {}
-  void WindowNotify(uint32_t, uint32_t) override {}
   TaskSlot FindTask(uint32_t) override { return kNoTask; }
   void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
     *exp_cmd_sn = *max_cmd_sn = 1;
@@ -353,7 +350,7 @@ TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
   transport::Reactor* const reactor = stack.world.AddReactor("other");
   DeafClient client;
   std::unique_ptr<IserMemory> memory;
-  std::unique_ptr<IserDatamover> mover;
+  std::unique_ptr<IserDatamoverOf<TargetDatamover>> mover;
   const std::string portal = "sim://other:3260?kind=rdma";
   transport::AcceptOptions accept;
   accept.prepare = [&](transport::RdmaEndpoint& endpoint) {

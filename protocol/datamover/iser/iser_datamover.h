@@ -6,9 +6,11 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/connection_counters.h"
+#include "protocol/datamover/initiator_datamover.h"
 #include "protocol/datamover/iser/iser_memory.h"
 #include "protocol/datamover/iser/iser_trace.h"
+#include "protocol/datamover/target_datamover.h"
 #include "transport/rdma_endpoint.h"
 
 namespace skiff::protocol {
@@ -57,8 +59,8 @@ struct IserDatamoverOptions {
 };
 
 // The iSER data model over an RdmaEndpoint: control PDUs are Sends with the
-// iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). The
-// connection moves completions:
+// iSER header, Data-In is RDMA Write, R2T is RDMA Read (RFC 7145). This is what
+// the connection sees of it, for both roles. It moves completions:
 //
 //   Prepare(endpoint)               in ConnectOptions::prepare
 //   Connected(std::move(endpoint))  when it is up; the session is made
@@ -72,8 +74,10 @@ struct IserDatamoverOptions {
 // session of the end of each task, no RDMA touches the task's memory any more.
 //
 // A connection that breaks is told by ConnectionTerminateNotify.
-class IserDatamover : public Datamover {
+class IserDatamover {
  public:
+  virtual ~IserDatamover() = default;
+
   class EndpointObserver {
    public:
     virtual ~EndpointObserver() = default;
@@ -102,12 +106,25 @@ class IserDatamover : public Datamover {
   virtual bool has_output() const = 0;
   // something that was posted (receives apart) has not completed.
   virtual bool in_flight() const = 0;
+
+  // More than the configured limit waits to be sent.
+  virtual bool congested() const = 0;
+  // What the connection has done so far.
+  virtual ConnectionCounters counters() const = 0;
+};
+
+// With what the session sees: `Role` is InitiatorDatamover or TargetDatamover.
+template <typename Role>
+class IserDatamoverOf : public Role, public IserDatamover {
+ public:
+  bool congested() const override = 0;
+  ConnectionCounters counters() const override = 0;
 };
 
 // `memory` outlives the datamover.
-std::unique_ptr<IserDatamover> MakeTargetIserDatamover(
+std::unique_ptr<IserDatamoverOf<TargetDatamover>> MakeTargetIserDatamover(
     IserMemory* memory, const IserDatamoverOptions& options);
-std::unique_ptr<IserDatamover> MakeInitiatorIserDatamover(
+std::unique_ptr<IserDatamoverOf<InitiatorDatamover>> MakeInitiatorIserDatamover(
     IserMemory* memory, const IserDatamoverOptions& options);
 
 }  // namespace skiff::protocol

@@ -73,7 +73,7 @@ absl::Status IserInitiatorDatamover::Prepare(
   return channel_.Prepare(endpoint, channel_.options().receives);
 }
 
-void IserInitiatorDatamover::SetClient(DatamoverClient* client,
+void IserInitiatorDatamover::SetClient(InitiatorDatamoverClient* client,
                                        uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
@@ -227,7 +227,7 @@ void IserInitiatorDatamover::SendUnsolicited(TaskSlot slot, uint32_t offset,
   while (offset < end) {
     const uint32_t length = std::min(end - offset, limit);
     pdu.final = offset + length == end;
-    pdu.exp_stat_sn = client_->CurrentStatSn();
+    pdu.exp_stat_sn = client_->CurrentExpStatSn();
     pdu.buffer_offset = offset;
     Bhs bhs;
     Encode(pdu, bhs.data());
@@ -372,33 +372,7 @@ void IserInitiatorDatamover::ConnectionTerminate() {
   }
 }
 
-// --- The target's part of the seam: no initiator has a use for it.
-
-bool IserInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
-                                           uint32_t, uint32_t) {
-  assert(false && "initiators accept no commands");
-  return false;
-}
-void IserInitiatorDatamover::PutData(TaskSlot, uint32_t,
-                                     absl::Span<const uint8_t>, bool) {
-  assert(false && "initiators put no data");
-}
-bool IserInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
-                                                absl::Span<const uint8_t>,
-                                                const ScsiResponsePdu&,
-                                                absl::Span<const uint8_t>) {
-  assert(false && "initiators put no data");
-  return false;
-}
-bool IserInitiatorDatamover::GetData(TaskSlot, uint32_t, absl::Span<uint8_t>) {
-  assert(false && "initiators get no data");
-  return false;
-}
-void IserInitiatorDatamover::CancelTransfers(TaskSlot) {
-  assert(false && "initiators transfer by commands");
-}
-
-std::unique_ptr<IserDatamover> MakeInitiatorIserDatamover(
+std::unique_ptr<IserDatamoverOf<InitiatorDatamover>> MakeInitiatorIserDatamover(
     IserMemory* memory, const IserDatamoverOptions& options) {
   return std::make_unique<IserInitiatorDatamover>(memory, options);
 }

@@ -14,7 +14,7 @@ namespace skiff::protocol {
 // The initiator's half of the iSER data model: commands go out with the keys of
 // their buffers, which the target reads and writes by RDMA. How a buffer gets
 // its key, and loses it before its command completes, is in docs/iser.md.
-class IserInitiatorDatamover final : public IserDatamover,
+class IserInitiatorDatamover final : public IserDatamoverOf<InitiatorDatamover>,
                                      private IserChannel::Handler {
  public:
   IserInitiatorDatamover(IserMemory* memory,
@@ -44,8 +44,8 @@ class IserInitiatorDatamover final : public IserDatamover,
   bool in_flight() const override { return channel_.in_flight(); }
   ConnectionCounters counters() const override { return channel_.counters(); }
 
-  // Datamover:
-  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  // InitiatorDatamover:
+  void SetClient(InitiatorDatamoverClient* client, uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
@@ -54,18 +54,6 @@ class IserInitiatorDatamover final : public IserDatamover,
   bool congested() const override {
     return channel_.congested() || awaiting_hello_reply_;
   }
-  // The target's part of the seam.
-  bool AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
-                     uint32_t data_out_length,
-                     uint32_t data_in_length) override;
-  void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,
-               bool notify) override;
-  bool PutDataAndResponse(TaskSlot task, uint32_t offset,
-                          absl::Span<const uint8_t> from,
-                          const ScsiResponsePdu& response,
-                          absl::Span<const uint8_t> sense) override;
-  bool GetData(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to) override;
-  void CancelTransfers(TaskSlot task) override;
 
  private:
   // The caller's memory for one direction of a command.
@@ -144,7 +132,7 @@ class IserInitiatorDatamover final : public IserDatamover,
   void Finish(TaskSlot slot);
 
   IserChannel channel_;
-  DatamoverClient* client_ = nullptr;
+  InitiatorDatamoverClient* client_ = nullptr;
   Parameters parameters_;
   const bool windows_;  // The device has them.
   const size_t eager_data_bytes_;

@@ -18,7 +18,7 @@ inline TaskSlot IserInitiatorDatamover::Find(uint32_t tag) const {
 // The session ends; nothing more is to be understood.
 void IserInitiatorDatamover::Refuse(const uint8_t* bhs, const char* why) {
   channel_.StopReceiving();
-  client_->RejectNotify(RejectPdu::kProtocolError, bhs, why, /*fatal=*/true);
+  client_->RejectNotify(RejectPdu::kProtocolError, bhs, why);
 }
 
 void IserInitiatorDatamover::Fail(const char* why) {

@@ -46,7 +46,7 @@ absl::Status IserTargetDatamover::Prepare(transport::RdmaEndpoint* endpoint) {
   return channel_.Prepare(endpoint, kLoginReceives);
 }
 
-void IserTargetDatamover::SetClient(DatamoverClient* client,
+void IserTargetDatamover::SetClient(TargetDatamoverClient* client,
                                     uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
@@ -91,11 +91,6 @@ void IserTargetDatamover::SendControl(const uint8_t* bhs,
   message.bhs = bhs;
   message.data = data;
   channel_.Send(message);
-}
-
-absl::Status IserTargetDatamover::SendCommand(const OutgoingCommand&) {
-  assert(false && "targets send no commands");
-  return absl::InternalError("a target sends no commands");
 }
 
 // --- Receiving.
@@ -420,7 +415,7 @@ void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   client_->TaskDone(slot);
 }
 
-std::unique_ptr<IserDatamover> MakeTargetIserDatamover(
+std::unique_ptr<IserDatamoverOf<TargetDatamover>> MakeTargetIserDatamover(
     IserMemory* memory, const IserDatamoverOptions& options) {
   return std::make_unique<IserTargetDatamover>(memory, options);
 }

@@ -20,7 +20,7 @@ namespace skiff::protocol {
 // Unsolicited data come in order within a task, because our login insists on
 // DataPDUInOrder, and before any data that are read: one number, `received`,
 // says where a task stands.
-class IserTargetDatamover final : public IserDatamover,
+class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
                                   private IserChannel::Handler {
  public:
   // Buffers while login runs: one PDU at a time in each direction, and one to
@@ -54,13 +54,12 @@ class IserTargetDatamover final : public IserDatamover,
   bool in_flight() const override { return channel_.in_flight(); }
   ConnectionCounters counters() const override { return channel_.counters(); }
 
-  // Datamover:
-  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  // TargetDatamover:
+  void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) override;
   absl::Status AllocateConnectionResources(
       const Parameters& parameters) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  absl::Status SendCommand(const OutgoingCommand& command) override;
   bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
@@ -136,7 +135,7 @@ class IserTargetDatamover final : public IserDatamover,
   Staging staging_;
   IserChannel channel_;
   const transport::Access get_access_;  // Of the sinks of RDMA Reads.
-  DatamoverClient* client_ = nullptr;
+  TargetDatamoverClient* client_ = nullptr;
   Parameters parameters_;
   bool enabled_ = false;
   bool pdus_came_ = false;  // In full feature phase.

@@ -9,7 +9,9 @@
 
 #include "absl/types/span.h"
 #include "protocol/datamover/block_pool.h"
-#include "protocol/datamover/datamover.h"
+#include "protocol/datamover/connection_counters.h"
+#include "protocol/datamover/initiator_datamover.h"
+#include "protocol/datamover/target_datamover.h"
 
 namespace skiff::protocol {
 
@@ -57,7 +59,7 @@ struct StreamDatamoverOptions {
 };
 
 // The iSCSI data model over a byte stream: framing, digests, Data-In, Data-Out,
-// R2T. The pump moves the bytes:
+// R2T. This is what the pump sees of it, for both roles. It moves the bytes:
 //
 //   loop: n = readv(ReceiveSpans()); BytesReceived(n);      until would-block
 //   loop: n = writev(SendSpans()); BytesSent(n);             until empty or
@@ -65,8 +67,10 @@ struct StreamDatamoverOptions {
 //
 // ReceiveSpans, the read and BytesReceived belong together: the scratch is
 // shared.
-class StreamDatamover : public Datamover {
+class StreamDatamover {
  public:
+  virtual ~StreamDatamover() = default;
+
   // What is next to receive into; valid until the next call of anything here.
   // Empty while receiving is paused (congestion) or after the end. PDUs that
   // had been received when a pause began are delivered from inside the call.
@@ -81,12 +85,26 @@ class StreamDatamover : public Datamover {
   // Bytes were received but don't yet make a whole PDU (for idle and login
   // timers).
   virtual bool mid_pdu() const = 0;
+
+  // More than the configured limit waits to be sent.
+  virtual bool congested() const = 0;
+  // What the connection has done so far.
+  virtual ConnectionCounters counters() const = 0;
 };
 
-std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
+// With what the session sees: `Role` is InitiatorDatamover or TargetDatamover.
+template <typename Role>
+class StreamDatamoverOf : public Role, public StreamDatamover {
+ public:
+  bool congested() const override = 0;
+  ConnectionCounters counters() const override = 0;
+};
+
+std::unique_ptr<StreamDatamoverOf<TargetDatamover>> MakeTargetStreamDatamover(
     StreamBuffers* buffers, const StreamDatamoverOptions& options);
-std::unique_ptr<StreamDatamover> MakeInitiatorStreamDatamover(
-    StreamBuffers* buffers, const StreamDatamoverOptions& options);
+std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>>
+MakeInitiatorStreamDatamover(StreamBuffers* buffers,
+                             const StreamDatamoverOptions& options);
 
 }  // namespace skiff::protocol
 

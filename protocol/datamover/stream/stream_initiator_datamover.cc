@@ -55,7 +55,7 @@ void StreamInitiatorDatamover::Cursor::Seek(const iovec* list, int entries,
   }
 }
 
-void StreamInitiatorDatamover::SetClient(DatamoverClient* client,
+void StreamInitiatorDatamover::SetClient(InitiatorDatamoverClient* client,
                                          uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
@@ -188,7 +188,7 @@ void StreamInitiatorDatamover::SendDataOut(TaskSlot slot) {
   pdu.lun = solicited ? task.lun : 0;  // Section 11.7.3.
   pdu.initiator_task_tag = task.initiator_task_tag;
   pdu.target_transfer_tag = sequence.target_transfer_tag;
-  pdu.exp_stat_sn = client_->CurrentStatSn();
+  pdu.exp_stat_sn = client_->CurrentExpStatSn();
   pdu.data_sn = sequence.data_sn++;
   pdu.buffer_offset = sequence.offset;
   Encode(pdu, send_queue_.Begin());
@@ -250,7 +250,7 @@ TaskSlot StreamInitiatorDatamover::Find(uint32_t tag) const {
 // The session ends; nothing more is to be understood.
 void StreamInitiatorDatamover::Refuse(const uint8_t* bhs, const char* why) {
   receiver_.Stop();
-  client_->RejectNotify(RejectPdu::kProtocolError, bhs, why, /*fatal=*/true);
+  client_->RejectNotify(RejectPdu::kProtocolError, bhs, why);
 }
 
 void StreamInitiatorDatamover::SayOutOfMemory() {
@@ -271,7 +271,7 @@ void StreamInitiatorDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
   if (error != StreamReceiver::DigestError::kNone) {
     receiver_.Stop();
     return client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
-                                 "data digest error", /*fatal=*/true);
+                                 "data digest error");
   }
   if (enabled_) {
     switch (static_cast<Opcode>(pdu.frame.opcode)) {
@@ -320,7 +320,7 @@ void StreamInitiatorDatamover::OnPlaced(const StreamReceiver::Pdu& pdu,
   if (error != StreamReceiver::DigestError::kNone) {
     receiver_.Stop();
     return client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
-                                 "data digest error", /*fatal=*/true);
+                                 "data digest error");
   }
   FinishDataIn(pdu.frame.data_segment_length);
 }
@@ -523,35 +523,9 @@ void StreamInitiatorDatamover::ConnectionTerminate() {
   incoming_.task = kNoTask;
 }
 
-// --- The target's part of the seam: no initiator has a use for it.
-
-bool StreamInitiatorDatamover::AcceptCommand(TaskSlot, const ScsiCommandPdu&,
-                                             uint32_t, uint32_t) {
-  assert(false && "initiators accept no commands");
-  return false;
-}
-void StreamInitiatorDatamover::PutData(TaskSlot, uint32_t,
-                                       absl::Span<const uint8_t>, bool) {
-  assert(false && "initiators put no data");
-}
-bool StreamInitiatorDatamover::PutDataAndResponse(TaskSlot, uint32_t,
-                                                  absl::Span<const uint8_t>,
-                                                  const ScsiResponsePdu&,
-                                                  absl::Span<const uint8_t>) {
-  assert(false && "initiators put no data");
-  return false;
-}
-bool StreamInitiatorDatamover::GetData(TaskSlot, uint32_t,
-                                       absl::Span<uint8_t>) {
-  assert(false && "initiators get no data");
-  return false;
-}
-void StreamInitiatorDatamover::CancelTransfers(TaskSlot) {
-  assert(false && "initiators transfer by commands");
-}
-
-std::unique_ptr<StreamDatamover> MakeInitiatorStreamDatamover(
-    StreamBuffers* buffers, const StreamDatamoverOptions& options) {
+std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>>
+MakeInitiatorStreamDatamover(StreamBuffers* buffers,
+                             const StreamDatamoverOptions& options) {
   return std::make_unique<StreamInitiatorDatamover>(buffers, options);
 }
 

@@ -24,9 +24,10 @@ namespace skiff::protocol {
 //
 // It never stops receiving: a target that is itself stopped by what it has to
 // send would wait for us, and we for it.
-class StreamInitiatorDatamover final : public StreamDatamover,
-                                       private StreamReceiver::Handler,
-                                       private SendQueue::Listener {
+class StreamInitiatorDatamover final
+    : public StreamDatamoverOf<InitiatorDatamover>,
+      private StreamReceiver::Handler,
+      private SendQueue::Listener {
  public:
   // What may be offered as MaxOutstandingR2T.
   static constexpr uint32_t kMaxOutstandingR2t = 16;
@@ -34,8 +35,8 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   StreamInitiatorDatamover(StreamBuffers* buffers,
                            const StreamDatamoverOptions& options);
 
-  // Datamover:
-  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  // InitiatorDatamover:
+  void SetClient(InitiatorDatamoverClient* client, uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
@@ -47,18 +48,6 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   bool congested() const override {
     return send_queue_.exceeds(options_.max_send_queue_bytes);
   }
-  // The target's part of the seam.
-  bool AcceptCommand(TaskSlot task, const ScsiCommandPdu& pdu,
-                     uint32_t data_out_length,
-                     uint32_t data_in_length) override;
-  void PutData(TaskSlot task, uint32_t offset, absl::Span<const uint8_t> from,
-               bool notify) override;
-  bool PutDataAndResponse(TaskSlot task, uint32_t offset,
-                          absl::Span<const uint8_t> from,
-                          const ScsiResponsePdu& response,
-                          absl::Span<const uint8_t> sense) override;
-  bool GetData(TaskSlot task, uint32_t offset, absl::Span<uint8_t> to) override;
-  void CancelTransfers(TaskSlot task) override;
 
   // StreamDatamover:
   absl::Span<const iovec> ReceiveSpans() override { return receiver_.Spans(); }
@@ -171,7 +160,7 @@ class StreamInitiatorDatamover final : public StreamDatamover,
   void StopSending(TaskSlot slot);
 
   const StreamDatamoverOptions options_;
-  DatamoverClient* client_ = nullptr;
+  InitiatorDatamoverClient* client_ = nullptr;
   StreamReceiver receiver_;
   SendQueue send_queue_;
   uint64_t copied_bytes_ = 0;  // Here, besides those two.

@@ -163,8 +163,7 @@ void InitiatorHarness::WindowNotify(uint32_t, uint32_t) { ++windows; }
 void InitiatorHarness::TaskDone(TaskSlot task) { done.push_back(task); }
 
 void InitiatorHarness::RejectNotify(RejectPdu::Reason reason, const uint8_t*,
-                                    const char* why, bool fatal) {
-  EXPECT_TRUE(fatal);
+                                    const char* why) {
   if (!refused.empty()) return;
   refused = why;
   refused_reason = reason;

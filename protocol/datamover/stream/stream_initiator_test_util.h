@@ -45,7 +45,7 @@ class PieceBuffer {
 std::string Pattern(size_t size, uint32_t seed);
 
 // The datamover under test, with its session and its wire in the test's hands.
-class InitiatorHarness : public DatamoverClient {
+class InitiatorHarness : public InitiatorDatamoverClient {
  public:
   explicit InitiatorHarness(const Parameters& parameters,
                             const StreamDatamoverOptions& options = {});
@@ -67,21 +67,15 @@ class InitiatorHarness : public DatamoverClient {
                      uint32_t out_length, const PieceBuffer& to,
                      uint32_t in_length);
 
-  // DatamoverClient:
+  // InitiatorDatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
   void ResponseNotify(TaskSlot task, const ScsiResponsePdu& response,
                       absl::Span<const uint8_t> data) override;
   void WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) override;
-  TaskSlot FindTask(uint32_t) override { return kNoTask; }
-  void CurrentWindow(uint32_t*, uint32_t*) override {}
-  uint32_t CurrentStatSn() override { return exp_stat_sn; }
-  void DataCompletionNotify(TaskSlot, DataOperation, bool) override {}
+  uint32_t CurrentExpStatSn() override { return exp_stat_sn; }
   void TaskDone(TaskSlot task) override;
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
-                    const char* why, bool fatal) override;
-  void TaskDataError(TaskSlot, uint8_t, uint8_t, const char*) override {}
-  void TaskRefused(TaskSlot) override {}
-  void TaskMemoryError(TaskSlot, const absl::Status&) override {}
+                    const char* why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
 
   Parameters parameters;

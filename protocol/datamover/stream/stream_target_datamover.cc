@@ -35,7 +35,7 @@ StreamTargetDatamover::StreamTargetDatamover(
 
 StreamTargetDatamover::~StreamTargetDatamover() { ConnectionTerminate(); }
 
-void StreamTargetDatamover::SetClient(DatamoverClient* client,
+void StreamTargetDatamover::SetClient(TargetDatamoverClient* client,
                                       uint32_t max_tasks) {
   assert(max_tasks <= kMaxTaskSlots);
   client_ = client;
@@ -57,11 +57,6 @@ void StreamTargetDatamover::SendControl(const uint8_t* bhs,
                                         absl::Span<const uint8_t> data) {
   if (terminated_) return;
   send_queue_.AppendCopy(bhs, {}, data, kNoTask, SendQueue::Notice::kNone);
-}
-
-absl::Status StreamTargetDatamover::SendCommand(const OutgoingCommand&) {
-  assert(false && "targets send no commands");
-  return absl::InternalError("a target sends no commands");
 }
 
 bool StreamTargetDatamover::AcceptCommand(TaskSlot slot,
@@ -667,7 +662,7 @@ void StreamTargetDatamover::ConnectionTerminate() {
   }
 }
 
-std::unique_ptr<StreamDatamover> MakeTargetStreamDatamover(
+std::unique_ptr<StreamDatamoverOf<TargetDatamover>> MakeTargetStreamDatamover(
     StreamBuffers* buffers, const StreamDatamoverOptions& options) {
   return std::make_unique<StreamTargetDatamover>(buffers, options);
 }

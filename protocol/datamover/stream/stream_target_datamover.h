@@ -23,7 +23,7 @@ namespace skiff::protocol {
 // Data-Out arrives in ascending order within a task, because our login insists
 // on DataPDUInOrder and DataSequenceInOrder (RFC 7143 sections 13.18, 13.19:
 // OR), so one number, `received`, says where a task stands.
-class StreamTargetDatamover final : public StreamDatamover,
+class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
                                     private StreamReceiver::Handler,
                                     private SendQueue::Listener {
  public:
@@ -31,11 +31,10 @@ class StreamTargetDatamover final : public StreamDatamover,
                         const StreamDatamoverOptions& options);
   ~StreamTargetDatamover() override;
 
-  // Datamover:
-  void SetClient(DatamoverClient* client, uint32_t max_tasks) override;
+  // TargetDatamover:
+  void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  absl::Status SendCommand(const OutgoingCommand& command) override;
   bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
                      uint32_t data_out_length,
                      uint32_t data_in_length) override;
@@ -173,7 +172,7 @@ class StreamTargetDatamover final : public StreamDatamover,
   }
 
   const StreamDatamoverOptions options_;
-  DatamoverClient* client_ = nullptr;
+  TargetDatamoverClient* client_ = nullptr;
   uint32_t max_tasks_ = 0;
   TaskChunks<Task, 16> tasks_;
   Parameters parameters_;

@@ -23,7 +23,7 @@ constexpr TaskSlot kSlot = 3;
 
 // A session that accepts each SCSI Command in slot 3 and asks for `get` bytes
 // at once.
-class Session : public DatamoverClient {
+class Session : public TargetDatamoverClient {
  public:
   void ControlNotify(const ControlPdu& pdu) override {
     events.push_back(absl::StrCat("control ", pdu.frame.opcode));
@@ -47,11 +47,6 @@ class Session : public DatamoverClient {
         {reinterpret_cast<uint8_t*>(buffer.data()) + offset, length});
     if (done) events.push_back("got at once");
   }
-  void ResponseNotify(TaskSlot, const ScsiResponsePdu&,
-                      absl::Span<const uint8_t>) override {
-    ADD_FAILURE();
-  }
-  void WindowNotify(uint32_t, uint32_t) override { ADD_FAILURE(); }
   TaskSlot FindTask(uint32_t tag) override {
     return live && tag == kTag ? kSlot : kNoTask;
   }
@@ -88,7 +83,7 @@ class Session : public DatamoverClient {
     events.push_back(absl::StrCat("terminate ", why.message()));
   }
 
-  Datamover* datamover = nullptr;
+  TargetDatamover* datamover = nullptr;
   bool refuse = false;
   bool live = false;
   uint32_t get = 0;
@@ -201,7 +196,7 @@ class StreamTargetDatamoverTest : public ::testing::Test {
   Parameters parameters_;
   Session session_;
   size_t step_ = 1000000;
-  std::unique_ptr<StreamDatamover> datamover_;
+  std::unique_ptr<StreamDatamoverOf<TargetDatamover>> datamover_;
 };
 
 TEST_F(StreamTargetDatamoverTest, TakesWritesInAllFourModesAndManySizes) {

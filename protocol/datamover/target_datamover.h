@@ -1,0 +1,135 @@
+#ifndef SKIFF_PROTOCOL_DATAMOVER_TARGET_DATAMOVER_H_
+#define SKIFF_PROTOCOL_DATAMOVER_TARGET_DATAMOVER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "protocol/codec/pdu.h"
+#include "protocol/datamover/connection_counters.h"
+#include "protocol/datamover/datamover.h"
+#include "protocol/negotiation/parameters.h"
+
+namespace skiff::protocol {
+
+enum class DataOperation : uint8_t { kPut, kGet };
+
+// What a target's datamover tells its session ("upwards" in RFC 5047).
+class TargetDatamoverClient {
+ public:
+  virtual ~TargetDatamoverClient() = default;
+
+  // Control_Notify.
+  virtual void ControlNotify(const ControlPdu& pdu) = 0;
+
+  // The slot of the live task with this tag, or kNoTask. For unsolicited data,
+  // which name their task by the initiator's tag.
+  virtual TaskSlot FindTask(uint32_t initiator_task_tag) = 0;
+  // Current ExpCmdSN and MaxCmdSN, to stamp into what is sent.
+  virtual void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) = 0;
+  // The next StatSN without consuming it, for R2T.
+  virtual uint32_t CurrentStatSn() = 0;
+
+  // Data_Completion_Notify: a PutData asked to be notified, or a GetData,
+  // ended; its memory is the session's again. `ok` is false when it was
+  // cancelled or failed.
+  virtual void DataCompletionNotify(TaskSlot task, DataOperation operation,
+                                    bool ok) = 0;
+  // The datamover has forgotten the task after DeallocateTaskResources; the
+  // slot and every buffer of the task are the session's again.
+  virtual void TaskDone(TaskSlot task) = 0;
+
+  // A PDU was refused: to be answered with a Reject that carries `bhs`.
+  // `fatal`: the connection is of no more use after that (error recovery level
+  // 0 ends the session).
+  virtual void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
+                            const char* why, bool fatal) = 0;
+  // Data of this task went wrong in a way that ends the command with CHECK
+  // CONDITION instead of the connection (RFC 7143 section 7.8 and 11.4.7.2).
+  virtual void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
+                             const char* why) = 0;
+  // There is no memory to keep data of this task that came before GetData said
+  // where they go, or to copy what is to be sent. They are lost, and the
+  // command ends with TASK SET FULL. What GetData and PutData promised follows.
+  virtual void TaskRefused(TaskSlot task) = 0;
+  // The device cannot use the memory of this task's data, as `why` says;
+  // nothing of the task moves any more. The command ends with CHECK CONDITION,
+  // too. What GetData and PutData promised follows.
+  virtual void TaskMemoryError(TaskSlot task, const absl::Status& why) = 0;
+
+  // Connection_Terminate_Notify: the connection is dead or must be closed now.
+  // Nothing follows but the DataCompletionNotify and TaskDone of what was
+  // pending.
+  virtual void ConnectionTerminateNotify(const absl::Status& why) = 0;
+};
+
+// The target's end of the seam.
+class TargetDatamover {
+ public:
+  virtual ~TargetDatamover() = default;
+
+  // Before any use. `max_tasks` bounds slots.
+  virtual void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) = 0;
+  // What full feature phase needs, before the final Login Response promises it
+  // with these parameters. An error says what is lacking. Streams need nothing.
+  virtual absl::Status AllocateConnectionResources(const Parameters&) {
+    return absl::OkStatus();
+  }
+  // Login is over: `parameters` are in force from the next PDU on in both
+  // directions (Notice_Key_Values and Enable_Datamover). To be called after
+  // SendControl of the final Login Response.
+  virtual void EnableDatamover(const Parameters& parameters) = 0;
+
+  // Send_Control. `bhs` is copied with its lengths corrected for `data`, which
+  // is copied too. Never refuses; see congested().
+  virtual void SendControl(const uint8_t* bhs,
+                           absl::Span<const uint8_t> data) = 0;
+
+  // A SCSI Command was accepted as task `task`, from inside ControlNotify of
+  // its PDU. Immediate data of a command that was not accepted are discarded.
+  // False: there is no memory for it, and the task is unknown.
+  [[nodiscard]] virtual bool AcceptCommand(TaskSlot task,
+                                           const ScsiCommandPdu& pdu,
+                                           uint32_t data_out_length,
+                                           uint32_t data_in_length) = 0;
+
+  // Put_Data. `from` goes to `offset` of the initiator's buffer; offsets of a
+  // task ascend without gaps. With `notify`, DataCompletionNotify(kPut) follows
+  // when the memory may change. Never from inside the call.
+  virtual void PutData(TaskSlot task, uint32_t offset,
+                       absl::Span<const uint8_t> from, bool notify) = 0;
+  // Put_Data (may be empty) then Send_Control of the response, merged where the
+  // data model allows. The memory stays untouched until TaskDone. False after
+  // TaskMemoryError: another response is wanted.
+  virtual bool PutDataAndResponse(TaskSlot task, uint32_t offset,
+                                  absl::Span<const uint8_t> from,
+                                  const ScsiResponsePdu& response,
+                                  absl::Span<const uint8_t> sense) = 0;
+  // Get_Data. [offset, offset + to.size()) of the initiator's buffer into `to`.
+  // One at a time per task; offsets ascend without gaps. Returns true when it
+  // is complete already; otherwise DataCompletionNotify(kGet) follows, never
+  // from inside the call.
+  virtual bool GetData(TaskSlot task, uint32_t offset,
+                       absl::Span<uint8_t> to) = 0;
+  // Every outstanding PutData and GetData of the task ends soon, with its
+  // notification.
+  virtual void CancelTransfers(TaskSlot task) = 0;
+  // Deallocate_Task_Resources. The session is through with the task (response
+  // handed over, or aborted); TaskDone follows once nothing refers to its
+  // memory, perhaps from inside the call.
+  virtual void DeallocateTaskResources(TaskSlot task) = 0;
+
+  // Connection_Terminate: drop everything; pending notifications are delivered
+  // from inside the call. The object is only good for destruction afterwards.
+  virtual void ConnectionTerminate() = 0;
+
+  // More than the configured limit waits to be sent. What the initiator sends
+  // is not taken until it drains.
+  virtual bool congested() const = 0;
+  // What the connection has done so far.
+  virtual ConnectionCounters counters() const = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_DATAMOVER_TARGET_DATAMOVER_H_
