@@ -14,13 +14,36 @@ namespace skiff::protocol {
 
 enum class DataOperation : uint8_t { kPut, kGet };
 
+// What a session makes of a SCSI Command.
+struct AcceptedCommand {
+  TaskSlot task = kNoTask;  // None: it was not accepted.
+  uint32_t data_out_length = 0;
+  uint32_t data_in_length = 0;
+};
+
+// Why a command ends with CHECK CONDITION whose data went wrong.
+struct DataFault {
+  uint8_t asc;
+  uint8_t ascq;
+  const char* why;  // For people.
+};
+
 // What a target's datamover tells its session ("upwards" in RFC 5047).
 class TargetDatamoverClient {
  public:
   virtual ~TargetDatamoverClient() = default;
 
-  // Control_Notify.
+  // Control_Notify of anything but a SCSI Command.
   virtual void ControlNotify(const ControlPdu& pdu) = 0;
+  // Control_Notify of a SCSI Command. Returns the task that it becomes, for
+  // which one of the next two follows. Immediate data of a command that is not
+  // accepted are dropped.
+  virtual AcceptedCommand CommandNotify(const ControlPdu& pdu) = 0;
+  // The datamover knows the task: it may begin.
+  virtual void TaskReady(TaskSlot task) = 0;
+  // There is no memory for the task, which is unknown. The command ends with
+  // TASK SET FULL.
+  virtual void TaskNotReady(TaskSlot task) = 0;
 
   // The slot of the live task with this tag, or kNoTask. For unsolicited data,
   // which name their task by the initiator's tag.
@@ -46,8 +69,7 @@ class TargetDatamoverClient {
                             const char* why, bool fatal) = 0;
   // Data of this task went wrong in a way that ends the command with CHECK
   // CONDITION instead of the connection (RFC 7143 section 7.8 and 11.4.7.2).
-  virtual void TaskDataError(TaskSlot task, uint8_t asc, uint8_t ascq,
-                             const char* why) = 0;
+  virtual void TaskDataError(TaskSlot task, const DataFault& fault) = 0;
   // There is no memory to keep data of this task that came before GetData said
   // where they go, or to copy what is to be sent. They are lost, and the
   // command ends with TASK SET FULL. What GetData and PutData promised follows.
@@ -84,14 +106,6 @@ class TargetDatamover {
   // is copied too. Never refuses; see congested().
   virtual void SendControl(const uint8_t* bhs,
                            absl::Span<const uint8_t> data) = 0;
-
-  // A SCSI Command was accepted as task `task`, from inside ControlNotify of
-  // its PDU. Immediate data of a command that was not accepted are discarded.
-  // False: there is no memory for it, and the task is unknown.
-  [[nodiscard]] virtual bool AcceptCommand(TaskSlot task,
-                                           const ScsiCommandPdu& pdu,
-                                           uint32_t data_out_length,
-                                           uint32_t data_in_length) = 0;
 
   // Put_Data. `from` goes to `offset` of the initiator's buffer; offsets of a
   // task ascend without gaps. With `notify`, DataCompletionNotify(kPut) follows

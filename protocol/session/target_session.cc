@@ -38,7 +38,7 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
       HandleLogin(pdu);
       break;
     case Phase::kFullFeature:
-      Dispatch(pdu);
+      if (Admit(pdu)) Dispatch(pdu);
       if (!held_.empty()) SendHeld();
       break;
     case Phase::kClosing:
@@ -46,6 +46,24 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
     case Phase::kEnded:
       break;
   }
+}
+
+AcceptedCommand TargetSession::CommandNotify(const ControlPdu& pdu) {
+  if (phase_ != Phase::kFullFeature) {
+    ControlNotify(pdu);
+    return {};
+  }
+  const Task* const task = Admit(pdu) ? HandleScsiCommand(pdu) : nullptr;
+  if (!held_.empty()) SendHeld();
+  if (task == nullptr) return {};
+  return {task->slot, task->scsi.data_out_length, task->scsi.data_in_length};
+}
+
+// What every PDU of full feature phase tells; false if it is one too many.
+bool TargetSession::Admit(const ControlPdu& pdu) {
+  constexpr size_t kExpStatSnOffset = 28;
+  unasked_.Retire(Load32(pdu.bhs + kExpStatSnOffset));
+  return !pdu.frame.immediate || CountImmediate(pdu);
 }
 
 // RFC 7145 section 8.1. False when the initiator has more requests for
@@ -113,12 +131,7 @@ void TargetSession::SendHeld() {
 }
 
 void TargetSession::Dispatch(const ControlPdu& pdu) {
-  constexpr size_t kExpStatSnOffset = 28;
-  unasked_.Retire(Load32(pdu.bhs + kExpStatSnOffset));
-  if (pdu.frame.immediate && !CountImmediate(pdu)) return;
   switch (static_cast<Opcode>(pdu.frame.opcode)) {
-    case Opcode::kScsiCommand:
-      return HandleScsiCommand(pdu);
     case Opcode::kNopOut:
       return HandleNopOut(pdu);
     case Opcode::kTaskManagementRequest:

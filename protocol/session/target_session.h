@@ -148,6 +148,9 @@ class TargetSession final : public TargetDatamoverClient,
 
   // TargetDatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
+  AcceptedCommand CommandNotify(const ControlPdu& pdu) override;
+  void TaskReady(TaskSlot slot) override;
+  void TaskNotReady(TaskSlot slot) override;
   TaskSlot FindTask(uint32_t initiator_task_tag) override;
   void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
     *exp_cmd_sn = exp_cmd_sn_;
@@ -159,8 +162,7 @@ class TargetSession final : public TargetDatamoverClient,
   void TaskDone(TaskSlot slot) override;
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
                     const char* why, bool fatal) override;
-  void TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
-                     const char* why) override;
+  void TaskDataError(TaskSlot slot, const DataFault& fault) override;
   void TaskRefused(TaskSlot slot) override;
   void TaskMemoryError(TaskSlot slot, const absl::Status& why) override;
   void ConnectionTerminateNotify(const absl::Status& why) override;
@@ -230,6 +232,7 @@ class TargetSession final : public TargetDatamoverClient,
   }
   Order RefuseOrder(uint32_t cmd_sn);
   void Dispatch(const ControlPdu& pdu);
+  bool Admit(const ControlPdu& pdu);
   bool CountImmediate(const ControlPdu& pdu);
   bool MayReject();
   void SendAsync(const AsyncMessagePdu& message, absl::Span<const uint8_t> data,
@@ -249,10 +252,11 @@ class TargetSession final : public TargetDatamoverClient,
             bool consume_stat_sn = true);
 
   // target_session_tasks.cc: SCSI commands and scsi::TargetPort.
-  void HandleScsiCommand(const ControlPdu& in);
+  Task* HandleScsiCommand(const ControlPdu& in);
+  bool MayBegin(const ControlPdu& in, const ScsiCommandPdu& pdu);
   void FillTask(const ScsiCommandPdu& pdu, const AhsView& ahs, Task* task);
   Task* AllocateTask();
-  void RefuseCommand(const ScsiCommandPdu& pdu);
+  void RefuseCommand(uint32_t initiator_task_tag, uint32_t expected);
   void CountRefused();
   void FreeTask(Task* task);
   Task& At(TaskSlot slot) { return tasks_[slot]; }

@@ -96,35 +96,25 @@ uint32_t TargetSession::initiator_depth() const {
 
 // --- A command arrives.
 
-void TargetSession::HandleScsiCommand(const ControlPdu& in) {
+// Null: it is no task, and the initiator was told if need be.
+TargetSession::Task* TargetSession::HandleScsiCommand(const ControlPdu& in) {
   ScsiCommandPdu pdu;
   AhsView ahs;
-  if (!DecodeOrReject(in, &pdu)) return;
+  if (!DecodeOrReject(in, &pdu)) return nullptr;
   if (!in.ahs.empty()) {
     const DecodeResult decoded = DecodeAhs(in.ahs, &ahs);
-    if (!decoded.ok()) return RejectField(in, decoded.field);
+    if (!decoded.ok()) {
+      RejectField(in, decoded.field);
+      return nullptr;
+    }
   }
-  if (nexus_ == nullptr) {
-    return RejectNotify(RejectPdu::kProtocolError, in.bhs,
-                        "SCSI Command in a discovery session", /*fatal=*/true);
-  }
-  // Answered ones count until the answer has left: their slots are taken.
-  if (pdu.immediate && used_immediate_ >= options_.max_immediate_tasks) {
-    return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
-                      "too many immediate commands");
-  }
-  if (pdu.initiator_task_tag == kReservedTag) {
-    return SendReject(RejectPdu::kInvalidPduField, in.bhs,
-                      "SCSI Command with the reserved tag");
-  }
-  if (tags_.Find(pdu.initiator_task_tag) != kNoTask) {
-    return SendReject(RejectPdu::kTaskInProgress, in.bhs,
-                      "the task tag is in use");
-  }
-  if (CheckOrder(pdu.immediate, pdu.cmd_sn) != Order::kInOrder) return;
+  if (!MayBegin(in, pdu)) return nullptr;
 
   Task* task = AllocateTask();
-  if (task == nullptr) return RefuseCommand(pdu);
+  if (task == nullptr) {
+    RefuseCommand(pdu.initiator_task_tag, pdu.expected_data_transfer_length);
+    return nullptr;
+  }
   task->state = Task::State::kActive;
   task->immediate = pdu.immediate;
   task->getting = task->fail_get = task->data_error = task->refused = false;
@@ -136,23 +126,59 @@ void TargetSession::HandleScsiCommand(const ControlPdu& in) {
   ++counters_.commands;
   exp_stat_sn_ = pdu.exp_stat_sn;
   FillTask(pdu, ahs, task);
-  if (!datamover_->AcceptCommand(task->slot, pdu, task->scsi.data_out_length,
-                                 task->scsi.data_in_length)) {
-    Retire(task);
-    FreeTask(task);
-    return RefuseCommand(pdu);
+  return task;
+}
+
+// Whether the command is one that may become a task now.
+inline bool TargetSession::MayBegin(const ControlPdu& in,
+                                    const ScsiCommandPdu& pdu) {
+  if (nexus_ == nullptr) {
+    RejectNotify(RejectPdu::kProtocolError, in.bhs,
+                 "SCSI Command in a discovery session", /*fatal=*/true);
+    return false;
   }
-  nexus_->Submit(&task->scsi);
+  const auto reject = [&](RejectPdu::Reason reason, const char* why) {
+    SendReject(reason, in.bhs, why);
+    return false;
+  };
+  // Answered ones count until the answer has left: their slots are taken.
+  if (pdu.immediate && used_immediate_ >= options_.max_immediate_tasks) {
+    return reject(RejectPdu::kImmediateCommandReject,
+                  "too many immediate commands");
+  }
+  if (pdu.initiator_task_tag == kReservedTag) {
+    return reject(RejectPdu::kInvalidPduField,
+                  "SCSI Command with the reserved tag");
+  }
+  if (tags_.Find(pdu.initiator_task_tag) != kNoTask) {
+    return reject(RejectPdu::kTaskInProgress, "the task tag is in use");
+  }
+  return CheckOrder(pdu.immediate, pdu.cmd_sn) == Order::kInOrder;
+}
+
+void TargetSession::TaskReady(TaskSlot slot) { nexus_->Submit(&At(slot).scsi); }
+
+void TargetSession::TaskNotReady(TaskSlot slot) {
+  Task& task = At(slot);
+  const scsi::Task& scsi = task.scsi;
+  Retire(&task);
+  FreeTask(&task);
+  RefuseCommand(task.initiator_task_tag,
+                task.bidirectional
+                    ? scsi.data_out_length
+                    : scsi.data_out_length + scsi.data_in_length);
 }
 
 // Without memory for a task: SAM-5 section 5.3.1. What still comes for it is
-// data of a task that is not known, which is dropped.
-void TargetSession::RefuseCommand(const ScsiCommandPdu& pdu) {
+// data of a task that is not known, which is dropped. `expected`: the command's
+// ExpectedDataTransferLength.
+void TargetSession::RefuseCommand(uint32_t initiator_task_tag,
+                                  uint32_t expected) {
   CountRefused();
   ScsiResponsePdu response;
   response.status = static_cast<uint8_t>(scsi::ScsiStatus::kTaskSetFull);
-  response.initiator_task_tag = pdu.initiator_task_tag;
-  const Residual residual = ResidualOf(0, pdu.expected_data_transfer_length);
+  response.initiator_task_tag = initiator_task_tag;
+  const Residual residual = ResidualOf(0, expected);
   response.underflow = residual.underflow;
   response.residual_count = residual.count;
   Send(response, {});
@@ -334,15 +360,14 @@ void TargetSession::TaskDone(TaskSlot slot) {
   FreeTask(&task);
 }
 
-void TargetSession::TaskDataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
-                                  const char* why) {
+void TargetSession::TaskDataError(TaskSlot slot, const DataFault& fault) {
   Task& task = At(slot);
   if (task.state != Task::State::kActive || task.data_error) return;
-  host_->Log(true, [&task, why] {
+  host_->Log(true, [&] {
     return absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag), ": ",
-                        why);
+                        fault.why);
   });
-  FailData(&task, asc, ascq);
+  FailData(&task, fault.asc, fault.ascq);
 }
 
 // SAM-5 section 5.3.1: TASK SET FULL is for a lack of resources to accept a

@@ -325,6 +325,9 @@ TEST(NoBuffersTest, AServerWantsRoomForOneSession) {
 class DeafClient final : public TargetDatamoverClient {
  public:
   void ControlNotify(const ControlPdu&) override {}
+  AcceptedCommand CommandNotify(const ControlPdu&) override { return {}; }
+  void TaskReady(TaskSlot) override {}
+  void TaskNotReady(TaskSlot) override {}
   TaskSlot FindTask(uint32_t) override { return kNoTask; }
   void CurrentWindow(uint32_t* exp_cmd_sn, uint32_t* max_cmd_sn) override {
     *exp_cmd_sn = *max_cmd_sn = 1;
@@ -334,7 +337,7 @@ class DeafClient final : public TargetDatamoverClient {
   void TaskDone(TaskSlot) override {}
   void RejectNotify(RejectPdu::Reason, const uint8_t*, const char*,
                     bool) override {}
-  void TaskDataError(TaskSlot, uint8_t, uint8_t, const char*) override {}
+  void TaskDataError(TaskSlot, const DataFault&) override {}
   void TaskRefused(TaskSlot) override {}
   void TaskMemoryError(TaskSlot, const absl::Status&) override {}
   void ConnectionTerminateNotify(const absl::Status& why) override {

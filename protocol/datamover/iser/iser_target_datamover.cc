@@ -8,20 +8,6 @@
 
 namespace skiff::protocol {
 
-namespace {
-
-// Additional sense codes for data errors (RFC 7143 section 11.4.7.2, SPC-5).
-struct SenseCode {
-  uint8_t asc;
-  uint8_t ascq;
-};
-constexpr SenseCode kUnexpectedUnsolicitedData = {0x0c, 0x0c};
-constexpr SenseCode kIncorrectAmountOfData = {0x0c, 0x0d};
-constexpr SenseCode kDataPhaseError = {0x4b, 0x00};
-constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
-
-}  // namespace
-
 IserTargetDatamover::IserTargetDatamover(IserMemory* memory,
                                          const IserDatamoverOptions& options)
     : staging_(memory->blocks()),
@@ -201,67 +187,42 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs, wrong,
                                  /*fatal=*/true);
   }
-  command_ = &message;
-  accepted_ = kNoTask;
-  client_->ControlNotify({message.frame, message.bhs, message.ahs, {}});
-  command_ = nullptr;
-  if (accepted_ == kNoTask || message.data.empty() || channel_.terminated()) {
-    return;
-  }
-  Task& task = At(accepted_);
-  // GetData may have taken them while the call ran.
-  if (!task.live || task.deallocated || task.data_failed || task.received > 0) {
-    return;
-  }
-  Land(accepted_, message.data);
+  const AcceptedCommand command =
+      client_->CommandNotify({message.frame, message.bhs, message.ahs, {}});
+  const TaskSlot slot = command.task;
+  if (slot == kNoTask) return;
+  if (!BeginTask(message, command)) return client_->TaskNotReady(slot);
+  Task& task = At(slot);
+  if (!message.data.empty()) task.TakeInHand(message.data);
+  client_->TaskReady(slot);
+  channel_.counters().copied_bytes += staging_.Keep(slot, &task, client_);
 }
 
-bool IserTargetDatamover::AcceptCommand(TaskSlot slot,
-                                        const ScsiCommandPdu& pdu,
-                                        uint32_t data_out_length,
-                                        uint32_t data_in_length) {
-  assert(slot < max_tasks_ && command_ != nullptr);
+// False: there is no memory for it.
+inline bool IserTargetDatamover::BeginTask(const IserMessage& message,
+                                           const AcceptedCommand& command) {
+  const TaskSlot slot = command.task;
+  assert(slot < max_tasks_);
   if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
   Task& task = At(slot);
   assert(!task.live);
-  task.initiator_task_tag = pdu.initiator_task_tag;
+  task.initiator_task_tag = message.frame.initiator_task_tag;
   task.live = true;
   task.deallocated = false;
   task.references = 0;
-  task.buffers = command_->control;
-  task.data_out_length = data_out_length;
-  task.data_failed = false;
-  task.received = task.placed = 0;
-  task.unsolicited_open = !pdu.final;
-  task.unsolicited_end =
-      std::min(parameters_.first_burst_length, data_out_length);
-  task.unsolicited_data_sn = 0;
-  task.getting = task.get_failed = false;
+  task.buffers = message.control;
+  task.get_failed = false;
   task.reads = task.writes = task.lost_puts = 0;
-  accepted_ = slot;
-
-  if (data_in_length > 0 && !task.buffers.read_stag_valid) {
+  const DataFault* const fault =
+      task.Begin(parameters_, command.data_out_length, message.frame.final,
+                 message.data.size());
+  if (command.data_in_length > 0 && !task.buffers.read_stag_valid) {
     // Of a bidirectional command, whose length is in an AHS.
     task.data_failed = true;
     channel_.Break(
         absl::InvalidArgumentError("a command that reads without a Read STag"));
-    return true;
-  }
-  const size_t immediate = command_->data.size();
-  if (immediate > 0 && !parameters_.immediate_data) {
-    DataError(slot, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "immediate data although ImmediateData=No");
-  } else if (immediate > task.unsolicited_end) {
-    DataError(
-        slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-        "more immediate data than FirstBurstLength or the command's length");
-  } else if (task.unsolicited_open &&
-             (parameters_.initial_r2t || data_out_length == 0)) {
-    DataError(slot, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "unsolicited data announced although InitialR2T=Yes or nothing "
-              "to write");
+  } else if (fault != nullptr) {
+    DataError(slot, *fault);
   }
   return true;
 }
@@ -281,53 +242,23 @@ void IserTargetDatamover::OnDataOut(const IserMessage& message) {
   const TaskSlot slot = client_->FindTask(data_out.initiator_task_tag);
   // No such task: it ended early, and the initiator could not know.
   if (slot == kNoTask) return;
-  const Task& task = At(slot);
-  if (!task.live || task.data_failed || task.deallocated) return;
-  if (TakeUnsolicited(slot, data_out, message)) Land(slot, message.data);
-}
-
-// Whether a Data-Out is the next one; else the task has failed.
-bool IserTargetDatamover::TakeUnsolicited(TaskSlot slot,
-                                          const ScsiDataOutPdu& data_out,
-                                          const IserMessage& message) {
   Task& task = At(slot);
-  const uint64_t end = uint64_t{data_out.buffer_offset} + message.data.size();
-  const bool final = message.frame.final;
-  if (!task.unsolicited_open) {
-    DataError(slot, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "unsolicited Data-Out after its end");
-  } else if (data_out.data_sn != task.unsolicited_data_sn) {
-    DataError(slot, kDataPhaseError.asc, kDataPhaseError.ascq,
-              "Data-Out out of sequence");
-  } else if (data_out.buffer_offset != task.received) {
-    DataError(slot, kDataOffsetError.asc, kDataOffsetError.ascq,
-              "Data-Out with a wrong offset");
-  } else if (end > task.unsolicited_end ||
-             (end == task.unsolicited_end && !final)) {
-    DataError(
-        slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-        "more unsolicited data than FirstBurstLength or the command's length");
-  } else if (end < task.data_out_length && final &&
-             !task.buffers.write_stag_valid) {
-    DataError(slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-              "less unsolicited data than the command without a Write STag "
-              "needs");
-  } else {
-    ++task.unsolicited_data_sn;
-    if (final) task.unsolicited_open = false;
-    return true;
+  if (!task.live || task.data_failed || task.deallocated) return;
+  const DataFault* fault = task.TakeUnsolicited(data_out, message.data.size());
+  if (fault == nullptr && data_out.final && !task.buffers.write_stag_valid &&
+      data_out.buffer_offset + message.data.size() < task.data_out_length) {
+    fault = &data_fault::kTooLittleUnsolicited;
   }
-  return false;
+  if (fault != nullptr) return DataError(slot, *fault);
+  Land(slot, message.data);
 }
 
-void IserTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
-                                    const char* why) {
+void IserTargetDatamover::DataError(TaskSlot slot, const DataFault& fault) {
   Task& task = At(slot);
   task.data_failed = true;
   task.unsolicited_open = false;
   staging_.End(&task);
-  client_->TaskDataError(slot, asc, ascq, why);
+  client_->TaskDataError(slot, fault);
 }
 
 void IserTargetDatamover::MemoryError(TaskSlot slot, const absl::Status& why) {
@@ -409,6 +340,7 @@ void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   assert(task.live && !task.deallocated && !task.getting);
   task.deallocated = true;
   task.unsolicited_open = false;
+  task.in_hand = nullptr;
   staging_.End(&task);
   if (task.references > 0) return;
   task.live = false;

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "protocol/datamover/data_out.h"
 #include "protocol/datamover/iser/iser_channel.h"
 #include "protocol/datamover/iser/iser_datamover.h"
-#include "protocol/datamover/staging.h"
 #include "protocol/datamover/task_chunks.h"
 
 namespace skiff::protocol {
@@ -15,11 +15,8 @@ namespace skiff::protocol {
 // The target's half of the iSER data model: data-in by RDMA Write, data-out by
 // RDMA Read, both between SCSI's memory and the buffers that commands
 // advertise. Immediate and unsolicited data are copied to where GetData says,
-// and wait in a staging buffer until it does.
-//
-// Unsolicited data come in order within a task, because our login insists on
-// DataPDUInOrder, and before any data that are read: one number, `received`,
-// says where a task stands.
+// and wait in a staging buffer until it does. They come before any data that
+// are read (DataOutState).
 class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
                                   private IserChannel::Handler {
  public:
@@ -60,9 +57,6 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
       const Parameters& parameters) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
-                     uint32_t data_out_length,
-                     uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
   bool PutDataAndResponse(TaskSlot slot, uint32_t offset,
@@ -76,23 +70,15 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   bool congested() const override { return channel_.congested(); }
 
  private:
-  struct Task : UnsolicitedData {
+  struct Task : DataOutState {
     uint32_t initiator_task_tag = kReservedTag;
     bool live = false;
     bool deallocated = false;   // TaskDone is due once `references` is zero.
     uint32_t references = 0;    // Operations that have not ended.
     IserControlHeader buffers;  // What the command advertised.
 
-    uint32_t data_out_length = 0;
-    uint32_t received = 0;  // Unsolicited data: all below has come,
-    uint32_t placed = 0;    // all below is where GetData wanted it.
-
-    // GetData. It is over when nothing below `get_end` is missing.
-    bool getting = false;
+    // GetData is over when nothing below `get_end` is missing.
     bool get_failed = false;
-    uint8_t* to = nullptr;
-    uint32_t get_begin = 0;
-    uint32_t get_end = 0;
     uint32_t reads = 0;   // RDMA Reads that have not ended.
     uint32_t writes = 0;  // RDMA Writes that have not ended.
     // To be told when no other write of the task refers to its memory.
@@ -108,12 +94,11 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   uint32_t TagOf(TaskSlot slot) const override;
 
   void OnCommand(const IserMessage& message);
+  bool BeginTask(const IserMessage& message, const AcceptedCommand& command);
   const char* CheckCommand(const IserMessage& message) const;
   void OnDataOut(const IserMessage& message);
   void OnHello(const IserHello& hello);
-  bool TakeUnsolicited(TaskSlot slot, const ScsiDataOutPdu& data_out,
-                       const IserMessage& message);
-  void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
+  void DataError(TaskSlot slot, const DataFault& fault);
   void MemoryError(TaskSlot slot, const absl::Status& why);
   bool Store(TaskSlot slot, absl::Span<const uint8_t> data);
   void Land(TaskSlot slot, absl::Span<const uint8_t> data);
@@ -141,10 +126,6 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   bool pdus_came_ = false;  // In full feature phase.
   uint32_t max_tasks_ = 0;
   TaskChunks<Task, 16> tasks_;
-
-  // While ControlNotify of a SCSI Command runs.
-  const IserMessage* command_ = nullptr;
-  TaskSlot accepted_ = kNoTask;
 };
 
 }  // namespace skiff::protocol

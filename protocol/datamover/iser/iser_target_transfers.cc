@@ -24,11 +24,9 @@ bool IserTargetDatamover::Store(TaskSlot slot, absl::Span<const uint8_t> data) {
   if (data.empty()) return true;
   Task* const task = &At(slot);
   const auto end = static_cast<uint32_t>(task->received + data.size());
-  const bool direct =
-      task->getting && task->placed == task->received && end <= task->get_end;
-  if (direct) {
-    std::memcpy(task->to + (task->received - task->get_begin), data.data(),
-                data.size());
+  uint8_t* const place = task->PlaceOfNext(data.size());
+  if (place != nullptr) {
+    std::memcpy(place, data.data(), data.size());
     task->placed = end;
   } else {
     if (!staging_.Begin(slot, task, client_)) return false;
@@ -47,12 +45,9 @@ void IserTargetDatamover::Land(TaskSlot slot, absl::Span<const uint8_t> data) {
 }
 
 void IserTargetDatamover::PlaceStaged(Task* task) {
-  const uint32_t end = std::min(task->received, task->get_end);
-  if (task->placed >= end) return;
-  std::memcpy(task->to + (task->placed - task->get_begin),
-              task->staging.get() + task->placed, end - task->placed);
-  channel_.counters().copied_bytes += end - task->placed;
-  task->placed = end;
+  const uint32_t bytes = task->PlaceReceived();
+  if (bytes == 0) return;
+  channel_.counters().copied_bytes += bytes;
   if (task->placed == task->received && !task->unsolicited_open) {
     staging_.End(task);
   }
@@ -61,18 +56,10 @@ void IserTargetDatamover::PlaceStaged(Task* task) {
 bool IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
                                   absl::Span<uint8_t> to) {
   Task& task = At(slot);
-  assert(task.live && !task.getting && offset == task.placed);
-  assert(uint64_t{offset} + to.size() <= task.data_out_length);
+  assert(task.live);
   if (to.empty()) return true;
-  task.getting = true;
+  task.BeginGet(offset, to);
   task.get_failed = false;
-  task.to = to.data();
-  task.get_begin = offset;
-  task.get_end = offset + static_cast<uint32_t>(to.size());
-  if (slot == accepted_ && command_ != nullptr && task.received == 0) {
-    // The client was told, and has cancelled what it asks for here.
-    if (!Store(slot, command_->data)) return false;
-  }
   PlaceStaged(&task);
   if (!ReadRest(slot)) return false;
   task.getting = false;

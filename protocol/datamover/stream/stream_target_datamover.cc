@@ -4,19 +4,12 @@
 #include <cassert>
 #include <cstring>
 
+#include "protocol/codec/endian.h"
+
 namespace skiff::protocol {
 namespace {
 
-// Additional sense codes for data errors (RFC 7143 section 11.4.7.2, SPC-5).
-struct SenseCode {
-  uint8_t asc;
-  uint8_t ascq;
-};
-constexpr SenseCode kUnexpectedUnsolicitedData = {0x0c, 0x0c};
-constexpr SenseCode kIncorrectAmountOfData = {0x0c, 0x0d};
-constexpr SenseCode kProtocolServiceCrcError = {0x47, 0x05};
-constexpr SenseCode kDataPhaseError = {0x4b, 0x00};
-constexpr SenseCode kDataOffsetError = {0x4b, 0x05};
+constexpr size_t kLunOffset = 8;
 
 // Transfer tags this far behind the newest belong to a task that ended early.
 constexpr uint16_t kStaleGenerations = 1024;
@@ -59,51 +52,6 @@ void StreamTargetDatamover::SendControl(const uint8_t* bhs,
   send_queue_.AppendCopy(bhs, {}, data, kNoTask, SendQueue::Notice::kNone);
 }
 
-bool StreamTargetDatamover::AcceptCommand(TaskSlot slot,
-                                          const ScsiCommandPdu& pdu,
-                                          uint32_t data_out_length, uint32_t) {
-  assert(slot < max_tasks_);
-  if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
-  Task& task = At(slot);
-  assert(!task.live);
-  task.initiator_task_tag = pdu.initiator_task_tag;
-  task.lun = pdu.lun;
-  task.live = true;
-  task.deallocated = false;
-  task.references = 0;
-  task.input_sn = 0;
-  task.burst_used = 0;
-  task.lost_puts = 0;
-  task.data_out_length = data_out_length;
-  task.data_failed = false;
-  task.received = task.placed = 0;
-  task.requested = immediate_length_;
-  task.unsolicited_open = !pdu.final;
-  task.unsolicited_end =
-      std::min(parameters_.first_burst_length, data_out_length);
-  task.unsolicited_data_sn = 0;
-  task.burst_head = task.burst_count = 0;
-  task.getting = false;
-  accepted_ = slot;
-
-  if (immediate_length_ > 0 && !parameters_.immediate_data) {
-    DataError(slot, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "immediate data although ImmediateData=No");
-  } else if (immediate_length_ > task.unsolicited_end) {
-    DataError(
-        slot, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-        "more immediate data than FirstBurstLength or the command's length");
-  } else if (task.unsolicited_open &&
-             (parameters_.initial_r2t || data_out_length == 0)) {
-    DataError(slot, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "unsolicited data announced although InitialR2T=Yes or nothing "
-              "to write");
-  }
-  return true;
-}
-
 // --- Receiving.
 
 absl::Span<const iovec> StreamTargetDatamover::ReceiveSpans() {
@@ -131,9 +79,7 @@ void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
     client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
                           "Data-Out data digest",
                           /*fatal=*/false);
-    DataError(in.task, kProtocolServiceCrcError.asc,
-              kProtocolServiceCrcError.ascq, "data digest error");
-    return;
+    return DataError(in.task, data_fault::kDigest);
   }
   if (!data.empty()) {
     uint8_t* const place = PlaceOf(&in);
@@ -156,36 +102,54 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
     return;
   }
   if (pdu.frame.opcode == static_cast<uint8_t>(Opcode::kScsiCommand)) {
-    Incoming in;
-    if (!BeginCommand(pdu, data.data(), &in) || data.empty()) return;
-    Task& task = At(in.task);
-    if (task.received != 0) return;  // GetData took them while the call ran.
-    uint8_t* const place = PlaceOf(&in);
-    if (place == nullptr) return;
-    std::memcpy(place, data.data(), data.size());
-    copied_bytes_ += data.size();
-    Landed(in);
+    OnCommand(pdu, data);
     return;
   }
   client_->ControlNotify({pdu.frame, pdu.bhs, pdu.ahs, data});
 }
 
-// Tells the session of a SCSI Command. True when it was accepted and its
-// immediate data, `in`, are wanted.
-bool StreamTargetDatamover::BeginCommand(const StreamReceiver::Pdu& pdu,
-                                         const uint8_t* data, Incoming* in) {
-  accepted_ = kNoTask;
-  immediate_data_ = data;
-  immediate_length_ = pdu.frame.data_segment_length;
-  client_->ControlNotify({pdu.frame, pdu.bhs, pdu.ahs, {}});
-  in->task = accepted_;
-  in->offset = 0;
-  in->length = immediate_length_;
-  immediate_data_ = nullptr;
-  immediate_length_ = 0;
-  accepted_ = kNoTask;
-  return !terminated_ && Live(in->task) && !At(in->task).deallocated &&
-         !At(in->task).data_failed;
+// Tells the session of a SCSI Command, and returns its task, if there is one.
+// `here`: its immediate data, unless they are still arriving.
+TaskSlot StreamTargetDatamover::OnCommand(const StreamReceiver::Pdu& pdu,
+                                          absl::Span<const uint8_t> here) {
+  const AcceptedCommand command =
+      client_->CommandNotify({pdu.frame, pdu.bhs, pdu.ahs, {}});
+  const TaskSlot slot = command.task;
+  if (slot == kNoTask) return kNoTask;
+  if (!BeginTask(pdu, command)) {
+    client_->TaskNotReady(slot);
+    return kNoTask;
+  }
+  Task& task = At(slot);
+  if (!here.empty()) task.TakeInHand(here);
+  client_->TaskReady(slot);
+  copied_bytes_ += staging_.Keep(slot, &task, client_);
+  return slot;
+}
+
+// False: there is no memory for it.
+bool StreamTargetDatamover::BeginTask(const StreamReceiver::Pdu& pdu,
+                                      const AcceptedCommand& command) {
+  const TaskSlot slot = command.task;
+  assert(slot < max_tasks_);
+  if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
+  Task& task = At(slot);
+  assert(!task.live);
+  task.initiator_task_tag = pdu.frame.initiator_task_tag;
+  task.lun = Load64(pdu.bhs + kLunOffset);
+  task.live = true;
+  task.deallocated = false;
+  task.references = 0;
+  task.input_sn = 0;
+  task.burst_used = 0;
+  task.lost_puts = 0;
+  task.burst_head = task.burst_count = 0;
+  const uint32_t immediate = pdu.frame.data_segment_length;
+  task.requested = immediate;
+  const DataFault* const fault = task.Begin(
+      parameters_, command.data_out_length, pdu.frame.final, immediate);
+  if (fault != nullptr) DataError(slot, *fault);
+  return true;
 }
 
 StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
@@ -193,6 +157,7 @@ StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
   StreamReceiver::Sink sink;
   const auto opcode = static_cast<Opcode>(pdu.frame.opcode);
   incoming_ = Incoming();
+  Incoming in;
   const bool carries_data =
       opcode == Opcode::kScsiCommand || opcode == Opcode::kScsiDataOut;
   if (!carries_data) {
@@ -208,12 +173,15 @@ StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
   // With data digests nothing touches the medium, and no command starts, before
   // its data were verified.
   if (parameters_.data_digest == Digest::kCrc32c) return sink;
-  const bool wanted = opcode == Opcode::kScsiCommand
-                          ? BeginCommand(pdu, nullptr, &incoming_)
-                          : MatchDataOut(pdu, &incoming_);
+  bool wanted = false;
+  if (opcode == Opcode::kScsiCommand) {
+    in.task = OnCommand(pdu, {});
+    in.length = pdu.frame.data_segment_length;
+    wanted = in.task != kNoTask && WantsData(in.task);
+  } else {
+    wanted = MatchDataOut(pdu, &in);
+  }
   sink.kind = StreamReceiver::Sink::kDiscard;
-  Incoming in = incoming_;
-  incoming_.task = kNoTask;
   uint8_t* const place = wanted ? PlaceOf(&in) : nullptr;
   if (place == nullptr) return sink;
   incoming_ = in;
@@ -256,36 +224,22 @@ bool StreamTargetDatamover::MatchDataOut(const StreamReceiver::Pdu& pdu,
   in->offset = data_out.buffer_offset;
   in->length = pdu.frame.data_segment_length;
   return data_out.target_transfer_tag == kReservedTag
-             ? MatchUnsolicited(pdu, data_out, in)
+             ? MatchUnsolicited(data_out, in)
              : MatchSolicited(pdu, data_out, in);
 }
 
-bool StreamTargetDatamover::MatchUnsolicited(const StreamReceiver::Pdu& pdu,
-                                             const ScsiDataOutPdu& data_out,
+bool StreamTargetDatamover::MatchUnsolicited(const ScsiDataOutPdu& data_out,
                                              Incoming* in) {
   in->task = client_->FindTask(data_out.initiator_task_tag);
   // No such task: it ended early, and the initiator could not know.
-  if (in->task == kNoTask || !Live(in->task)) return false;
+  if (in->task == kNoTask || !WantsData(in->task)) return false;
   Task& task = At(in->task);
-  if (task.data_failed || task.deallocated) return false;
-  if (!task.unsolicited_open) {
-    DataError(in->task, kUnexpectedUnsolicitedData.asc,
-              kUnexpectedUnsolicitedData.ascq,
-              "unsolicited Data-Out after its end");
+  const DataFault* const fault = task.TakeUnsolicited(data_out, in->length);
+  if (fault != nullptr) {
+    DataError(in->task, *fault);
     return false;
   }
-  if (!CheckInOrder(data_out, task.unsolicited_data_sn, *in)) return false;
-  const uint64_t end = uint64_t{in->offset} + in->length;
-  if (end > task.unsolicited_end ||
-      (end == task.unsolicited_end && !pdu.frame.final)) {
-    DataError(
-        in->task, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-        "more unsolicited data than FirstBurstLength or the command's length");
-    return false;
-  }
-  ++task.unsolicited_data_sn;
-  if (pdu.frame.final) task.unsolicited_open = false;
-  task.requested = static_cast<uint32_t>(end);
+  task.requested = in->offset + in->length;
   return true;
 }
 
@@ -309,8 +263,7 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
     const auto age = static_cast<uint16_t>(task.tag_generation - generation);
     const bool later_burst = task.live && age > 0 && age <= task.burst_count;
     if (later_burst) {
-      DataError(in->task, kDataPhaseError.asc, kDataPhaseError.ascq,
-                "R2Ts were not answered in order");
+      DataError(in->task, data_fault::kR2tsOutOfOrder);
     } else if (age == 0 || age > kStaleGenerations) {
       client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
                             "unknown transfer tag", false);
@@ -323,11 +276,14 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
     return false;
   }
   Burst& burst = task.bursts[task.burst_head];
-  if (!CheckInOrder(data_out, burst.next_data_sn, *in)) return false;
   const uint64_t end = uint64_t{in->offset} + in->length;
-  if (end > burst.end || pdu.frame.final != (end == burst.end)) {
-    DataError(in->task, kIncorrectAmountOfData.asc, kIncorrectAmountOfData.ascq,
-              "the amount of data is not what the R2T asked for");
+  const DataFault* fault = task.CheckOrder(data_out, burst.next_data_sn);
+  if (fault == nullptr &&
+      (end > burst.end || data_out.final != (end == burst.end))) {
+    fault = &data_fault::kNotWhatR2tAskedFor;
+  }
+  if (fault != nullptr) {
+    DataError(in->task, *fault);
     return false;
   }
   ++burst.next_data_sn;
@@ -338,43 +294,21 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
   return true;
 }
 
-// Whether a Data-Out is the next one; else the task has failed.
-bool StreamTargetDatamover::CheckInOrder(const ScsiDataOutPdu& data_out,
-                                         uint32_t data_sn, const Incoming& in) {
-  if (data_out.data_sn != data_sn) {
-    DataError(in.task, kDataPhaseError.asc, kDataPhaseError.ascq,
-              "Data-Out out of sequence");
-    return false;
-  }
-  if (in.offset != At(in.task).received) {
-    DataError(in.task, kDataOffsetError.asc, kDataOffsetError.ascq,
-              "Data-Out with a wrong offset");
-    return false;
-  }
-  return true;
-}
-
-void StreamTargetDatamover::DataError(TaskSlot slot, uint8_t asc, uint8_t ascq,
-                                      const char* why) {
+void StreamTargetDatamover::DataError(TaskSlot slot, const DataFault& fault) {
   Task& task = At(slot);
   task.data_failed = true;
   task.unsolicited_open = false;
   task.burst_count = 0;
   staging_.End(&task);
-  client_->TaskDataError(slot, asc, ascq, why);
-}
-
-bool StreamTargetDatamover::CanPlaceDirectly(const Task& task, uint32_t offset,
-                                             uint32_t length) const {
-  return task.getting && task.placed == task.received &&
-         offset >= task.get_begin && uint64_t{offset} + length <= task.get_end;
+  client_->TaskDataError(slot, fault);
 }
 
 // Null: there is no memory, and the task has failed.
 uint8_t* StreamTargetDatamover::PlaceOf(Incoming* in) {
   Task& task = At(in->task);
-  in->direct = CanPlaceDirectly(task, in->offset, in->length);
-  if (in->direct) return task.to + (in->offset - task.get_begin);
+  uint8_t* const place = task.PlaceOfNext(in->length);
+  in->direct = place != nullptr;
+  if (in->direct) return place;
   if (!staging_.Begin(in->task, &task, client_)) return nullptr;
   return task.staging.get() + in->offset;
 }
@@ -395,12 +329,9 @@ void StreamTargetDatamover::Landed(const Incoming& in) {
 
 void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
   Task& task = At(slot);
-  const uint32_t end = std::min(task.received, task.get_end);
-  if (task.placed >= end) return;
-  std::memcpy(task.to + (task.placed - task.get_begin),
-              task.staging.get() + task.placed, end - task.placed);
-  copied_bytes_ += end - task.placed;
-  task.placed = end;
+  const uint32_t bytes = task.PlaceReceived();
+  if (bytes == 0) return;
+  copied_bytes_ += bytes;
   // The rest of the last PDU may still be on its way into it.
   const bool filling = incoming_.task == slot;
   if (task.placed == task.received && !task.unsolicited_open && !filling)
@@ -410,26 +341,9 @@ void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
 bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
                                     absl::Span<uint8_t> to) {
   Task& task = At(slot);
-  assert(task.live && !task.getting && offset == task.placed);
-  assert(uint64_t{offset} + to.size() <= task.data_out_length);
+  assert(task.live);
   if (to.empty()) return true;
-  task.getting = true;
-  task.to = to.data();
-  task.get_begin = offset;
-  task.get_end = offset + static_cast<uint32_t>(to.size());
-  if (slot == accepted_ && immediate_data_ != nullptr &&
-      immediate_length_ > 0 && task.received == 0) {
-    Incoming in;
-    in.task = slot;
-    in.length = immediate_length_;
-    uint8_t* const place = PlaceOf(&in);
-    // The client was told, and has cancelled what it asks for here.
-    if (place == nullptr) return false;
-    std::memcpy(place, immediate_data_, immediate_length_);
-    copied_bytes_ += immediate_length_;
-    task.received = immediate_length_;
-    if (in.direct) task.placed = task.received;
-  }
+  task.BeginGet(offset, to);
   DeliverStaged(slot);
   if (task.placed >= task.get_end) {
     task.getting = false;
@@ -642,6 +556,7 @@ void StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
     receiver_.AbandonPlacement();
     incoming_.task = kNoTask;
   }
+  task.in_hand = nullptr;
   staging_.End(&task);
   if (task.references > 0) return;
   task.live = false;

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "protocol/datamover/staging.h"
+#include "protocol/datamover/data_out.h"
 #include "protocol/datamover/stream/send_queue.h"
 #include "protocol/datamover/stream/stream_counters.h"
 #include "protocol/datamover/stream/stream_datamover.h"
@@ -18,11 +18,7 @@ namespace skiff::protocol {
 
 // The target's half of the iSCSI data model: PutData becomes Data-In, GetData
 // becomes immediate data, unsolicited Data-Out, and R2T with solicited
-// Data-Out.
-//
-// Data-Out arrives in ascending order within a task, because our login insists
-// on DataPDUInOrder and DataSequenceInOrder (RFC 7143 sections 13.18, 13.19:
-// OR), so one number, `received`, says where a task stands.
+// Data-Out. `received` says where a task stands (DataOutState).
 class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
                                     private StreamReceiver::Handler,
                                     private SendQueue::Listener {
@@ -35,9 +31,6 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
-  bool AcceptCommand(TaskSlot slot, const ScsiCommandPdu& pdu,
-                     uint32_t data_out_length,
-                     uint32_t data_in_length) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
                bool notify) override;
   bool PutDataAndResponse(TaskSlot slot, uint32_t offset,
@@ -79,7 +72,7 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   };
   static constexpr uint32_t kMaxBursts = 16;
 
-  struct Task : UnsolicitedData {
+  struct Task : DataOutState {
     uint32_t initiator_task_tag = kReservedTag;
     Lun lun = 0;
     bool live = false;
@@ -97,21 +90,11 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
     uint32_t lost_puts = 0;
 
     // Data-Out.
-    uint32_t data_out_length = 0;
-    uint32_t received = 0;  // Everything below this offset has arrived,
-    uint32_t placed =
-        0;  // below this one reached its GetData; between is staged.
     uint32_t requested = 0;  // R2Ts were sent up to here.
     uint16_t tag_generation = 0;
     uint32_t burst_head = 0;
     uint32_t burst_count = 0;
     std::array<Burst, kMaxBursts> bursts;
-
-    // GetData.
-    bool getting = false;
-    uint8_t* to = nullptr;
-    uint32_t get_begin = 0;
-    uint32_t get_end = 0;
   };
 
   // The data segment that is being received or handled.
@@ -139,18 +122,18 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   void HandleControl(const StreamReceiver::Pdu& pdu,
                      absl::Span<const uint8_t> data,
                      StreamReceiver::DigestError error);
-  bool BeginCommand(const StreamReceiver::Pdu& pdu, const uint8_t* data,
-                    Incoming* in);
+  TaskSlot OnCommand(const StreamReceiver::Pdu& pdu,
+                     absl::Span<const uint8_t> here);
+  bool BeginTask(const StreamReceiver::Pdu& pdu,
+                 const AcceptedCommand& command);
   bool MatchDataOut(const StreamReceiver::Pdu& pdu, Incoming* in);
-  bool MatchUnsolicited(const StreamReceiver::Pdu& pdu,
-                        const ScsiDataOutPdu& data_out, Incoming* in);
+  bool MatchUnsolicited(const ScsiDataOutPdu& data_out, Incoming* in);
   bool MatchSolicited(const StreamReceiver::Pdu& pdu,
                       const ScsiDataOutPdu& data_out, Incoming* in);
-  bool CheckInOrder(const ScsiDataOutPdu& data_out, uint32_t data_sn,
-                    const Incoming& in);
-  void DataError(TaskSlot slot, uint8_t asc, uint8_t ascq, const char* why);
-  bool CanPlaceDirectly(const Task& task, uint32_t offset,
-                        uint32_t length) const;
+  void DataError(TaskSlot slot, const DataFault& fault);
+  bool WantsData(TaskSlot slot) {
+    return Live(slot) && !At(slot).deallocated && !At(slot).data_failed;
+  }
   uint8_t* PlaceOf(Incoming* in);
   void Landed(const Incoming& in);
   void DeliverStaged(TaskSlot slot);
@@ -184,11 +167,6 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   Staging staging_;
   uint64_t copied_bytes_ = 0;  // Here, besides those two.
 
-  // While ControlNotify of a SCSI Command runs: its immediate data.
-  TaskSlot accepted_ = kNoTask;
-  uint32_t immediate_length_ = 0;
-  const uint8_t* immediate_data_ =
-      nullptr;         // Null while they are still arriving.
   Incoming incoming_;  // The data segment that is being received.
   iovec place_ = {};
 };

@@ -17,35 +17,48 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uint32_t kTag = 0x1234;
 constexpr TaskSlot kSlot = 3;
 
-// A session that accepts each SCSI Command in slot 3 and asks for `get` bytes
-// at once.
+// A session that accepts each SCSI Command in slot 3.
 class Session : public TargetDatamoverClient {
  public:
   void ControlNotify(const ControlPdu& pdu) override {
+    EXPECT_NE(pdu.frame.opcode, static_cast<uint8_t>(Opcode::kScsiCommand));
     events.push_back(absl::StrCat("control ", pdu.frame.opcode));
-    if (pdu.frame.opcode != static_cast<uint8_t>(Opcode::kScsiCommand) ||
-        refuse)
-      return;
-    ScsiCommandPdu command;
-    ASSERT_TRUE(Decode(pdu.bhs, &command).ok());
-    live = true;
-    ASSERT_TRUE(datamover->AcceptCommand(
-        kSlot, command,
-        command.write ? command.expected_data_transfer_length : 0,
-        command.read ? command.expected_data_transfer_length : 0));
-    if (get > 0) Get(0, get);
   }
-  void Get(uint32_t offset, uint32_t length) {
+  AcceptedCommand CommandNotify(const ControlPdu& pdu) override {
+    events.push_back(absl::StrCat("control ", pdu.frame.opcode));
+    ScsiCommandPdu command;
+    EXPECT_TRUE(Decode(pdu.bhs, &command).ok());
+    if (refuse) return {};
+    live = true;
+    const uint32_t length = command.expected_data_transfer_length;
+    return {kSlot, command.write ? length : 0, command.read ? length : 0};
+  }
+  void TaskReady(TaskSlot task) override {
+    EXPECT_EQ(task, kSlot);
+    for (uint32_t offset = 0; offset < get;) {
+      const uint32_t length = std::min(get_at_once, get - offset);
+      if (!Get(offset, length)) return;
+      offset += length;
+    }
+  }
+  void TaskNotReady(TaskSlot task) override {
+    EXPECT_EQ(task, kSlot);
+    live = false;
+    events.push_back("not ready");
+  }
+  bool Get(uint32_t offset, uint32_t length) {
     if (offset == 0) buffer.assign(length, '\0');
     buffer.resize(offset + length);
     const bool done = datamover->GetData(
         kSlot, offset,
         {reinterpret_cast<uint8_t*>(buffer.data()) + offset, length});
     if (done) events.push_back("got at once");
+    return done;
   }
   TaskSlot FindTask(uint32_t tag) override {
     return live && tag == kTag ? kSlot : kNoTask;
@@ -70,10 +83,9 @@ class Session : public TargetDatamoverClient {
                     bool fatal) override {
     events.push_back(absl::StrCat("reject ", reason, fatal ? " fatal" : ""));
   }
-  void TaskDataError(TaskSlot, uint8_t asc, uint8_t ascq,
-                     const char*) override {
-    events.push_back(
-        absl::StrCat("data error ", absl::Hex(asc), "/", absl::Hex(ascq)));
+  void TaskDataError(TaskSlot, const DataFault& fault) override {
+    events.push_back(absl::StrCat("data error ", absl::Hex(fault.asc), "/",
+                                  absl::Hex(fault.ascq)));
   }
   void TaskRefused(TaskSlot) override { events.push_back("refused"); }
   void TaskMemoryError(TaskSlot, const absl::Status& why) override {
@@ -86,7 +98,9 @@ class Session : public TargetDatamoverClient {
   TargetDatamover* datamover = nullptr;
   bool refuse = false;
   bool live = false;
-  uint32_t get = 0;
+  uint32_t get = 0;  // As soon as the task is ready,
+  uint32_t get_at_once =
+      ~0u;  // in steps of so many bytes while they are there.
   std::string buffer;
   std::vector<std::string> events;
 };
@@ -264,6 +278,39 @@ TEST_F(StreamTargetDatamoverTest, StagesUnsolicitedDataUntilTheyAreAskedFor) {
     EXPECT_EQ(session_.events.back(), "got");
     EXPECT_TRUE(session_.buffer == data);
   }
+}
+
+// Out of the memory that they were received into, if that is at once.
+TEST_F(StreamTargetDatamoverTest, CopiesImmediateDataThatAreAskedForOnce) {
+  MemoryBudget budget(1);
+  StreamBuffers buffers(64 * 1024, 0, &budget);
+  const std::string data = RandomBytes(8000, 1);
+  for (const uint32_t at_once : {3000u, 8000u}) {
+    Start(Parameters());
+    datamover_ = MakeTargetStreamDatamover(&buffers, StreamDatamoverOptions());
+    session_.datamover = datamover_.get();
+    datamover_->SetClient(&session_, 16);
+    datamover_->EnableDatamover(Parameters());
+    session_.get = 8000;
+    session_.get_at_once = at_once;
+    Feed(WriteCommand(8000, data));
+    EXPECT_THAT(session_.events,
+                Contains("got at once").Times(at_once == 8000 ? 1 : 3));
+    EXPECT_THAT(session_.events, Not(Contains("refused")));
+    EXPECT_TRUE(session_.buffer == data);
+    EXPECT_EQ(datamover_->counters().copied_bytes, 8000u);
+  }
+}
+
+TEST_F(StreamTargetDatamoverTest, StagesImmediateDataThatNobodyAskedForYet) {
+  const std::string data = RandomBytes(8000, 1);
+  session_.get = 3000;
+  Feed(WriteCommand(8000, data));
+  session_.Get(3000, 5000);
+  EXPECT_THAT(session_.events, Contains("got at once").Times(2));
+  EXPECT_TRUE(session_.buffer == data);
+  // The rest twice.
+  EXPECT_EQ(datamover_->counters().copied_bytes, 13000u);
 }
 
 TEST_F(StreamTargetDatamoverTest,
