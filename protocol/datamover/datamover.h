@@ -31,6 +31,12 @@ inline constexpr uint32_t MakeTag(TaskSlot slot, uint16_t generation) {
 }
 inline constexpr TaskSlot SlotOfTag(uint32_t tag) { return tag & 0xffffu; }
 
+// Of what was asked for, at the end of the call.
+enum class Progress : uint8_t {
+  kDone,
+  kPending,  // A notification follows, later.
+};
+
 // A PDU that a session handles itself: everything but Data-In, Data-Out and
 // R2T. Views are valid during the call only. The header digest, the data digest
 // (of `data`) and the padding were dealt with.

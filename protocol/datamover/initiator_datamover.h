@@ -31,7 +31,7 @@ class InitiatorDatamoverClient {
   // The current one, to stamp into what is sent.
   virtual uint32_t CurrentExpStatSn() = 0;
 
-  // The datamover has forgotten the task after DeallocateTaskResources; the
+  // The datamover has forgotten the task since DeallocateTaskResources; the
   // slot and every buffer of the task are the session's again.
   virtual void TaskDone(TaskSlot task) = 0;
 
@@ -78,9 +78,10 @@ class InitiatorDatamover {
   // given the buffers: nothing was sent, and the task is unknown.
   virtual absl::Status SendCommand(const OutgoingCommand& command) = 0;
   // Deallocate_Task_Resources. The session is through with the task (response
-  // received, or aborted); TaskDone follows once nothing refers to its memory,
-  // perhaps from inside the call.
-  virtual void DeallocateTaskResources(TaskSlot task) = 0;
+  // received, or aborted). kDone: the datamover has forgotten it, as when
+  // TaskDone comes. kPending: something still refers to its memory, and
+  // TaskDone follows.
+  [[nodiscard]] virtual Progress DeallocateTaskResources(TaskSlot task) = 0;
 
   // Connection_Terminate: drop everything; pending notifications are delivered
   // from inside the call. The object is only good for destruction afterwards.

@@ -58,7 +58,7 @@ class TargetDatamoverClient {
   // cancelled or failed.
   virtual void DataCompletionNotify(TaskSlot task, DataOperation operation,
                                     bool ok) = 0;
-  // The datamover has forgotten the task after DeallocateTaskResources; the
+  // The datamover has forgotten the task since DeallocateTaskResources; the
   // slot and every buffer of the task are the session's again.
   virtual void TaskDone(TaskSlot task) = 0;
 
@@ -109,7 +109,7 @@ class TargetDatamover {
 
   // Put_Data. `from` goes to `offset` of the initiator's buffer; offsets of a
   // task ascend without gaps. With `notify`, DataCompletionNotify(kPut) follows
-  // when the memory may change. Never from inside the call.
+  // when the memory may change.
   virtual void PutData(TaskSlot task, uint32_t offset,
                        absl::Span<const uint8_t> from, bool notify) = 0;
   // Put_Data (may be empty) then Send_Control of the response, merged where the
@@ -120,18 +120,18 @@ class TargetDatamover {
                                   const ScsiResponsePdu& response,
                                   absl::Span<const uint8_t> sense) = 0;
   // Get_Data. [offset, offset + to.size()) of the initiator's buffer into `to`.
-  // One at a time per task; offsets ascend without gaps. Returns true when it
-  // is complete already; otherwise DataCompletionNotify(kGet) follows, never
-  // from inside the call.
-  virtual bool GetData(TaskSlot task, uint32_t offset,
-                       absl::Span<uint8_t> to) = 0;
+  // One at a time per task; offsets ascend without gaps. kDone: all are there.
+  // kPending: DataCompletionNotify(kGet) follows.
+  [[nodiscard]] virtual Progress GetData(TaskSlot task, uint32_t offset,
+                                         absl::Span<uint8_t> to) = 0;
   // Every outstanding PutData and GetData of the task ends soon, with its
   // notification.
   virtual void CancelTransfers(TaskSlot task) = 0;
   // Deallocate_Task_Resources. The session is through with the task (response
-  // handed over, or aborted); TaskDone follows once nothing refers to its
-  // memory, perhaps from inside the call.
-  virtual void DeallocateTaskResources(TaskSlot task) = 0;
+  // handed over, or aborted). kDone: the datamover has forgotten it, as when
+  // TaskDone comes. kPending: something still refers to its memory, and
+  // TaskDone follows.
+  [[nodiscard]] virtual Progress DeallocateTaskResources(TaskSlot task) = 0;
 
   // Connection_Terminate: drop everything; pending notifications are delivered
   // from inside the call. The object is only good for destruction afterwards.

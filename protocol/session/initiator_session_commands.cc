@@ -211,7 +211,9 @@ void InitiatorSession::Complete(TaskSlot slot, Command::Outcome outcome) {
   task.abort = InitiatorTask::Abort::kNone;
   task.state = InitiatorTask::State::kFinished;
   task.command->outcome = outcome;
-  datamover_->DeallocateTaskResources(slot);
+  if (datamover_->DeallocateTaskResources(slot) == Progress::kDone) {
+    TaskDone(slot);
+  }
 }
 
 void InitiatorSession::TaskDone(TaskSlot slot) {

@@ -37,9 +37,9 @@ absl::Status ScriptedDatamover::SendCommand(const OutgoingCommand& command) {
   return absl::OkStatus();
 }
 
-void ScriptedDatamover::DeallocateTaskResources(TaskSlot task) {
+Progress ScriptedDatamover::DeallocateTaskResources(TaskSlot task) {
   deallocated.push_back(task);
-  if (!hold_task_done) client->TaskDone(task);
+  return hold_task_done ? Progress::kPending : Progress::kDone;
 }
 
 InitiatorSessionTest::InitiatorSessionTest() {

@@ -35,7 +35,7 @@ class ScriptedDatamover final : public InitiatorDatamover {
   void EnableDatamover(const Parameters&) override { enabled = true; }
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
-  void DeallocateTaskResources(TaskSlot task) override;
+  Progress DeallocateTaskResources(TaskSlot task) override;
   void ConnectionTerminate() override { terminated = true; }
   bool congested() const override { return is_congested; }
   ConnectionCounters counters() const override { return {}; }

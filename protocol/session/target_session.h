@@ -262,6 +262,7 @@ class TargetSession final : public TargetDatamoverClient,
   Task& At(TaskSlot slot) { return tasks_[slot]; }
   void Answer(Task* task, uint32_t offset, absl::Span<const uint8_t> data);
   void Retire(Task* task);
+  void Deallocate(Task* task);
   static void OverrideWithDataError(Task* task);
   void FailData(Task* task, uint8_t asc, uint8_t ascq);
   scsi::TransferResult ReceiveDataOut(scsi::Task* scsi, uint32_t offset,

@@ -226,7 +226,8 @@ scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
   counters_.bytes_in += length;
   task->getting = true;
   ++getting_;
-  if (datamover_->GetData(task->slot, offset, {to, length})) {
+  if (datamover_->GetData(task->slot, offset, {to, length}) ==
+      Progress::kDone) {
     task->getting = false;
     --getting_;
     return scsi::TransferResult::kDone;
@@ -256,7 +257,7 @@ void TargetSession::Aborted(scsi::Task* scsi, bool respond) {
   Task* task = static_cast<Task*>(scsi->port_context);
   if (respond) return Answer(task, 0, {});
   Retire(task);
-  datamover_->DeallocateTaskResources(task->slot);
+  Deallocate(task);
 }
 
 void TargetSession::CancelTransfers(scsi::Task* scsi) {
@@ -314,8 +315,7 @@ void TargetSession::Answer(Task* task, uint32_t offset,
     data = {};
   }
   Retire(task);
-  if (phase_ == Phase::kTerminating)
-    return datamover_->DeallocateTaskResources(task->slot);
+  if (phase_ == Phase::kTerminating) return Deallocate(task);
   const scsi::Task& scsi = task->scsi;
   ScsiResponsePdu response;
   response.status = static_cast<uint8_t>(scsi.status);
@@ -342,8 +342,14 @@ void TargetSession::Answer(Task* task, uint32_t offset,
     datamover_->PutDataAndResponse(task->slot, 0, {}, response,
                                    {scsi.sense.data(), scsi.sense_length});
   }
-  datamover_->DeallocateTaskResources(task->slot);
+  Deallocate(task);
   host_->Wake();
+}
+
+void TargetSession::Deallocate(Task* task) {
+  if (datamover_->DeallocateTaskResources(task->slot) == Progress::kDone) {
+    TaskDone(task->slot);
+  }
 }
 
 // The task leaves the window; its tag may be used again.

@@ -322,40 +322,42 @@ void IserInitiatorDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
 void IserInitiatorDatamover::Unreference(TaskSlot slot) {
   Task& task = tasks_[slot];
   assert(task.references > 0);
-  if (--task.references == 0 && task.deallocated) Finish(slot);
+  if (--task.references > 0 || !task.deallocated) return;
+  Finish(&task);
+  client_->TaskDone(slot);
 }
 
-void IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
+Progress IserInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
   Task& task = tasks_[slot];
   assert(task.live && !task.deallocated);
   task.deallocated = true;
   Withdraw(slot, &task.in);
   Withdraw(slot, &task.out);
-  if (task.references == 0) Finish(slot);
+  if (task.references > 0) return Progress::kPending;
+  Finish(&task);
+  return Progress::kDone;
 }
 
 // Nobody uses the memory any more, once the registrations are gone, but for
 // what docs/iser.md says of Capabilities::deregistration_ends_access.
-void IserInitiatorDatamover::Finish(TaskSlot slot) {
-  Task& task = tasks_[slot];
-  for (Data* data : {&task.in, &task.out}) {
+void IserInitiatorDatamover::Finish(Task* task) {
+  for (Data* data : {&task->in, &task->out}) {
     // Memory cannot be deregistered while a window is bound to it, as one is
     // that was not invalidated, or whose invalidation was flushed.
-    if (data->bound || task.keys_may_last) data->window.reset();
+    if (data->bound || task->keys_may_last) data->window.reset();
     data->bound = false;
     data->pin.Release();
   }
-  if (task.in.copy != nullptr) {
-    ForEachPiece(task.in.iov, 0, task.in.length,
-                 [&task](uint8_t* to, size_t at, size_t n) {
-                   std::memcpy(to, task.in.copy.get() + at, n);
+  if (task->in.copy != nullptr) {
+    ForEachPiece(task->in.iov, 0, task->in.length,
+                 [task](uint8_t* to, size_t at, size_t n) {
+                   std::memcpy(to, task->in.copy.get() + at, n);
                  });
-    channel_.counters().copied_bytes += task.in.length;
+    channel_.counters().copied_bytes += task->in.length;
   }
-  task.in.copy.reset();
-  task.out.copy.reset();
-  task.live = false;
-  client_->TaskDone(slot);
+  task->in.copy.reset();
+  task->out.copy.reset();
+  task->live = false;
 }
 
 void IserInitiatorDatamover::ConnectionTerminate() {

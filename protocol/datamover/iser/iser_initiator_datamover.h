@@ -49,7 +49,7 @@ class IserInitiatorDatamover final : public IserDatamoverOf<InitiatorDatamover>,
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
-  void DeallocateTaskResources(TaskSlot slot) override;
+  Progress DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   bool congested() const override {
     return channel_.congested() || awaiting_hello_reply_;
@@ -129,7 +129,7 @@ class IserInitiatorDatamover final : public IserDatamoverOf<InitiatorDatamover>,
   void SendUnsolicited(TaskSlot slot, uint32_t offset, uint32_t end);
   void Withdraw(TaskSlot slot, Data* data);
   void Unreference(TaskSlot slot);
-  void Finish(TaskSlot slot);
+  void Finish(Task* task);
 
   IserChannel channel_;
   InitiatorDatamoverClient* client_ = nullptr;

@@ -335,16 +335,15 @@ void IserTargetDatamover::ConnectionTerminate() {
   }
 }
 
-void IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
+Progress IserTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   Task& task = At(slot);
   assert(task.live && !task.deallocated && !task.getting);
   task.deallocated = true;
   task.unsolicited_open = false;
   task.in_hand = nullptr;
   staging_.End(&task);
-  if (task.references > 0) return;
-  task.live = false;
-  client_->TaskDone(slot);
+  task.live = task.references > 0;
+  return task.live ? Progress::kPending : Progress::kDone;
 }
 
 std::unique_ptr<IserDatamoverOf<TargetDatamover>> MakeTargetIserDatamover(

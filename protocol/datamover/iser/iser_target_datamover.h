@@ -63,9 +63,10 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;
-  bool GetData(TaskSlot slot, uint32_t offset, absl::Span<uint8_t> to) override;
+  Progress GetData(TaskSlot slot, uint32_t offset,
+                   absl::Span<uint8_t> to) override;
   void CancelTransfers(TaskSlot slot) override;
-  void DeallocateTaskResources(TaskSlot slot) override;
+  Progress DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   bool congested() const override { return channel_.congested(); }
 

@@ -53,17 +53,17 @@ void IserTargetDatamover::PlaceStaged(Task* task) {
   }
 }
 
-bool IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
-                                  absl::Span<uint8_t> to) {
+Progress IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
+                                      absl::Span<uint8_t> to) {
   Task& task = At(slot);
   assert(task.live);
-  if (to.empty()) return true;
+  if (to.empty()) return Progress::kDone;
   task.BeginGet(offset, to);
   task.get_failed = false;
   PlaceStaged(&task);
-  if (!ReadRest(slot)) return false;
+  if (!ReadRest(slot)) return Progress::kPending;
   task.getting = false;
-  return true;
+  return Progress::kDone;
 }
 
 // Reads what was not sent unsolicited, as far as the task's share of Reads

@@ -496,7 +496,7 @@ void StreamInitiatorDatamover::OnR2t(const StreamReceiver::Pdu& pdu) {
 
 // --- The end of tasks and connections.
 
-void StreamInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
+Progress StreamInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
   Task& task = tasks_[slot];
   assert(task.live);
   StopSending(slot);
@@ -506,7 +506,7 @@ void StreamInitiatorDatamover::DeallocateTaskResources(TaskSlot slot) {
   }
   if (task.references > 0) send_queue_.Cancel(slot);
   task.live = false;
-  client_->TaskDone(slot);
+  return Progress::kDone;
 }
 
 void StreamInitiatorDatamover::ConnectionTerminate() {

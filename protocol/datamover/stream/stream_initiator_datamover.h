@@ -40,7 +40,7 @@ class StreamInitiatorDatamover final
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   absl::Status SendCommand(const OutgoingCommand& command) override;
-  void DeallocateTaskResources(TaskSlot slot) override;
+  Progress DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   ConnectionCounters counters() const override {
     return StreamCounters(receiver_, send_queue_, copied_bytes_);

@@ -155,7 +155,10 @@ void InitiatorHarness::ResponseNotify(TaskSlot task,
   responses[task] = response;
   response_data[task].assign(reinterpret_cast<const char*>(data.data()),
                              data.size());
-  if (deallocate_on_response) datamover.DeallocateTaskResources(task);
+  if (deallocate_on_response &&
+      datamover.DeallocateTaskResources(task) == Progress::kDone) {
+    TaskDone(task);
+  }
 }
 
 void InitiatorHarness::WindowNotify(uint32_t, uint32_t) { ++windows; }

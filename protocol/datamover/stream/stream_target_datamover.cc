@@ -338,19 +338,19 @@ void StreamTargetDatamover::DeliverStaged(TaskSlot slot) {
     staging_.End(&task);
 }
 
-bool StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
-                                    absl::Span<uint8_t> to) {
+Progress StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
+                                        absl::Span<uint8_t> to) {
   Task& task = At(slot);
   assert(task.live);
-  if (to.empty()) return true;
+  if (to.empty()) return Progress::kDone;
   task.BeginGet(offset, to);
   DeliverStaged(slot);
   if (task.placed >= task.get_end) {
     task.getting = false;
-    return true;
+    return Progress::kDone;
   }
   RequestMore(slot);
-  return false;
+  return Progress::kPending;
 }
 
 void StreamTargetDatamover::RequestMore(TaskSlot slot) {
@@ -546,7 +546,7 @@ void StreamTargetDatamover::CancelTransfers(TaskSlot slot) {
   if (task.getting) CompleteGet(slot, false);
 }
 
-void StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
+Progress StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   Task& task = At(slot);
   assert(task.live && !task.deallocated && !task.getting);
   task.deallocated = true;
@@ -558,9 +558,8 @@ void StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   }
   task.in_hand = nullptr;
   staging_.End(&task);
-  if (task.references > 0) return;
-  task.live = false;
-  client_->TaskDone(slot);
+  task.live = task.references > 0;
+  return task.live ? Progress::kPending : Progress::kDone;
 }
 
 void StreamTargetDatamover::ConnectionTerminate() {

@@ -37,9 +37,10 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
                           absl::Span<const uint8_t> from,
                           const ScsiResponsePdu& response,
                           absl::Span<const uint8_t> sense) override;
-  bool GetData(TaskSlot slot, uint32_t offset, absl::Span<uint8_t> to) override;
+  Progress GetData(TaskSlot slot, uint32_t offset,
+                   absl::Span<uint8_t> to) override;
   void CancelTransfers(TaskSlot slot) override;
-  void DeallocateTaskResources(TaskSlot slot) override;
+  Progress DeallocateTaskResources(TaskSlot slot) override;
   void ConnectionTerminate() override;
   ConnectionCounters counters() const override {
     return StreamCounters(receiver_, send_queue_, copied_bytes_);

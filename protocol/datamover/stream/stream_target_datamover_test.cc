@@ -54,9 +54,10 @@ class Session : public TargetDatamoverClient {
   bool Get(uint32_t offset, uint32_t length) {
     if (offset == 0) buffer.assign(length, '\0');
     buffer.resize(offset + length);
-    const bool done = datamover->GetData(
-        kSlot, offset,
-        {reinterpret_cast<uint8_t*>(buffer.data()) + offset, length});
+    const bool done =
+        datamover->GetData(kSlot, offset,
+                           {reinterpret_cast<uint8_t*>(buffer.data()) + offset,
+                            length}) == Progress::kDone;
     if (done) events.push_back("got at once");
     return done;
   }
@@ -158,6 +159,12 @@ class StreamTargetDatamoverTest : public ::testing::Test {
     pdu.data_sn = data_sn;
     pdu.buffer_offset = offset;
     return ToWire(pdu, data);
+  }
+
+  void Deallocate() {
+    if (datamover_->DeallocateTaskResources(kSlot) == Progress::kDone) {
+      session_.TaskDone(kSlot);
+    }
   }
 
   // What was sent since the last call, cut into PDUs.
@@ -367,7 +374,7 @@ TEST_F(StreamTargetDatamoverTest, CutsDataInByBothLimitsAndMergesStatus) {
   response.initiator_task_tag = kTag;
   datamover_->PutDataAndResponse(kSlot, 5000, AsBytes(data).subspan(5000),
                                  response, {});
-  datamover_->DeallocateTaskResources(kSlot);
+  Deallocate();
   std::string got;
   uint32_t burst = 0;
   const std::vector<WirePdu> sent = TakeSent();
@@ -396,7 +403,7 @@ TEST_F(StreamTargetDatamoverTest, SendsSenseInAResponseOfItsOwn) {
   response.status = 2;
   datamover_->PutDataAndResponse(kSlot, 0, AsBytes(data), response,
                                  AsBytes(std::string(18, 's')));
-  datamover_->DeallocateTaskResources(kSlot);
+  Deallocate();
   const std::vector<WirePdu> sent = TakeSent();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].opcode(), Opcode::kScsiDataIn);
@@ -464,7 +471,7 @@ TEST_F(StreamTargetDatamoverTest, CancelEndsTransfersAndDropsLateData) {
     datamover_->CancelTransfers(kSlot);
     EXPECT_EQ(session_.events.back(), "got cancelled");
     const std::string before = session_.buffer;
-    datamover_->DeallocateTaskResources(kSlot);
+    Deallocate();
     EXPECT_EQ(session_.events.back(), "done");
     Feed(wire.substr(mid_pdu ? 6000 : 8048));
     EXPECT_TRUE(session_.buffer == before);
@@ -641,7 +648,7 @@ TEST_F(StreamTargetDatamoverTest, TerminateEndsEverythingOnce) {
   datamover_->ConnectionTerminate();
   EXPECT_THAT(session_.events, ElementsAre("control 1", "got cancelled"));
   EXPECT_TRUE(datamover_->ReceiveSpans().empty());
-  datamover_->DeallocateTaskResources(kSlot);
+  Deallocate();
   EXPECT_THAT(session_.events,
               ElementsAre("control 1", "got cancelled", "done"));
 }
@@ -666,7 +673,7 @@ TEST_F(StreamTargetDatamoverTest, RefusesDataThatItCannotKeep) {
     Feed(WriteCommand(16384, std::string(4096, 'x'), /*final=*/false));
     Feed(DataOut(kReservedTag, 0, 4096, std::string(12288, 'x'), true));
     EXPECT_THAT(session_.events, ElementsAre("control 1", "refused"));
-    datamover_->DeallocateTaskResources(kSlot);
+    Deallocate();
     EXPECT_EQ(budget.use().charged, 0u);
     session_.events.clear();
     session_.get = 4096;
