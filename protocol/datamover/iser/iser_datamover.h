@@ -114,8 +114,9 @@ class IserDatamover {
 };
 
 // With what the session sees: `Role` is InitiatorDatamover or TargetDatamover.
+// Calls through the first base are direct, and completions are the most.
 template <typename Role>
-class IserDatamoverOf : public Role, public IserDatamover {
+class IserDatamoverOf : public IserDatamover, public Role {
  public:
   bool congested() const override = 0;
   ConnectionCounters counters() const override = 0;
