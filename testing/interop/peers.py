@@ -35,11 +35,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def spawn(command, core=None, **options):
-    """A child that ends, by SIGKILL, when this process ends in whatever way."""
+def spawn(command, core=None, first=False, **options):
+    """A child that ends, by SIGKILL, when this process ends in whatever way.
+
+    `first`: it has its core when it wants it, whoever else is there (SCHED_RR, which takes root).
+    """
     prefix = [find_program("setpriv"), "--pdeathsig", "KILL", "--"]
     if core is not None:
         prefix += [find_program("taskset"), "-c", str(core)]
+    if first:
+        prefix += [find_program("chrt"), "--rr", "1"]
     return subprocess.Popen(prefix + [str(part) for part in command], **options)
 
 
