@@ -93,8 +93,18 @@ class TargetDatamover {
   // Before any use. `max_tasks` bounds slots.
   virtual void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) = 0;
   // What full feature phase needs, before the final Login Response promises it
-  // with these parameters. An error says what is lacking. Streams need nothing.
+  // with these parameters. An error says what is lacking. Again with the same
+  // parameters: nothing happens. Streams need nothing.
   virtual absl::Status AllocateConnectionResources(const Parameters&) {
+    return absl::OkStatus();
+  }
+  // The same, while the session whose place this one takes still lives (session
+  // reinstatement): after success it may be ended. What only the end of
+  // `older`, its datamover, makes free is set apart, and allocated by
+  // AllocateConnectionResources() when `older` is gone. `older` is of the same
+  // reactor, or null.
+  virtual absl::Status ReserveConnectionResources(
+      const Parameters&, const TargetDatamover* /*older*/) {
     return absl::OkStatus();
   }
   // Login is over: `parameters` are in force from the next PDU on in both

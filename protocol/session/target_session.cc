@@ -12,13 +12,41 @@
 
 namespace skiff::protocol {
 
+// The host's, with what must have worked out before the host establishes a
+// session.
+class TargetSession::Policy final : public TargetLoginPolicy {
+ public:
+  explicit Policy(TargetSession* session) : session_(session) {}
+
+  LoginStatus Admit(const LoginRequestPdu& first, LoginIdentity* identity,
+                    Offer* offer, std::string* target_address) override {
+    return session_->host_->Admit(first, identity, offer, target_address);
+  }
+  std::vector<std::string> AuthMethods(const LoginIdentity& identity) override {
+    return session_->host_->AuthMethods(identity);
+  }
+  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity& identity,
+                                          absl::string_view method) override {
+    return session_->host_->StartAuth(identity, method);
+  }
+  LoginStatus Establish(const LoginRequestPdu& last,
+                        const LoginIdentity& identity,
+                        const Parameters& parameters, uint16_t* tsih) override {
+    return session_->Establish(last, identity, parameters, tsih);
+  }
+
+ private:
+  TargetSession* const session_;
+};
+
 TargetSession::TargetSession(TargetSessionHost* host,
                              TargetDatamover* datamover,
                              const TargetSessionOptions& options)
     : host_(host),
       datamover_(datamover),
       options_(options),
-      login_(std::make_unique<TargetLogin>(host, options.login)),
+      policy_(std::make_unique<Policy>(this)),
+      login_(std::make_unique<TargetLogin>(policy_.get(), options.login)),
       max_tasks_(options.max_tasks()),
       tags_(options.tag_secret) {
   assert(max_tasks_ <= kMaxTaskSlots);
@@ -234,12 +262,17 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   const absl::Status opened = done ? Open(&reply) : absl::OkStatus();
   Send(reply.pdu, {reinterpret_cast<const uint8_t*>(reply.data.data()),
                    reply.data.size()});
-  if (login_->state() == TargetLogin::State::kFailed) {
+  if (login_->state() == TargetLogin::State::kFailed && opened_.ok()) {
     return Close(absl::FailedPreconditionError(
                      absl::StrCat("login failed: ", login_->failure())),
                  /*after_sending=*/true);
   }
-  if (!opened.ok()) return Close(opened, /*after_sending=*/true);
+  for (const absl::Status& failure : {opened_, opened}) {
+    if (failure.ok()) continue;
+    return Close(absl::Status(failure.code(), absl::StrCat("login failed: ",
+                                                           failure.message())),
+                 /*after_sending=*/true);
+  }
   if (!done) return;
   parameters_ = login_->parameters();
   phase_ = Phase::kFullFeature;
@@ -249,29 +282,36 @@ void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   datamover_->EnableDatamover(parameters_);
 }
 
+// The host ends a session that this one takes the place of. What can fail
+// comes before that.
+LoginStatus TargetSession::Establish(const LoginRequestPdu& last,
+                                     const LoginIdentity& identity,
+                                     const Parameters& parameters,
+                                     uint16_t* tsih) {
+  opened_ = datamover_->ReserveConnectionResources(
+      parameters, host_->Reinstated(identity, last.isid));
+  if (!opened_.ok()) return LoginStatus::kOutOfResources;
+  opened_ = OpenNexus(identity);
+  if (!opened_.ok()) return LoginStatus::kTargetError;
+  return host_->Establish(last, identity, parameters, tsih);
+}
+
 // All that the last reply promises. On failure it becomes a refusal.
 absl::Status TargetSession::Open(TargetLogin::Reply* reply) {
-  auto status = LoginStatus::kOutOfResources;
   absl::Status opened =
       datamover_->AllocateConnectionResources(login_->parameters());
-  if (opened.ok()) {
-    status = LoginStatus::kTargetError;
-    opened = OpenNexus();
-  }
   if (opened.ok()) return opened;
-  const auto code = static_cast<uint16_t>(status);
+  const auto code = static_cast<uint16_t>(LoginStatus::kOutOfResources);
   reply->data.clear();
   reply->pdu.transit = false;
   reply->pdu.tsih = 0;
   reply->pdu.status_class = code >> 8;
   reply->pdu.status_detail = code & 0xff;
-  return absl::Status(opened.code(),
-                      absl::StrCat("login failed: ", opened.message()));
+  return opened;
 }
 
 // Normal sessions get their I_T nexus.
-absl::Status TargetSession::OpenNexus() {
-  const LoginIdentity& identity = login_->identity();
+absl::Status TargetSession::OpenNexus(const LoginIdentity& identity) {
   if (identity.session_type == SessionType::kDiscovery) return absl::OkStatus();
   absl::Status failure =
       absl::NotFoundError("the target was removed during login");

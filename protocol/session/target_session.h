@@ -60,6 +60,11 @@ class TargetSessionHost : public TargetLoginPolicy {
   // The target and the worker of an admitted normal session.
   virtual std::shared_ptr<scsi::Target> FindTarget(const std::string& name) = 0;
   virtual scsi::Worker* worker() = 0;
+  // The session that a login with this name would take the place of, if it is
+  // on this reactor: its datamover. Else null.
+  virtual const TargetDatamover* Reinstated(const LoginIdentity&, const Isid&) {
+    return nullptr;
+  }
   // After Establish: true when an older session of the same name is still being
   // ended (session reinstatement, RFC 7143 section 6.3.5). Login waits until
   // TargetSession::FinishLogin is called.
@@ -200,13 +205,17 @@ class TargetSession final : public TargetDatamoverClient,
     AsyncMessagePdu pdu;
     std::string data;
   };
+  class Policy;
   enum class Order : uint8_t { kInOrder, kIgnore, kBroken };
   static constexpr uint32_t kChunk = 8;
 
   // target_session.cc: login and life.
   void HandleLogin(const ControlPdu& pdu);
+  LoginStatus Establish(const LoginRequestPdu& last,
+                        const LoginIdentity& identity,
+                        const Parameters& parameters, uint16_t* tsih);
   absl::Status Open(TargetLogin::Reply* reply);
-  absl::Status OpenNexus();
+  absl::Status OpenNexus(const LoginIdentity& identity);
   absl::Time CheckSilence(absl::Time now, absl::Time last_receive);
   absl::Time CheckDataOut(absl::Time now);
   void SendPing();
@@ -303,7 +312,9 @@ class TargetSession final : public TargetDatamoverClient,
   const TargetSessionOptions options_;
   Phase phase_ = Phase::kLogin;
   Parameters parameters_;
+  const std::unique_ptr<TargetLoginPolicy> policy_;
   std::unique_ptr<TargetLogin> login_;
+  absl::Status opened_;  // Why the session could not be opened.
   std::optional<TargetLogin::Reply> held_reply_;
   bool login_begun_ = false;
   bool handling_ =

@@ -319,6 +319,14 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
                                  std::move(resume), tsih, &must_wait_);
 }
 
+const TargetDatamover* TargetConnection::Reinstated(
+    const LoginIdentity& identity, const Isid& isid) {
+  const auto older = context_.node->Reinstates(identity, isid);
+  if (!older.has_value()) return nullptr;
+  const TargetConnection* const here = context_.find(*older);
+  return here == nullptr ? nullptr : here->transport_->datamover();
+}
+
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
     const std::string& name) {
   std::shared_ptr<scsi::Target> target = context_.node->FindTarget(name);

@@ -37,6 +37,8 @@ struct TargetConnectionContext {
   std::function<void(TargetNode::ConnectionId,
                      absl::AnyInvocable<void(class TargetConnection*)>)>
       post_to;
+  // The connection, if it is one of this reactor; only there.
+  std::function<class TargetConnection*(TargetNode::ConnectionId)> find;
   // The connection has ended and may be destroyed, but not from inside the
   // call.
   std::function<void(TargetNode::ConnectionId)> ended;
@@ -80,6 +82,8 @@ class TargetConnection final : private TargetSessionHost,
   // TargetSessionHost:
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
   scsi::Worker* worker() override { return context_.worker; }
+  const TargetDatamover* Reinstated(const LoginIdentity& identity,
+                                    const Isid& isid) override;
   bool MustWaitForReinstatement() override { return must_wait_; }
   std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                          absl::string_view what) override;

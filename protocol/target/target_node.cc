@@ -121,6 +121,17 @@ uint16_t TargetNode::NextTsih() {
   return last_tsih_;
 }
 
+std::optional<TargetNode::ConnectionId> TargetNode::Reinstates(
+    const LoginIdentity& identity, const Isid& isid) const {
+  if (identity.session_type != SessionType::kNormal) return std::nullopt;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = sessions_.find(SessionName(identity, isid));
+  if (found == sessions_.end() || found->second.connection == 0) {
+    return std::nullopt;
+  }
+  return found->second.connection;
+}
+
 LoginStatus TargetNode::Register(const LoginIdentity& identity,
                                  const LoginRequestPdu& login,
                                  ConnectionId connection, Admission enter,
@@ -151,6 +162,8 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
   tsih_of_[connection] = *tsih;
   if (!normal) return LoginStatus::kSuccess;
   Session& session = sessions_[name];
+  // What may fail comes first: Unregister() finds it again.
+  names_[connection] = name;
   if (session.connection != 0) {
     session.ending.insert(session.connection);
     session.end("reinstated by a new login of the same initiator port");
@@ -159,7 +172,6 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
   session.tsih = *tsih;
   session.end = std::move(end);
   session.resume = std::move(resume);
-  names_[connection] = name;
   *must_wait = !session.ending.empty();
   return LoginStatus::kSuccess;
 }
@@ -179,9 +191,8 @@ void TargetNode::Unregister(ConnectionId connection) {
   if (session.connection == connection) {
     session.connection = 0;
     session.tsih = 0;
-  } else {
-    session.ending.erase(connection);
   }
+  session.ending.erase(connection);
   if (!session.ending.empty()) return;
   if (session.connection == 0) {
     sessions_.erase(found);

@@ -324,6 +324,10 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
     const std::shared_ptr<State> self = weak.lock();
     if (self != nullptr) self->PostTo(shard, id, std::move(fn));
   };
+  context.find = [shard](TargetNode::ConnectionId id) {
+    const auto found = shard->connections.find(id);
+    return found == shard->connections.end() ? nullptr : found->second.get();
+  };
   context.ended = [this, shard](TargetNode::ConnectionId id) {
     Ended(shard, id);
   };

@@ -177,7 +177,9 @@ class Target {
 
   // `initiator_port` is the SCSI initiator port name ("iqn...,i,0x<ISID>"),
   // `target_port` names ours ("iqn...,t,0x<TPGT>") with its relative port id.
-  // Call on the worker's thread. `port` must outlive the nexus.
+  // Call on the worker's thread. `port` must outlive the nexus. When an
+  // initiator port logs in anew, its next nexus is opened before the last one
+  // is closed, and used after that.
   virtual absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
       Worker* worker, TargetPort* port, absl::string_view initiator_port,
       absl::string_view target_port, uint16_t relative_target_port_id) = 0;

@@ -279,6 +279,48 @@ TEST_P(FewBuffersTest, ASessionTakesThePlaceOfTheOneItReinstates) {
   ExpectServes();
 }
 
+// A session over a byte stream has no place that another could take.
+TEST_P(FewBuffersTest, AReinstatementThatFailsKeepsTheOlderSession) {
+  InitiatorOptions options = stack_.Options();
+  options.portal =
+      transport::Address::Parse(stack_.Listen(stack_.StreamAddress())).value();
+  options.initiator_name = "iqn.2001-04.com.example:raw";
+  options.isid = {0x80, 7, 7, 7, 7, 4};
+  std::optional<absl::Status> ready;
+  const auto older =
+      Initiator::Create(
+          &stack_.registry, stack_.client_reactor, options,
+          [&ready](const absl::Status& status) { ready = status; })
+          .value();
+  ASSERT_TRUE(stack_.RunUntil([&ready] { return ready.has_value(); }));
+  ASSERT_TRUE(ready->ok()) << *ready;
+  RawSession sessions[] = {RawSession(&stack_.world),
+                           RawSession(&stack_.world)};
+  for (uint8_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(LogInAs(i + 2, &sessions[i]), LoginStatus::kSuccess);
+  }
+  {
+    RawSession newer(&stack_.world);
+    EXPECT_EQ(LogInAs(4, &newer), LoginStatus::kOutOfResources);
+    EXPECT_TRUE(newer.peer.Closed());
+  }
+  const absl::Status served =
+      stack_.Await([&older](auto done) { older->Ping(std::move(done)); });
+  EXPECT_TRUE(served.ok()) << served;
+  EXPECT_EQ(older->stats().reconnects, 0u);
+  ExpectServes();
+
+  // What the refused one had taken is there again.
+  LogoutRequestPdu logout;
+  logout.initiator_task_tag = sessions[0].tag++;
+  logout.cmd_sn = sessions[0].cmd_sn++;
+  sessions[0].peer.Send(ToIser(logout));
+  EXPECT_TRUE(sessions[0].peer.Closed());
+  RawSession newer(&stack_.world);
+  EXPECT_EQ(LogInAs(4, &newer), LoginStatus::kSuccess);
+  EXPECT_THAT(log_, Contains(HasSubstr("reinstated by a new login")));
+}
+
 // There is no room for a login, even.
 TEST(NoBuffersTest, TheConnectionIsRefused) {
   std::vector<std::string> log;  // Outlives the server.

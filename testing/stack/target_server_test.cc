@@ -265,6 +265,74 @@ TEST_F(TargetServerTest, ANewLoginOfTheSameNameEndsTheOldSession) {
   EXPECT_THAT(log_, Contains(HasSubstr("reinstated")));
 }
 
+// A target that opens no nexus while it is told to.
+class RefusingTarget final : public scsi::Target {
+ public:
+  explicit RefusingTarget(std::shared_ptr<scsi::Target> target)
+      : target_(std::move(target)) {}
+  bool refuses = false;
+
+  absl::string_view name() const override { return target_->name(); }
+  absl::Status AddLogicalUnit(
+      std::shared_ptr<scsi::Backend> backend,
+      const scsi::LogicalUnitOptions& options) override {
+    return target_->AddLogicalUnit(std::move(backend), options);
+  }
+  absl::Status RemoveLogicalUnit(uint64_t lun) override {
+    return target_->RemoveLogicalUnit(lun);
+  }
+  void NotifyCapacityChanged(uint64_t lun) override {
+    target_->NotifyCapacityChanged(lun);
+  }
+  std::vector<uint64_t> Luns() const override { return target_->Luns(); }
+  std::vector<scsi::LogicalUnitStatus> LogicalUnitStatuses() const override {
+    return target_->LogicalUnitStatuses();
+  }
+  std::vector<scsi::DirectMemory> DirectMemories() const override {
+    return target_->DirectMemories();
+  }
+  absl::StatusOr<std::unique_ptr<scsi::Nexus>> OpenNexus(
+      scsi::Worker* worker, scsi::TargetPort* port,
+      absl::string_view initiator_port, absl::string_view target_port,
+      uint16_t relative_target_port_id) override {
+    if (refuses) return absl::ResourceExhaustedError("not one more");
+    return target_->OpenNexus(worker, port, initiator_port, target_port,
+                              relative_target_port_id);
+  }
+
+ private:
+  const std::shared_ptr<scsi::Target> target_;
+};
+
+TEST_F(TargetServerTest, AReinstatementThatFailsKeepsTheOldSession) {
+  const auto target = std::make_shared<RefusingTarget>(stack_.target);
+  stack_.target = target;
+  Restart({});
+  RawPeer old(&stack_);
+  old.LogIn(1);
+  ASSERT_EQ(old.LoginStatus(), 0);
+  target->refuses = true;
+  {
+    RawPeer refused(&stack_);
+    refused.LogIn(1);
+    EXPECT_EQ(refused.LoginStatus(), 0x0300);
+    stack_.world.RunFor(absl::Milliseconds(100));
+    EXPECT_TRUE(refused.closed());
+  }
+  stack_.world.RunFor(absl::Milliseconds(100));
+  EXPECT_THAT(log_, Contains(HasSubstr("not one more")));
+  EXPECT_FALSE(old.closed());
+  EXPECT_EQ(Sessions(), 1u);
+
+  target->refuses = false;
+  RawPeer next(&stack_);
+  next.LogIn(1);
+  EXPECT_EQ(next.LoginStatus(), 0);
+  stack_.world.RunFor(absl::Milliseconds(100));
+  EXPECT_TRUE(old.closed());
+  EXPECT_EQ(Sessions(), 1u);
+}
+
 TEST_F(TargetServerTest, AStormOfLoginsOfOneNameLeavesOneSession) {
   Restart(TargetServerLimits());
   std::vector<std::unique_ptr<RawPeer>> peers;

@@ -59,18 +59,21 @@ absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
   return memory;
 }
 
-absl::Status IserMemory::Share::Grow(size_t buffers) {
+absl::Status IserMemory::Share::Grow(size_t buffers, const Share* leaving) {
   if (buffers <= buffers_) return absl::OkStatus();
+  const size_t all = memory_->max_buffers_;
   const size_t others = memory_->shared_buffers_ - buffers_;
-  if (buffers > memory_->max_buffers_ - others) {
+  const size_t freed =
+      leaving != nullptr && leaving->memory_ == memory_ ? leaving->buffers_ : 0;
+  if (others + buffers > all + freed) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a connection needs ", buffers, " buffers for messages, and of ",
-        memory_->max_buffers_, " there are ", memory_->max_buffers_ - others,
+        "a connection needs ", buffers, " buffers for messages, and of ", all,
+        " there are ", all - std::min(all, others),
         " left: raise message_memory"));
   }
   for (BufferPool* const pool :
        {memory_->large_.get(), memory_->small_.get()}) {
-    absl::Status grown = memory_->Grow(pool, others + buffers);
+    absl::Status grown = memory_->Grow(pool, std::min(all, others + buffers));
     if (!grown.ok()) return grown;
   }
   memory_->shared_buffers_ = others + buffers;

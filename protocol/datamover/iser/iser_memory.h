@@ -93,7 +93,9 @@ class IserMemory {
 
     // Grows to so many. Fails if they are not there, or if the memory cannot
     // be registered, and is as large as before then.
-    absl::Status Grow(size_t buffers);
+    // `leaving`, unless it is null, is a share of the same memory that will
+    // be released before this one is used: its buffers count as free.
+    absl::Status Grow(size_t buffers, const Share* leaving = nullptr);
     // The connection has given all of them back.
     void Release();
     size_t buffers() const { return buffers_; }
@@ -213,7 +215,8 @@ class IserMemory {
   std::unique_ptr<transport::BufferPool> small_;
   std::unique_ptr<transport::RegistrationCache> cache_;
   size_t max_buffers_ = 0;
-  size_t shared_buffers_ = 0;          // Those of all shares.
+  // Those of all shares. More than there are while one is to follow another.
+  size_t shared_buffers_ = 0;
   std::map<uintptr_t, Arena> arenas_;  // By their first byte; disjoint.
   mutable Known last_arena_;
   std::vector<Refused> refused_;

@@ -40,10 +40,8 @@ void IserTargetDatamover::SetClient(TargetDatamoverClient* client,
   tasks_.SetMaxTasks(max_tasks);
 }
 
-// The receives are posted before the last Login Response leaves: the initiator
-// may send as soon as it has it.
-absl::Status IserTargetDatamover::AllocateConnectionResources(
-    const Parameters& parameters) {
+absl::StatusOr<uint32_t> IserTargetDatamover::ReceivesFor(
+    const Parameters& parameters) const {
   const IserDatamoverOptions& options = channel_.options();
   uint32_t receives = options.receives;
   if (!parameters.initial_r2t && options.unsolicited_receives > 0) {
@@ -59,9 +57,29 @@ absl::Status IserTargetDatamover::AllocateConnectionResources(
     }
     receives += static_cast<uint32_t>(more);
   }
+  return receives;
+}
+
+// The receives are posted before the last Login Response leaves: the initiator
+// may send as soon as it has it.
+absl::Status IserTargetDatamover::AllocateConnectionResources(
+    const Parameters& parameters) {
+  const absl::StatusOr<uint32_t> receives = ReceivesFor(parameters);
+  if (!receives.ok()) return receives.status();
   const absl::Status reserved =
-      channel_.Reserve(receives, options.send_buffers);
-  return reserved.ok() ? channel_.PostReceives(receives) : reserved;
+      channel_.Reserve(*receives, channel_.options().send_buffers);
+  return reserved.ok() ? channel_.PostReceives(*receives) : reserved;
+}
+
+absl::Status IserTargetDatamover::ReserveConnectionResources(
+    const Parameters& parameters, const TargetDatamover* older) {
+  absl::Status allocated = AllocateConnectionResources(parameters);
+  const auto* const left = dynamic_cast<const IserTargetDatamover*>(older);
+  if (allocated.ok() || left == nullptr) return allocated;
+  const absl::StatusOr<uint32_t> receives = ReceivesFor(parameters);
+  if (!receives.ok()) return receives.status();
+  return channel_.ReserveAfter(*receives, channel_.options().send_buffers,
+                               left->channel_);
 }
 
 void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {

@@ -55,6 +55,8 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   void SetClient(TargetDatamoverClient* client, uint32_t max_tasks) override;
   absl::Status AllocateConnectionResources(
       const Parameters& parameters) override;
+  absl::Status ReserveConnectionResources(
+      const Parameters& parameters, const TargetDatamover* older) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
@@ -85,6 +87,8 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
     // To be told when no other write of the task refers to its memory.
     uint32_t lost_puts = 0;
   };
+
+  absl::StatusOr<uint32_t> ReceivesFor(const Parameters& parameters) const;
 
   // IserChannel::Handler:
   void OnMessage(const IserMessage& message,
