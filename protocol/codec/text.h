@@ -75,6 +75,9 @@ class TextWriter {
   // Nothing is left to send.
   bool empty() const { return sent_ == text_.size(); }
 
+  // What is left to send.
+  size_t size() const { return text_.size() - sent_; }
+
   // The next data segment, of at most `max_bytes` (> 0). `*more` is its C bit.
   std::string Next(size_t max_bytes, bool* more);
 

@@ -31,19 +31,23 @@
 
 namespace skiff::protocol {
 
+struct KeySpec;
+
 struct TargetSessionOptions {
   uint32_t queue_depth = 128;  // Commands in the CmdSN window.
   uint32_t max_immediate_tasks =
       16;  // SCSI Commands with the I bit, beyond the window.
   uint32_t max_task_management = 16;  // Functions in progress.
   uint32_t max_text_bytes = 65536;    // Of one Text Request's key set.
+  // Of the answer to one. As many as Skiff's initiator takes.
+  uint32_t max_text_answer_bytes = 4u << 20;
   absl::Duration nop_interval = absl::Seconds(30);
   absl::Duration nop_timeout = absl::Seconds(15);
   // Data that a WRITE was asked for must have come after this long: they hold
   // buffers that other sessions wait for. Zero: never.
   absl::Duration data_out_timeout = absl::Seconds(60);
-  TargetLogin::Limits login;
-  uint64_t tag_secret = 0;  // Anything that peers can't know.
+  TargetLogin::Limits login;  // `max_unknown_keys` holds for text, too.
+  uint64_t tag_secret = 0;    // Anything that peers can't know.
   // Counts what the system has no memory for; not owned, may be null.
   MemoryBudget* budget = nullptr;
 
@@ -301,7 +305,12 @@ class TargetSession final : public TargetDatamoverClient,
               const TaskManagementRequestPdu& pdu, scsi::Task* task);
   void AnswerTaskManagement(uint32_t initiator_task_tag, uint8_t response);
   void HandleText(const ControlPdu& in);
-  void AnswerText(const std::vector<TextPair>& pairs);
+  void ResetText();
+  bool TakeText(const ControlPdu& in, bool continued);
+  absl::Status CheckTextKeys(const std::vector<TextPair>& pairs);
+  bool AnswerText(const std::vector<TextPair>& pairs);
+  void AnswerSendTargets(const TextPair& pair);
+  void AnswerSegmentLength(const TextPair& pair);
   void SendTextResponse(const TextRequestPdu& request);
   void HandleLogout(const ControlPdu& in);
   void SendReject(uint8_t reason, const uint8_t* bhs, absl::string_view why,
@@ -363,6 +372,8 @@ class TargetSession final : public TargetDatamoverClient,
   // Text negotiation in progress: at most one (section 11.10.4).
   std::optional<TextCollector> text_in_;
   TextWriter text_out_;
+  std::vector<const KeySpec*> text_keys_;  // That came in it.
+  uint32_t unknown_text_keys_ = 0;
   uint32_t text_tag_ = kReservedTag;
   uint32_t text_transfer_tag_ = 0;
 

@@ -205,77 +205,113 @@ void TargetSession::HandleText(const ControlPdu& in) {
     return SendReject(RejectPdu::kInvalidPduField, in.bhs,
                       "no such text exchange");
   }
-  if (!continues) {
-    // A request with the reserved transfer tag starts afresh (section 11.10.4).
-    text_in_.reset();
-    text_out_ = TextWriter();
-  }
+  // A request with the reserved transfer tag starts afresh (section 11.10.4).
+  if (!continues) ResetText();
   text_tag_ = request.initiator_task_tag;
-  if (text_out_.empty()) {
-    if (!text_in_.has_value()) text_in_.emplace(options_.max_text_bytes);
-    const absl::Status added = text_in_->Add(in.data, request.continue_);
-    std::vector<TextPair> pairs;
-    const absl::Status parsed = !added.ok() ? added
-                                : text_in_->complete()
-                                    ? ParseText(text_in_->text(), &pairs)
-                                    : absl::OkStatus();
-    if (!parsed.ok()) {
-      text_in_.reset();
-      text_tag_ = kReservedTag;
-      return SendReject(RejectPdu::kProtocolError, in.bhs, parsed.message());
-    }
-    if (text_in_->complete()) {
-      AnswerText(pairs);
-      text_in_.reset();
-    }
-  }
+  if (text_out_.empty() && !TakeText(in, request.continue_)) return;
   SendTextResponse(request);
 }
 
-void TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
-  const bool discovery =
-      login_->identity().session_type == SessionType::kDiscovery;
+void TargetSession::ResetText() {
+  text_in_.reset();
+  text_out_ = TextWriter();
+  text_keys_.clear();
+  unknown_text_keys_ = 0;
+  text_tag_ = kReservedTag;
+}
+
+// False if the exchange ended in a Reject, which resets it (section 6.4).
+bool TargetSession::TakeText(const ControlPdu& in, bool continued) {
+  if (!text_in_.has_value()) text_in_.emplace(options_.max_text_bytes);
+  std::vector<TextPair> pairs;
+  absl::Status taken = text_in_->Add(in.data, continued);
+  const bool whole = taken.ok() && text_in_->complete();
+  if (whole) taken = ParseText(text_in_->text(), &pairs);
+  if (whole && taken.ok()) taken = CheckTextKeys(pairs);
+  if (!taken.ok()) {
+    ResetText();
+    SendReject(RejectPdu::kProtocolError, in.bhs, taken.message());
+    return false;
+  }
+  if (!whole) return true;
+  if (!AnswerText(pairs)) {
+    ResetText();
+    SendReject(RejectPdu::kLongOperationReject, in.bhs,
+               absl::StrCat("the answer has more than ",
+                            options_.max_text_answer_bytes, " bytes"));
+    return false;
+  }
+  text_in_.reset();
+  return true;
+}
+
+// Section 6.4: a key that comes a second time is a protocol error. Nothing is
+// answered before all were looked at: each may have a long answer.
+absl::Status TargetSession::CheckTextKeys(const std::vector<TextPair>& pairs) {
+  for (const TextPair& pair : pairs) {
+    const KeySpec* const key = FindKey(pair.key);
+    if (key == nullptr) {
+      if (++unknown_text_keys_ <= options_.login.max_unknown_keys) continue;
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than ", options_.login.max_unknown_keys,
+                       " unknown keys, the last one ", Quoted(pair.key)));
+    }
+    if (absl::c_linear_search(text_keys_, key)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(pair.key, " is sent a second time"));
+    }
+    text_keys_.push_back(key);
+  }
+  return absl::OkStatus();
+}
+
+// False if the answer is too long.
+bool TargetSession::AnswerText(const std::vector<TextPair>& pairs) {
   for (const TextPair& pair : pairs) {
     if (pair.key == "SendTargets") {
-      // Appendix C: "All" in discovery sessions only; empty means this
-      // session's target. Names are compared as at login; what is none is
-      // nobody's.
-      std::string what =
-          NormalizeName(pair.value).value_or(std::string(pair.value));
-      if (what == "All") {
-        if (!discovery) {
-          text_out_.Add(pair.key, "Reject");
-          continue;
-        }
-        what = "";
-      } else if (what.empty()) {
-        what = login_->identity().target_name;
-      } else if (!discovery && what != login_->identity().target_name) {
-        text_out_.Add(pair.key, "Reject");
-        continue;
-      }
-      for (const DiscoveredTarget& target :
-           host_->Discover(login_->identity(), what)) {
-        AppendTarget(target, &text_out_);
-      }
+      AnswerSendTargets(pair);
     } else if (pair.key == "MaxRecvDataSegmentLength") {
-      // The one operational key of full feature phase; a declaration needs no
-      // answer (section 13.12).
-      const absl::optional<uint64_t> bytes = ParseNumber(pair.value);
-      if (!bytes.has_value() || *bytes < 512 ||
-          *bytes > kMaxDataSegmentLength) {
-        text_out_.Add(pair.key, "Reject");
-        continue;
-      }
-      if (parameters_.iser.enabled) continue;  // RFC 7145 section 6.2.
-      parameters_.initiator_max_recv_data_segment_length =
-          static_cast<uint32_t>(*bytes);
-      datamover_->EnableDatamover(parameters_);
+      AnswerSegmentLength(pair);
     } else {
       const bool known = FindKey(pair.key) != nullptr;
       text_out_.Add(pair.key, known ? "Reject" : "NotUnderstood");
     }
   }
+  return text_out_.size() <= options_.max_text_answer_bytes;
+}
+
+// Appendix C: "All" in discovery sessions only; empty means this session's
+// target. Names are compared as at login; what is none is nobody's.
+void TargetSession::AnswerSendTargets(const TextPair& pair) {
+  const LoginIdentity& identity = login_->identity();
+  const bool discovery = identity.session_type == SessionType::kDiscovery;
+  std::string what =
+      NormalizeName(pair.value).value_or(std::string(pair.value));
+  const bool others =
+      what == "All" || (!what.empty() && what != identity.target_name);
+  if (others && !discovery) return text_out_.Add(pair.key, "Reject");
+  if (what.empty()) {
+    what = identity.target_name;
+  } else if (what == "All") {
+    what = "";
+  }
+  for (const DiscoveredTarget& target : host_->Discover(identity, what)) {
+    AppendTarget(target, &text_out_);
+    if (text_out_.size() > options_.max_text_answer_bytes) return;
+  }
+}
+
+// The one operational key of full feature phase; a declaration needs no answer
+// (section 13.12).
+void TargetSession::AnswerSegmentLength(const TextPair& pair) {
+  const absl::optional<uint64_t> bytes = ParseNumber(pair.value);
+  if (!bytes.has_value() || *bytes < 512 || *bytes > kMaxDataSegmentLength) {
+    return text_out_.Add(pair.key, "Reject");
+  }
+  if (parameters_.iser.enabled) return;  // RFC 7145 section 6.2.
+  parameters_.initiator_max_recv_data_segment_length =
+      static_cast<uint32_t>(*bytes);
+  datamover_->EnableDatamover(parameters_);
 }
 
 void TargetSession::SendTextResponse(const TextRequestPdu& request) {

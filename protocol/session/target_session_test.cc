@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/session/target_session_harness.h"
@@ -256,6 +257,61 @@ TEST_F(TargetSessionTest, RefusesHostileText) {
   text.cmd_sn = cmd_sn_++;
   Send(text);
   EXPECT_EQ(Rejected().reason, RejectPdu::kProtocolError);
+}
+
+// Section 6.4. Each answer is longer than its question, and each key has one.
+TEST_F(TargetSessionTest, NoKeyIsAnsweredTwiceInOneExchange) {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many.append("SendTargets=All\0", 16);
+  std::string unknown;
+  for (int i = 0; i < 65; ++i) {
+    unknown += absl::StrCat("X-", i, "=") + std::string(1, '\0');
+  }
+  const std::vector<std::string> texts = {
+      many, std::string("SendTargets=All\0SendTargets=\0", 29),
+      std::string("InitialR2T=No\0InitialR2T=Yes\0", 29), unknown};
+  for (const std::string& body : texts) {
+    Start("", /*discovery=*/true);
+    TextRequestPdu text;
+    text.initiator_task_tag = 9;
+    text.cmd_sn = cmd_sn_++;
+    Send(text, body);
+    EXPECT_EQ(Rejected().reason, RejectPdu::kProtocolError);
+    // It counts for one exchange.
+    text.cmd_sn = cmd_sn_++;
+    Send(text, absl::string_view("SendTargets=All\0X-1=\0", 21));
+    Answer<TextResponsePdu>(Opcode::kTextResponse);
+    EXPECT_THAT(data_, HasSubstr("TargetName="));
+    EXPECT_THAT(data_, HasSubstr("X-1=NotUnderstood"));
+  }
+}
+
+// Nor in several requests of one.
+TEST_F(TargetSessionTest, AKeyThatComesBackInALaterRequestIsRefused) {
+  Start("", /*discovery=*/true);
+  TextRequestPdu text;
+  text.initiator_task_tag = 9;
+  text.final = false;
+  text.cmd_sn = cmd_sn_++;
+  const absl::string_view question("SendTargets=All\0", 16);
+  Send(text, question);
+  const auto response = Answer<TextResponsePdu>(Opcode::kTextResponse);
+  EXPECT_FALSE(response.final);
+  EXPECT_THAT(data_, HasSubstr("TargetName="));
+  text.target_transfer_tag = response.target_transfer_tag;
+  text.cmd_sn = cmd_sn_++;
+  Send(text, question);
+  EXPECT_EQ(Rejected().reason, RejectPdu::kProtocolError);
+}
+
+TEST_F(TargetSessionTest, AnAnswerHasALimit) {
+  options_.session.max_text_answer_bytes = 20;
+  Start("", /*discovery=*/true);
+  TextRequestPdu text;
+  text.initiator_task_tag = 9;
+  text.cmd_sn = cmd_sn_++;
+  Send(text, absl::string_view("SendTargets=All\0", 16));
+  EXPECT_EQ(Rejected().reason, RejectPdu::kLongOperationReject);
 }
 
 TEST_F(TargetSessionTest, LogsOut) {
