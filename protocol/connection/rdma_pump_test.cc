@@ -1,0 +1,236 @@
+#include "protocol/connection/rdma_pump.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "protocol/connection/connection_transport.h"
+#include "transport/reactor/epoll_reactor.h"
+#include "transport/system/spare_memory.h"
+
+namespace skiff::protocol {
+namespace {
+
+using transport::Completion;
+using transport::PostResult;
+using transport::Sge;
+
+// What has completed is what the test says.
+class FakeQueue final : public transport::CompletionQueue {
+ public:
+  FakeQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~FakeQueue() override { close(fd_); }
+
+  int Poll(absl::Span<Completion> out) override {
+    const size_t n = std::min(out.size(), waiting.size());
+    std::copy_n(waiting.begin(), n, out.begin());
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<int>(n));
+    return static_cast<int>(n);
+  }
+  bool Arm() override { return waiting.empty(); }
+  void Disarm() override {
+    eventfd_t count;
+    eventfd_read(fd_, &count);
+  }
+  int fd() const override { return fd_; }
+
+  void Complete() {
+    waiting.emplace_back();
+    eventfd_write(fd_, 1);
+  }
+  std::deque<Completion> waiting;
+
+ private:
+  const int fd_;
+};
+
+class FakeEndpoint final : public transport::RdmaEndpoint {
+ public:
+  const transport::Capabilities& capabilities() const override { return can_; }
+  transport::MemoryDomain* domain() override { return nullptr; }
+  transport::CompletionQueue* completion_queue() override { return &queue; }
+  PostResult PostReceive(transport::OperationId,
+                         absl::Span<const Sge>) override {
+    return PostResult::kClosed;
+  }
+  PostResult PostSend(transport::OperationId, absl::Span<const Sge>) override {
+    return PostResult::kClosed;
+  }
+  PostResult PostSendWithInvalidate(transport::OperationId,
+                                    absl::Span<const Sge>,
+                                    transport::RemoteKey) override {
+    return PostResult::kClosed;
+  }
+  PostResult PostRead(transport::OperationId, absl::Span<const Sge>,
+                      transport::RemoteBuffer) override {
+    return PostResult::kClosed;
+  }
+  PostResult PostWrite(transport::OperationId, absl::Span<const Sge>,
+                       transport::RemoteBuffer) override {
+    return PostResult::kClosed;
+  }
+  void Flush() override {}
+  void Disconnect() override {}
+  bool connected() const override { return true; }
+  absl::Status error() const override { return absl::OkStatus(); }
+  absl::string_view scheme() const override { return "fake"; }
+  std::string local_address() const override { return "here"; }
+  std::string peer_address() const override { return "there"; }
+
+  FakeQueue queue;
+
+ private:
+  transport::Capabilities can_;
+};
+
+// Counts what it is told, and does what the test says.
+class FakeDatamover final : public IserDatamover {
+ public:
+  void SetEndpointObserver(EndpointObserver*) override {}
+  void SetTrace(std::unique_ptr<IserTrace>) override {}
+  absl::Status Prepare(transport::RdmaEndpoint*) override {
+    return absl::OkStatus();
+  }
+  void Connected(std::unique_ptr<transport::RdmaEndpoint>) override {}
+  transport::RdmaEndpoint* endpoint() const override { return &endpoint_; }
+  void OnCompletion(const Completion&) override {
+    ++completions;
+    if (on_completion) on_completion();
+  }
+  void Flush() override {
+    ++flushes;
+    if (on_flush) on_flush();
+  }
+  void StopReceiving() override {}
+  bool has_output() const override { return false; }
+  bool in_flight() const override { return false; }
+  bool congested() const override { return false; }
+  ConnectionCounters counters() const override { return {}; }
+
+  FakeQueue& queue() const { return endpoint_.queue; }
+
+  int completions = 0;
+  int flushes = 0;
+  std::function<void()> on_completion;
+  std::function<void()> on_flush;
+
+ private:
+  mutable FakeEndpoint endpoint_;
+};
+
+// The parameter: whether the reactor looks for completions for a while before
+// it sleeps, which has a way of its own to them.
+class RdmaPumpTest : public ::testing::TestWithParam<bool>, public PumpClient {
+ protected:
+  static void SetUpTestSuite() {
+    transport::SpareMemory::Keep(2 * transport::SpareMemory::kBlockBytes);
+  }
+  static void TearDownTestSuite() { std::set_new_handler(nullptr); }
+  RdmaPumpTest() {
+    transport::EpollReactorOptions options;
+    if (GetParam()) options.spin = absl::Hours(1);
+    reactor_ = transport::EpollReactor::Create(options).value();
+    pump_ = std::make_unique<RdmaPump>(reactor_.get(), &datamover_,
+                                       std::make_shared<RdmaLink>(),
+                                       RdmaPumpOptions(), this);
+    reactor_->Poll();  // It looks for what has completed before.
+    datamover_.flushes = 0;
+  }
+  void OnProgress() override {
+    ++progress_;
+    if (on_progress_) on_progress_();
+  }
+  void OnClosed(absl::Status why) override {
+    EXPECT_FALSE(closed_);
+    closed_ = true;
+    why_ = std::move(why);
+    if (on_closed_) on_closed_();
+  }
+  void Complete() {
+    datamover_.queue().Complete();
+    reactor_->Poll();
+  }
+
+  FakeDatamover datamover_;
+  std::unique_ptr<transport::EpollReactor> reactor_;
+  std::unique_ptr<RdmaPump> pump_;
+  int progress_ = 0;
+  bool closed_ = false;
+  absl::Status why_;
+  std::function<void()> on_progress_;
+  std::function<void()> on_closed_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Reactors, RdmaPumpTest, ::testing::Bool(),
+                         [](const auto& info) {
+                           return info.param ? "Spins" : "Sleeps";
+                         });
+
+TEST_P(RdmaPumpTest, HandlesWhatCompletesAndSends) {
+  Complete();
+  EXPECT_EQ(datamover_.completions, 1);
+  EXPECT_EQ(progress_, 1);
+  EXPECT_EQ(datamover_.flushes, 1);
+  EXPECT_FALSE(closed_);
+}
+
+TEST_P(RdmaPumpTest, WithoutMemoryOneConnectionEnds) {
+  datamover_.on_completion = [] { throw std::bad_alloc(); };
+  on_closed_ = [this] { pump_.reset(); };
+  datamover_.queue().Complete();
+  Complete();
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  EXPECT_EQ(pump_, nullptr);
+  EXPECT_EQ(datamover_.completions, 1);
+  EXPECT_EQ(datamover_.flushes, 0);
+  EXPECT_EQ(progress_, 0);
+  reactor_->Poll();
+}
+
+TEST_P(RdmaPumpTest, WithoutMemoryForWhatItSendsItEnds) {
+  datamover_.on_flush = [] { throw std::bad_alloc(); };
+  Complete();
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  pump_->Kick();
+  Complete();
+  EXPECT_EQ(datamover_.completions, 1);
+  EXPECT_EQ(datamover_.flushes, 1);
+}
+
+TEST_P(RdmaPumpTest, ANewcomerWithoutMemoryEnds) {
+  pump_->SetNewcomer(true);
+  datamover_.on_completion = [] { throw std::bad_alloc(); };
+  Complete();
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  EXPECT_EQ(progress_, 0);
+}
+
+TEST_P(RdmaPumpTest, WhoeverDestroysItInAPassMayRunOutOfMemory) {
+  on_progress_ = [this] {
+    pump_.reset();
+    throw std::bad_alloc();
+  };
+  Complete();
+  EXPECT_EQ(progress_, 1);
+  EXPECT_FALSE(closed_);
+}
+
+TEST_P(RdmaPumpTest, WhoCausesTheUseOfSpareMemoryEndsWhenItIsHandled) {
+  // As `operator new` does when there is none.
+  datamover_.on_completion = [] { std::get_new_handler()(); };
+  Complete();
+  EXPECT_EQ(datamover_.completions, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
+  EXPECT_EQ(transport::SpareMemory::missing(), 0u);
+}
+
+}  // namespace
+}  // namespace skiff::protocol
