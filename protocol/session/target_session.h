@@ -240,7 +240,7 @@ class TargetSession final : public TargetDatamoverClient,
     if (immediate) return Order::kInOrder;
     if (cmd_sn != exp_cmd_sn_ || Window() == 0) return RefuseOrder(cmd_sn);
     ++exp_cmd_sn_;
-    if (!aborted_cmd_sns_.empty()) PassAborted();
+    if (aborted_ > 0) PassAborted();
     return Order::kInOrder;
   }
   Order RefuseOrder(uint32_t cmd_sn);
@@ -299,7 +299,12 @@ class TargetSession final : public TargetDatamoverClient,
   void HandleTaskManagement(const ControlPdu& in);
   void AbortTask(const TaskManagementRequestPdu& pdu);
   bool CountAsReceived(const TaskManagementRequestPdu& pdu);
-  bool WasAborted(uint32_t cmd_sn) const;
+  bool WasAborted(uint32_t cmd_sn) const {
+    return aborted_ > 0 && aborted_cmd_sns_[PlaceOf(cmd_sn)];
+  }
+  size_t PlaceOf(uint32_t cmd_sn) const {
+    return cmd_sn & (aborted_cmd_sns_.size() - 1);
+  }
   void PassAborted();
   void Manage(scsi::TaskManagement function,
               const TaskManagementRequestPdu& pdu, scsi::Task* task);
@@ -336,8 +341,10 @@ class TargetSession final : public TargetDatamoverClient,
   uint32_t exp_cmd_sn_ = 0;
   uint32_t stat_sn_ = 1;
   uint32_t told_exp_cmd_sn_ = 0;  // What the initiator knows of ExpCmdSN.
-  // In the window, of commands that were aborted instead of sent.
-  std::vector<uint32_t> aborted_cmd_sns_;
+  // Of the CmdSNs in the window, those of commands that were aborted instead of
+  // sent; each has its own place, as long as it is in there. Empty: none yet.
+  std::vector<bool> aborted_cmd_sns_;
+  uint32_t aborted_ = 0;  // How many they are.
 
   // RFC 7145 section 8.1: of the initiator's PDUs, and of ours. The last ping
   // has a number and a place among ours until it is answered.

@@ -1,6 +1,7 @@
 // TargetSession: NOP, task management, text, logout, reject.
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <utility>
 
@@ -167,19 +168,22 @@ bool TargetSession::CountAsReceived(const TaskManagementRequestPdu& pdu) {
       !SerialLess(pdu.ref_cmd_sn, pdu.cmd_sn)) {
     return false;
   }
-  // The window bounds how many they can be.
-  if (!WasAborted(pdu.ref_cmd_sn)) aborted_cmd_sns_.push_back(pdu.ref_cmd_sn);
+  if (aborted_cmd_sns_.empty()) {
+    // A power of two, so that places stay their own when CmdSNs wrap around.
+    aborted_cmd_sns_.resize(std::bit_ceil(options_.queue_depth));
+  }
+  if (!WasAborted(pdu.ref_cmd_sn)) {
+    aborted_cmd_sns_[PlaceOf(pdu.ref_cmd_sn)] = true;
+    ++aborted_;
+  }
   PassAborted();
   return true;
 }
 
-bool TargetSession::WasAborted(uint32_t cmd_sn) const {
-  return absl::c_linear_search(aborted_cmd_sns_, cmd_sn);
-}
-
 void TargetSession::PassAborted() {
   while (WasAborted(exp_cmd_sn_)) {
-    aborted_cmd_sns_.erase(absl::c_find(aborted_cmd_sns_, exp_cmd_sn_));
+    aborted_cmd_sns_[PlaceOf(exp_cmd_sn_)] = false;
+    --aborted_;
     ++exp_cmd_sn_;
   }
 }
