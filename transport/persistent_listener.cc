@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace skiff::transport {
 
 absl::StatusOr<std::unique_ptr<PersistentListener>> PersistentListener::Create(
@@ -46,16 +48,31 @@ absl::Status PersistentListener::Listen() {
 
 void PersistentListener::Take(std::unique_ptr<ConnectionRequest> request) {
   if (reactor_->newcomers().running()) return on_request_(std::move(request));
-  if (requests_.size() >= static_cast<size_t>(options_.backlog)) return;
+  if (requests_.size() >= static_cast<size_t>(options_.backlog)) {
+    return TellOfRejected();
+  }
   requests_.push_back(std::move(request));
   reactor_->newcomers().Add(this);
+}
+
+// Once, until all that waited have been told.
+void PersistentListener::TellOfRejected() {
+  if (std::exchange(rejecting_, true) || options_.on_trouble == nullptr) return;
+  options_.on_trouble(absl::ResourceExhaustedError(absl::StrCat(
+      options_.backlog,
+      " connections wait to be taken, which is the backlog: more are "
+      "rejected")));
 }
 
 void PersistentListener::RunAsNewcomer() {
   if (requests_.empty()) return;
   std::unique_ptr<ConnectionRequest> request = std::move(requests_.front());
   requests_.pop_front();
-  if (!requests_.empty()) reactor_->newcomers().Add(this);
+  if (!requests_.empty()) {
+    reactor_->newcomers().Add(this);
+  } else {
+    rejecting_ = false;
+  }
   on_request_(std::move(request));
 }
 
@@ -77,6 +94,7 @@ void PersistentListener::Ended(const absl::Status& why) {
 void PersistentListener::Retry() {
   // What came to it goes with it.
   requests_.clear();
+  rejecting_ = false;
   listener_.reset();
   const absl::Status status = Listen();
   if (!status.ok()) {

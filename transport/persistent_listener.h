@@ -19,7 +19,7 @@ namespace skiff::transport {
 //
 // Its callback is called as work of the reactor's Newcomers. Requests of
 // backends that do not wait for these are kept until then, and rejected where
-// more than `options.backlog` would be.
+// more than `options.backlog` would be. `options.on_trouble` hears of that.
 class PersistentListener final : public Listener, private Newcomers::Work {
  public:
   // An error if listening fails now. `options.on_change` (may not be null) is
@@ -37,6 +37,7 @@ class PersistentListener final : public Listener, private Newcomers::Work {
                      const ListenOptions& options, AcceptCallback on_request);
   absl::Status Listen();
   void Take(std::unique_ptr<ConnectionRequest> request);
+  void TellOfRejected();
   void RunAsNewcomer() override;
   void Ended(const absl::Status& why);
   void Retry();
@@ -48,7 +49,8 @@ class PersistentListener final : public Listener, private Newcomers::Work {
   const ListenOptions options_;
   AcceptCallback on_request_;
   bool ended_ = false;
-  std::string told_;  // Why it does not listen.
+  std::string told_;        // Why it does not listen.
+  bool rejecting_ = false;  // That was told.
   Timer retry_;
   std::unique_ptr<Listener> listener_;
   // Not told yet; they go before the listener.
