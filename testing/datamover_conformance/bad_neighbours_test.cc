@@ -12,14 +12,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "protocol/codec/pdu.h"
-#include "protocol/codec/wire_test_util.h"
 #include "scsi/target/testing_backend.h"
+#include "testing/datamover_conformance/bad_peer.h"
 #include "testing/refusing_memory.h"
 #include "testing/sim/sim_network.h"
 #include "testing/sim/sim_reactor.h"
 #include "testing/stack/end_to_end_test_util.h"
-#include "testing/stack/raw_stream_peer.h"
+#include "testing/stack/fabrics.h"
 #include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
@@ -28,7 +27,6 @@ namespace {
 using scsi::testing::TestBackend;
 
 constexpr uint64_t kLun1 = uint64_t{1} << 48;
-constexpr uint64_t kLun2 = uint64_t{2} << 48;
 // All timeouts of the server are over after this.
 constexpr absl::Duration kAllTimeouts = absl::Seconds(20);
 
@@ -38,135 +36,6 @@ uint64_t NumberOfSeeds() {
   uint64_t seeds = 0;
   return text != nullptr && absl::SimpleAtoi(text, &seeds) ? seeds : 50;
 }
-
-enum class Vice : uint8_t {
-  kSilentWriter,   // Its data never come.
-  kNeverReads,     // READs whose data it does not take.
-  kFloods,         // NOP, task management, text, and what is rejected.
-  kHalfALogin,     // Begins to log in, and stays silent.
-  kHangsUp,        // In the middle of a command.
-  kManyAndSilent,  // All that it may send unsolicited, and nothing more.
-};
-constexpr uint64_t kVices = 6;
-
-// One initiator that misbehaves, on a host of its own.
-class BadPeer {
- public:
-  BadPeer(SimStack* stack, uint8_t number, Vice vice)
-      : stack_(stack), vice_(vice) {
-    transport::Reactor* const reactor =
-        stack->world.AddReactor(absl::StrCat("bad-", number));
-    peer_ = std::make_unique<RawPeer>(stack, reactor);
-    const std::string name =
-        absl::StrCat("iqn.2001-04.com.example:bad-", number);
-    if (vice == Vice::kHalfALogin) {
-      const std::string login =
-          RawPeer::FirstLogin(number, kTargetName, name, /*transit=*/false);
-      peer_->Send(login.substr(0, 1 + Random().Below(login.size())));
-      return;
-    }
-    peer_->LogIn(number, kTargetName, name);
-  }
-
-  // The next of what it does.
-  void Act() {
-    if (peer_ == nullptr || peer_->closed()) return;
-    switch (vice_) {
-      case Vice::kSilentWriter:
-        Command(/*write=*/true, 128, "", /*final=*/true);
-        break;
-      case Vice::kNeverReads:
-        peer_->StopReading();
-        for (int i = 0; i < 4; ++i) Command(/*write=*/false, 256, "", true);
-        break;
-      case Vice::kFloods:
-        for (int i = 0; i < 10; ++i) Flood();
-        break;
-      case Vice::kHalfALogin:
-        break;
-      case Vice::kHangsUp: {
-        Command(/*write=*/true, 128, std::string(4096, 'x'), true);
-        Command(/*write=*/false, 128, "", true);
-        std::string cut =
-            CommandPdu(/*write=*/true, 16, std::string(8192, 'x'), true);
-        cut.resize(1 + Random().Below(cut.size() - 1));
-        peer_->Send(cut);
-        if (Random().Below(3) == 0) peer_.reset();
-        break;
-      }
-      case Vice::kManyAndSilent:
-        Command(/*write=*/true, 128, std::string(8192, 'x'), false);
-        break;
-    }
-  }
-
- private:
-  testing::SimRandom& Random() { return stack_->world.random(); }
-
-  std::string CommandPdu(bool write, uint16_t blocks, const std::string& data,
-                         bool final) {
-    ScsiCommandPdu pdu;
-    pdu.final = final;
-    pdu.read = !write;
-    pdu.write = write;
-    pdu.lun = kLun2;
-    pdu.initiator_task_tag = ++tag_;
-    pdu.expected_data_transfer_length = blocks * kBlock;
-    pdu.cmd_sn = cmd_sn_++;
-    pdu.exp_stat_sn = 2;
-    pdu.cdb[0] = write ? 0x2a : 0x28;
-    pdu.cdb[7] = static_cast<uint8_t>(blocks >> 8);
-    pdu.cdb[8] = static_cast<uint8_t>(blocks);
-    return ToWire(pdu, data);
-  }
-  // Within a window of 32.
-  void Command(bool write, uint16_t blocks, const std::string& data,
-               bool final) {
-    if (cmd_sn_ > 30) return;
-    peer_->Send(CommandPdu(write, blocks, data, final));
-  }
-
-  void Flood() {
-    switch (Random().Below(4)) {
-      case 0: {
-        NopOutPdu nop;
-        nop.immediate = true;
-        nop.initiator_task_tag = ++tag_;
-        nop.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(nop, std::string(2000, 'n')));
-      }
-      case 1: {
-        TaskManagementRequestPdu manage;
-        manage.immediate = true;
-        manage.function = static_cast<uint8_t>(1 + Random().Below(5));
-        manage.lun = kLun2;
-        manage.initiator_task_tag = ++tag_;
-        manage.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(manage));
-      }
-      case 2: {
-        TextRequestPdu text;
-        text.immediate = true;
-        text.initiator_task_tag = ++tag_;
-        text.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(text, std::string("SendTargets=All\0", 16)));
-      }
-      default: {
-        // An opcode that only targets use.
-        std::string reject(kBhsSize, '\0');
-        reject[0] = 0x7f;
-        reject[1] = '\x80';
-        return peer_->Send(reject);
-      }
-    }
-  }
-
-  SimStack* const stack_;
-  const Vice vice_;
-  std::unique_ptr<RawPeer> peer_;
-  uint32_t tag_ = 100;
-  uint32_t cmd_sn_ = 1;
-};
 
 // Whose memory runs out meanwhile.
 enum class Lack : uint8_t {
@@ -179,8 +48,10 @@ constexpr uint64_t kLacks = 4;
 
 class Neighbourhood {
  public:
-  explicit Neighbourhood(uint64_t seed)
-      : stack_(seed), budget_(std::make_shared<MemoryBudget>(512 << 10)) {
+  Neighbourhood(uint64_t seed, const Fabric& fabric)
+      : stack_(seed, 1, fabric.rdma),
+        iser_(fabric.rdma.has_value()),
+        budget_(std::make_shared<MemoryBudget>(512 << 10)) {
     stack_.StopServer();
     TargetServerOptions& options = stack_.server_options;
     options.budget = budget_;
@@ -197,9 +68,15 @@ class Neighbourhood {
     options.log = [this](LogLevel, absl::string_view line) {
       absl::StrAppend(&log_, line, "\n");
     };
+    // Over iSER it takes receives for each piece of such data.
+    if (Random().Below(2) == 0) {
+      options.offer.initial_r2t = false;
+      options.offer.iser.unsolicited_data_out = true;
+    }
     AddFile(1);
     AddFile(2);
     stack_.StartServer();
+    streams_ = iser_ ? stack_.Listen(stack_.StreamAddress()) : stack_.portal;
   }
 
   void Run() {
@@ -216,10 +93,8 @@ class Neighbourhood {
     second.Start();
     const absl::Time begin = stack_.world.now();
     Refuse(lack);
-    for (uint64_t i = 1 + Random().Below(kVices); i > 0; --i) {
-      bad.push_back(
-          std::make_unique<BadPeer>(&stack_, static_cast<uint8_t>(10 + i),
-                                    static_cast<Vice>(Random().Below(kVices))));
+    for (uint64_t i = 1 + Random().Below(6); i > 0; --i) {
+      bad.push_back(MakeBadPeer(static_cast<uint8_t>(10 + i)));
     }
     for (int i = 0; i < 40; ++i) {
       bad[Random().Below(bad.size())]->Act();
@@ -238,12 +113,22 @@ class Neighbourhood {
     EXPECT_LE(stack_.world.now() - begin, bound);
     ExpectRight(first, lack);
     ExpectRight(second, lack);
+    // They are there, but not as sessions: none of them says a word.
+    stack_.RunFor(kAllTimeouts);
+    EXPECT_EQ(stack_.Sessions().size(), 2u) << log_;
     bad.clear();
     ExpectAllIsBack();
   }
 
  private:
   testing::SimRandom& Random() { return stack_.world.random(); }
+
+  // A target of iSER has bad neighbours of either kind.
+  std::unique_ptr<BadPeer> MakeBadPeer(uint8_t number) {
+    return iser_ && Random().Below(4) != 0
+               ? MakeBadIserPeer(&stack_, number)
+               : MakeBadStreamPeer(&stack_, streams_, number);
+  }
 
   void AddFile(uint64_t lun) {
     auto file = std::make_shared<TestBackend>(scsi::testing::ThinInfo(kBlocks));
@@ -320,17 +205,40 @@ class Neighbourhood {
 
   std::string log_;
   SimStack stack_;
+  const bool iser_;
+  std::string streams_;  // The portal of byte streams.
   const std::shared_ptr<MemoryBudget> budget_;
   std::unique_ptr<Initiator> second_;
 };
 
-TEST(BadNeighboursTest, WellBehavedInitiatorsGetWhatTheyAskFor) {
+// A device that waits for ever for a receive that the peer does not post, as
+// most are told to (rnr_retry_count of rdma_cm is 7).
+Fabric PatientInfiniBand() {
+  Fabric fabric = {"PatientInfiniBand", "iSER",
+                   testing::SimRdmaOptions::InfiniBand()};
+  fabric.rdma->receiver_not_ready_timeout = absl::InfiniteDuration();
+  return fabric;
+}
+
+class BadNeighboursTest : public ::testing::TestWithParam<Fabric> {
+ protected:
+  static void SetUpTestSuite() { transport::SpareMemory::Keep(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, BadNeighboursTest,
+                         ::testing::Values(Stream(), InfiniBand(), Iwarp(),
+                                           Plain(), PatientInfiniBand()),
+                         FabricName());
+
+TEST_P(BadNeighboursTest, WellBehavedInitiatorsGetWhatTheyAskFor) {
   const uint64_t seeds = NumberOfSeeds();
   const uint64_t refused = testing::RefusedAllocations();
-  transport::SpareMemory::Keep();
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    Neighbourhood(seed).Run();
-    if (HasFailure()) return;
+    Neighbourhood(seed, GetParam()).Run();
+    if (HasFailure()) {
+      ADD_FAILURE() << "with seed " << seed;
+      return;
+    }
   }
   EXPECT_GT(testing::RefusedAllocations(), refused);
 }
