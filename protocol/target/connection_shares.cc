@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -17,6 +18,30 @@ constexpr char kGaveWay[] =
     "it was quiet, and gave way to a new one: there are too many";
 
 }  // namespace
+
+// Tells whoever gave way when all is said and done, also where memory runs out
+// in between: his place is another's.
+class ConnectionShares::Evicted {
+ public:
+  Evicted() = default;
+  Evicted(const Evicted&) = delete;
+  Evicted& operator=(const Evicted&) = delete;
+  ~Evicted() {
+    if (end_ == nullptr) return;
+    try {
+      end_(kGaveWay);
+    } catch (const std::bad_alloc&) {
+      // Its own time limit ends it.
+    }
+  }
+  bool Set(Ender end) {
+    end_ = std::move(end);
+    return end_ != nullptr;
+  }
+
+ private:
+  Ender end_;
+};
 
 std::string PeerOfAddress(absl::string_view address) {
   absl::string_view host = address.substr(0, address.rfind(':'));
@@ -40,8 +65,8 @@ bool ConnectionShares::Counts::empty() const {
                      [](uint32_t count) { return count == 0; });
 }
 
-uint32_t ConnectionShares::CountOf(const std::map<std::string, Counts>& peers,
-                                   const std::string& peer, Stage stage) const {
+uint32_t ConnectionShares::CountOf(const Peers& peers, const std::string& peer,
+                                   Stage stage) const {
   const auto found = peers.find(peer);
   return found == peers.end() ? 0
                               : found->second.of[static_cast<size_t>(stage)];
@@ -60,17 +85,19 @@ std::optional<ConnectionShares::Stage> ConnectionShares::StageOf(Id id) const {
   return std::nullopt;
 }
 
+// Only who counts for the first time anywhere needs memory for it.
+void ConnectionShares::Count(Peers* peers, const std::string& peer, Stage stage,
+                             bool more) {
+  if (peer.empty()) return;
+  const auto entry = peers->try_emplace(peer).first;
+  entry->second.of[static_cast<size_t>(stage)] += more ? 1 : -1;
+  if (entry->second.empty()) peers->erase(entry);
+}
+
 void ConnectionShares::Count(const Connection& connection, Stage stage,
                              bool more) {
-  const auto count = [&](std::map<std::string, Counts>* peers,
-                         const std::string& peer) {
-    if (peer.empty()) return;
-    Counts& counts = (*peers)[peer];
-    counts.of[static_cast<size_t>(stage)] += more ? 1 : -1;
-    if (counts.empty()) peers->erase(peer);
-  };
-  count(&addresses_, connection.address);
-  count(&initiators_, connection.initiator);
+  Count(&addresses_, connection.address, stage, more);
+  Count(&initiators_, connection.initiator, stage, more);
 }
 
 void ConnectionShares::Move(Id id, Stage from, Stage to) {
@@ -81,6 +108,7 @@ void ConnectionShares::Move(Id id, Stage from, Stage to) {
   At(to).insert(std::move(node));
 }
 
+// It is not asked to go a second time.
 ConnectionShares::Ender ConnectionShares::GiveWay(Stage stage, absl::Time now,
                                                   const std::string& newcomer,
                                                   const Filter& among) {
@@ -105,13 +133,13 @@ ConnectionShares::Ender ConnectionShares::GiveWay(Stage stage, absl::Time now,
   if (chosen == nullptr) return nullptr;
   const Id id = chosen->first;
   Move(id, stage, Stage::kLeaving);
-  return At(Stage::kLeaving).at(id).end;
+  return std::move(At(Stage::kLeaving).find(id)->second.end);
 }
 
 std::string ConnectionShares::Arrive(Id id, absl::string_view address,
                                      absl::Time now, Ender end) {
   const std::string peer = PeerOfAddress(address);
-  Ender evict;
+  Evicted evicted;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t all = total();
@@ -122,28 +150,32 @@ std::string ConnectionShares::Arrive(Id id, absl::string_view address,
       return c.address == peer;
     };
     std::string limit;
+    bool room = true;
     if (CountOf(addresses_, peer, Stage::kLogin) >= limits_.in_login_per_peer) {
       limit = "max_logins_per_peer is reached";
-      evict = GiveWay(Stage::kLogin, now, peer, of_peer);
+      room = evicted.Set(GiveWay(Stage::kLogin, now, peer, of_peer));
     } else if (At(Stage::kLogin).size() >= limits_.in_login) {
       limit = "max_connections_in_login is reached";
-      evict = GiveWay(Stage::kLogin, now, peer, nullptr);
+      room = evicted.Set(GiveWay(Stage::kLogin, now, peer, nullptr));
     } else if (all - At(Stage::kLeaving).size() >= limits_.connections) {
       limit = "max_connections is reached";
-      evict = GiveWay(Stage::kLogin, now, peer, nullptr);
-      if (evict == nullptr) {
-        evict = GiveWay(Stage::kDiscovery, now, peer, nullptr);
-      }
+      room = evicted.Set(GiveWay(Stage::kLogin, now, peer, nullptr)) ||
+             evicted.Set(GiveWay(Stage::kDiscovery, now, peer, nullptr));
     }
-    if (!limit.empty() && evict == nullptr) return limit;
+    if (!room) return limit;
     Connection connection;
     connection.address = peer;
     connection.heard = now;
     connection.end = std::move(end);
-    Count(connection, Stage::kLogin, true);
-    At(Stage::kLogin).emplace(id, std::move(connection));
+    const auto added =
+        At(Stage::kLogin).emplace(id, std::move(connection)).first;
+    try {
+      Count(added->second, Stage::kLogin, true);
+    } catch (const std::bad_alloc&) {
+      At(Stage::kLogin).erase(added);
+      throw;
+    }
   }
-  if (evict != nullptr) evict(kGaveWay);
   return "";
 }
 
@@ -159,7 +191,7 @@ void ConnectionShares::Heard(Id id, absl::Time now) {
 
 std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
                                        absl::Time now) {
-  Ender evict;
+  Evicted evicted;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = At(Stage::kLogin).find(id);
@@ -168,26 +200,25 @@ std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
     connection.heard = now;
     connection.mute = false;
     if (!connection.initiator.empty()) return "";
-    const std::string name(initiator);
+    std::string name(initiator);
     if (CountOf(initiators_, name, Stage::kLogin) >=
         limits_.in_login_per_peer) {
-      evict =
-          GiveWay(Stage::kLogin, now, connection.address,
-                  [&name](const Connection& c) { return c.initiator == name; });
-      if (evict == nullptr) return "max_logins_per_peer is reached";
+      if (!evicted.Set(GiveWay(
+              Stage::kLogin, now, connection.address,
+              [&name](const Connection& c) { return c.initiator == name; }))) {
+        return "max_logins_per_peer is reached";
+      }
     }
-    Count(connection, Stage::kLogin, false);
-    connection.initiator = name;
-    Count(connection, Stage::kLogin, true);
+    Count(&initiators_, name, Stage::kLogin, true);
+    connection.initiator = std::move(name);
   }
-  if (evict != nullptr) evict(kGaveWay);
   return "";
 }
 
 std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
                                     std::optional<Id> replaced) {
   const Stage stage = discovery ? Stage::kDiscovery : Stage::kSession;
-  Ender evict;
+  Evicted evicted;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = At(Stage::kLogin).find(id);
@@ -202,7 +233,7 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
       if (old != At(stage).end()) leaves = &old->second;
     }
     const auto full = [&](uint32_t limit) {
-      const auto reached = [&](const std::map<std::string, Counts>& peers,
+      const auto reached = [&](const Peers& peers,
                                std::string Connection::*peer) {
         const std::string& name = connection.*peer;
         const bool same = leaves != nullptr && leaves->*peer == name;
@@ -217,20 +248,20 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
         return "max_sessions_per_peer is reached";
       }
     } else if (full(limits_.discovery_per_peer)) {
-      evict = GiveWay(stage, now, connection.address,
-                      [&connection](const Connection& c) {
-                        return c.address == connection.address ||
-                               c.initiator == connection.initiator;
-                      });
-      if (evict == nullptr) return "max_discovery_per_peer is reached";
-    } else if (At(stage).size() >= limits_.discovery) {
-      evict = GiveWay(stage, now, connection.address, nullptr);
-      if (evict == nullptr) return "max_discovery_sessions is reached";
+      if (!evicted.Set(GiveWay(stage, now, connection.address,
+                               [&connection](const Connection& c) {
+                                 return c.address == connection.address ||
+                                        c.initiator == connection.initiator;
+                               }))) {
+        return "max_discovery_per_peer is reached";
+      }
+    } else if (At(stage).size() >= limits_.discovery &&
+               !evicted.Set(GiveWay(stage, now, connection.address, nullptr))) {
+      return "max_discovery_sessions is reached";
     }
     if (leaves != nullptr) Move(*replaced, stage, Stage::kLeaving);
     Move(id, Stage::kLogin, stage);
   }
-  if (evict != nullptr) evict(kGaveWay);
   return "";
 }
 

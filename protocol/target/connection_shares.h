@@ -38,7 +38,8 @@ std::string PeerOfAddress(absl::string_view address);
 // will have. Discovery sessions do the same among themselves.
 // Sessions never give way.
 //
-// Thread-safe; used when connections come and go, and at login.
+// Thread-safe; used when connections come and go, and at login. Where memory
+// runs out, std::bad_alloc is thrown, and the counts are as before.
 class ConnectionShares {
  public:
   using Id = uint64_t;
@@ -84,13 +85,17 @@ class ConnectionShares {
     uint32_t of[kStages] = {};
     bool empty() const;
   };
+  using Peers = std::map<std::string, Counts>;
   using Filter = std::function<bool(const Connection&)>;
+  class Evicted;
 
   Connections& At(Stage stage) { return stages_[static_cast<size_t>(stage)]; }
-  uint32_t CountOf(const std::map<std::string, Counts>& peers,
-                   const std::string& peer, Stage stage) const;
+  uint32_t CountOf(const Peers& peers, const std::string& peer,
+                   Stage stage) const;
   size_t total() const;
   std::optional<Stage> StageOf(Id id) const;
+  static void Count(Peers* peers, const std::string& peer, Stage stage,
+                    bool more);
   void Count(const Connection& connection, Stage stage, bool more);
   void Move(Id id, Stage from, Stage to);
   // Takes the one that gives way, if there is one, out of `stage`.
@@ -100,8 +105,8 @@ class ConnectionShares {
   const ConnectionLimits limits_;
   mutable std::mutex mutex_;
   Connections stages_[kStages];
-  std::map<std::string, Counts> addresses_;
-  std::map<std::string, Counts> initiators_;
+  Peers addresses_;
+  Peers initiators_;
 };
 
 }  // namespace skiff::protocol
