@@ -1,8 +1,10 @@
 #include "transport/persistent_listener.h"
 
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/system/spare_memory.h"
 
 namespace skiff::transport {
 
@@ -51,7 +53,12 @@ void PersistentListener::Take(std::unique_ptr<ConnectionRequest> request) {
   if (requests_.size() >= static_cast<size_t>(options_.backlog)) {
     return TellOfRejected();
   }
-  requests_.push_back(std::move(request));
+  const SpareMemory::Watch memory;
+  try {
+    requests_.push_back(std::move(request));
+  } catch (const std::bad_alloc&) {
+    return;  // Its destructor rejects it.
+  }
   reactor_->newcomers().Add(this);
 }
 
@@ -64,8 +71,8 @@ void PersistentListener::TellOfRejected() {
       "rejected")));
 }
 
-void PersistentListener::RunAsNewcomer() {
-  if (requests_.empty()) return;
+bool PersistentListener::RunAsNewcomer() {
+  if (requests_.empty()) return false;
   std::unique_ptr<ConnectionRequest> request = std::move(requests_.front());
   requests_.pop_front();
   if (!requests_.empty()) {
@@ -74,6 +81,7 @@ void PersistentListener::RunAsNewcomer() {
     rejecting_ = false;
   }
   on_request_(std::move(request));
+  return true;
 }
 
 // From inside the listener, which goes at the next attempt.

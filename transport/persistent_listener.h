@@ -38,7 +38,7 @@ class PersistentListener final : public Listener, private Newcomers::Work {
   absl::Status Listen();
   void Take(std::unique_ptr<ConnectionRequest> request);
   void TellOfRejected();
-  void RunAsNewcomer() override;
+  bool RunAsNewcomer() override;
   void Ended(const absl::Status& why);
   void Retry();
 

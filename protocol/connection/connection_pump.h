@@ -52,6 +52,10 @@ class ConnectionPump {
   // wait with a timer.
   virtual void CloseWhenSent() = 0;
 
+  // Receives nothing any more; what is to be sent may still leave. For a
+  // connection that is about to be destroyed.
+  virtual void StopReceiving() = 0;
+
   // Whether the connection logs in, so that its passes are among the reactor's
   // Newcomers, or has a share of its own, as it has at first.
   virtual void SetNewcomer(bool newcomer) = 0;

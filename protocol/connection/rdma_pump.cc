@@ -35,8 +35,6 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
       last_send_progress_(last_receive_),
       idle_since_(last_receive_) {
   NoMemoryForPeer();
-  link_->pump = this;
-  datamover_->SetEndpointObserver(this);
   if (reactor_->spinning()) {
     SetPolling(true);
   } else {
@@ -45,6 +43,9 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
     // Out of descriptors, or the like: polls all the time instead.
     if (!watching_) SetPolling(true);
   }
+  // Last: where memory runs out above, nobody must know of this.
+  link_->pump = this;
+  datamover_->SetEndpointObserver(this);
   // What has completed before there was a pump.
   Kick();
 }
@@ -152,11 +153,14 @@ void RdmaPump::OnTurnEnd() {
   if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
 }
 
-void RdmaPump::RunAsNewcomer() {
-  if (closed_ || queue_ == nullptr) return;
+bool RdmaPump::RunAsNewcomer() {
+  if (closed_ || queue_ == nullptr) return false;
   grant_ = reactor_->newcomers().grant();
   pass_began_ = reactor_->NowInTurn();
-  if (RunPasses() && no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
+  if (!RunPasses()) return true;
+  if (!no_memory_ || closed_) return worked_;
+  ReportClosed(NoMemoryForPeer());
+  return true;
 }
 
 bool RdmaPump::RunPasses() {
@@ -284,13 +288,13 @@ void RdmaPump::Send() {
 
 void RdmaPump::SetPolling(bool polling) {
   if (polling == polling_) return;
-  polling_ = polling;
   if (polling) {
     // Spinning reactors do not sleep anyway.
     reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
   } else {
     reactor_->RemovePoller(this);
   }
+  polling_ = polling;
 }
 
 void RdmaPump::ReportEnded() {

@@ -60,6 +60,7 @@ class RdmaPump final : public ConnectionPump,
   // ConnectionPump:
   void Kick() override;
   void CloseWhenSent() override;
+  void StopReceiving() override { datamover_->StopReceiving(); }
   void SetNewcomer(bool newcomer) override { newcomer_ = newcomer; }
   void SetReadThreshold(size_t /*bytes*/) override {}
   bool has_read_threshold() const override { return false; }
@@ -80,7 +81,7 @@ class RdmaPump final : public ConnectionPump,
   void BeforeEndpointEnds() override;
   void OnFdReady(uint32_t events) override;
   void OnTurnEnd() override;
-  void RunAsNewcomer() override;
+  bool RunAsNewcomer() override;
   int Poll() override;
 
   // The turn's share of time begins, and has ended.

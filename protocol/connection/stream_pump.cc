@@ -134,10 +134,15 @@ void StreamPump::OnTurnEnd() {
   if (failed_) ReportClosed();
 }
 
-void StreamPump::RunAsNewcomer() {
-  if (closed_) return;
+bool StreamPump::RunAsNewcomer() {
+  if (closed_) return false;
   grant_ = reactor_->newcomers().grant();
-  if (RunPass(reactor_->NowInTurn()) && failed_) ReportClosed();
+  const uint64_t moved_before = BytesMoved();
+  if (!RunPass(reactor_->NowInTurn())) return true;
+  const bool moved = BytesMoved() != moved_before;
+  if (!failed_) return moved;
+  ReportClosed();
+  return true;
 }
 
 bool StreamPump::RunPass(absl::Time began) {
@@ -226,6 +231,10 @@ bool StreamPump::OutOfTime(size_t bytes) {
 }
 
 bool StreamPump::Receive() {
+  if (stopped_) {
+    readable_ = false;
+    return false;
+  }
   if (closing_ != Closing::kNo) {
     Discard();
     return false;
@@ -353,13 +362,13 @@ void StreamPump::ContinueNextTurn() {
 
 void StreamPump::SetPolling(bool polling) {
   if (polling == polling_) return;
-  polling_ = polling;
   if (polling) {
     // Spinning reactors do not sleep anyway.
     reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
   } else {
     reactor_->RemovePoller(this);
   }
+  polling_ = polling;
 }
 
 void StreamPump::ReportClosed() {

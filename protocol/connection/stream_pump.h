@@ -54,6 +54,7 @@ class StreamPump final : public ConnectionPump,
   void SetReadThreshold(size_t bytes) override;
   bool has_read_threshold() const override { return true; }
   void CloseWhenSent() override;
+  void StopReceiving() override { stopped_ = true; }
   void SetNewcomer(bool newcomer) override { newcomer_ = newcomer; }
   bool has_output() const override { return datamover_->has_output(); }
   absl::Time last_receive() const override { return last_receive_; }
@@ -72,7 +73,7 @@ class StreamPump final : public ConnectionPump,
   void OnReadable() override;
   void OnWritable() override;
   void OnTurnEnd() override;
-  void RunAsNewcomer() override;
+  bool RunAsNewcomer() override;
   int Poll() override;
 
   // A pass that begins now. False if the pump was destroyed meanwhile.
@@ -115,6 +116,7 @@ class StreamPump final : public ConnectionPump,
   bool failed_ = false;  // `failure_` waits to be reported.
   bool closed_ = false;
   bool newcomer_ = false;
+  bool stopped_ = false;  // Receives nothing more.
   Closing closing_ = Closing::kNo;
   absl::Status failure_;
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.

@@ -81,8 +81,10 @@ AcceptedCommand TargetSession::CommandNotify(const ControlPdu& pdu) {
     ControlNotify(pdu);
     return {};
   }
-  const Task* const task = Admit(pdu) ? HandleScsiCommand(pdu) : nullptr;
+  const bool admitted = Admit(pdu);
+  // Before there is a task, as it may lack memory.
   if (!held_.empty()) SendHeld();
+  const Task* const task = admitted ? HandleScsiCommand(pdu) : nullptr;
   if (task == nullptr) return {};
   return {task->slot, task->scsi.data_out_length, task->scsi.data_in_length};
 }

@@ -62,7 +62,8 @@ TargetConnection::TargetConnection(
           SessionOptions(context))),
       pump_(transport_->MakePump(context.reactor,
                                  static_cast<PumpClient*>(this))),
-      timer_(context.reactor, [this] { OnTimer(); }),
+      timer_(context.reactor,
+             [this] { UnlessNoMemory([this] { OnTimer(); }); }),
       coalescer_(context.options->limits.coalesce_delay),
       coalesce_timer_(context.reactor, [this] {
         coalescer_.TimedOut();
@@ -89,14 +90,34 @@ void TargetConnection::CloseConnection(const absl::Status& why,
   if (why.ok()) {
     Say(LogLevel::kInfo, "logged out");
   } else {
-    Say(LogLevel::kWarning, absl::StrCat("closing: ", why.message()));
+    SayLine(LogLevel::kWarning,
+            [&why] { return absl::StrCat("closing: ", why.message()); }, {});
   }
   context_.reactor->ScheduleTurnEnd(this);
 }
 
+// Without memory for what the peer may be the cause of, its connection ends.
+void TargetConnection::UnlessNoMemory(absl::FunctionRef<void()> work) {
+  const transport::SpareMemory::Watch memory;
+  bool thrown = false;
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
+  if (!thrown && !memory.ran_out()) return;
+  // A session whose login stopped half way is not to see more of it.
+  if (pump_ != nullptr) pump_->StopReceiving();
+  CloseConnection(NoMemoryForPeer(), /*after_sending=*/false);
+}
+
 void TargetConnection::OnTurnEnd() {
-  session_->RunDeferred();
-  if (ending_ == Ending::kNow) return context_.reactor->newcomers().Add(this);
+  UnlessNoMemory([this] { session_->RunDeferred(); });
+  if (ending_ == Ending::kNow) {
+    // The end may have to wait among the newcomers.
+    pump_->StopReceiving();
+    return context_.reactor->newcomers().Add(this);
+  }
   if (ending_ != Ending::kAfterSending) return;
   LimitEnding(draining_ ? kLastCloseTimeout : kCloseTimeout);
   pump_->CloseWhenSent();
@@ -130,7 +151,21 @@ void TargetConnection::BeginEnd() {
   session_->Terminate();
 }
 
-void TargetConnection::SessionEnded() { context_.ended(id_); }
+bool TargetConnection::RunAsNewcomer() {
+  if (!session_ended_) {
+    BeginEnd();
+    return true;
+  }
+  const auto ended = context_.ended;  // Destroys this.
+  ended(id_);
+  return true;
+}
+
+// Not from inside the session's call.
+void TargetConnection::SessionEnded() {
+  session_ended_ = true;
+  context_.reactor->newcomers().Add(this);
+}
 
 void TargetConnection::Drain(absl::Duration grace) {
   const bool again = std::exchange(draining_, true);
@@ -151,17 +186,11 @@ void TargetConnection::Drain(absl::Duration grace) {
 
 void TargetConnection::ResumeLogin() {
   if (ending_ >= Ending::kNow) return;
-  const transport::SpareMemory::Watch memory;
   must_wait_ = false;
-  try {
+  UnlessNoMemory([this] {
     session_->FinishLogin();
     OnProgress();
-  } catch (const std::bad_alloc&) {
-    return CloseConnection(NoMemoryForPeer(), /*after_sending=*/false);
-  }
-  if (memory.ran_out()) {
-    CloseConnection(NoMemoryForPeer(), /*after_sending=*/false);
-  }
+  });
 }
 
 // --- Time.
@@ -372,9 +401,14 @@ void TargetConnection::Say(LogLevel level, absl::string_view message,
 void TargetConnection::SayLine(LogLevel level, LogLine line,
                                const transport::LogSite& site) {
   if (context_.options->log == nullptr) return;
-  context_.log->Log(
-      level, transport::PeerHost(peer_),
-      [this, line] { return absl::StrCat(peer_, ": ", line()); }, site);
+  try {
+    context_.log->Log(
+        level, transport::PeerHost(peer_),
+        [this, line] { return absl::StrCat(peer_, ": ", line()); }, site);
+  } catch (const std::bad_alloc&) {
+    // Nobody who has something to say ends half way for it. That memory ran out
+    // is said when some is there again (SpareMemory).
+  }
 }
 
 SessionInfo TargetConnection::Info() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -39,8 +40,7 @@ struct TargetConnectionContext {
       post_to;
   // The connection, if it is one of this reactor; only there.
   std::function<class TargetConnection*(TargetNode::ConnectionId)> find;
-  // The connection has ended and may be destroyed, but not from inside the
-  // call.
+  // The connection has ended: destroys it.
   std::function<void(TargetNode::ConnectionId)> ended;
 };
 
@@ -102,8 +102,9 @@ class TargetConnection final : private TargetSessionHost,
   // TurnHook:
   void OnTurnEnd() override;
   // Work: the end.
-  void RunAsNewcomer() override { BeginEnd(); }
+  bool RunAsNewcomer() override;
 
+  void UnlessNoMemory(absl::FunctionRef<void()> work);
   absl::Status UseMemoryOf(const scsi::Target& target);
   void LimitEnding(absl::Duration limit);
   void BeginEnd();
@@ -123,6 +124,7 @@ class TargetConnection final : private TargetSessionHost,
   const std::string peer_;
   Ending ending_ = Ending::kNo;
   bool must_wait_ = false;
+  bool session_ended_ = false;
   bool in_login_ = true;
   bool draining_ = false;
   bool close_limited_ = false;  // `drain_deadline_` is that of its last words.

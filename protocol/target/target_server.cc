@@ -115,6 +115,33 @@ ConnectionLimits SharesOf(const TargetServerLimits& limits) {
   return out;
 }
 
+struct State;
+
+// What a connection that is on its way has of the shares and of its reactor's
+// load. Whoever destroys it, in whatever way the connection failed, gives it
+// back.
+class Place {
+ public:
+  // It counts in the shares already.
+  Place(std::shared_ptr<State> state, Shard* shard, TargetNode::ConnectionId id)
+      : state_(std::move(state)), shard_(shard), id_(id) {
+    ++shard_->load;
+  }
+  Place(Place&&) = default;
+  Place& operator=(Place&&) = delete;
+  ~Place();
+
+  Shard* shard() const { return shard_; }
+  TargetNode::ConnectionId id() const { return id_; }
+  // It is the connection's now, until State::Ended().
+  void Keep() { state_ = nullptr; }
+
+ private:
+  std::shared_ptr<State> state_;  // Null: it is another's.
+  Shard* const shard_;
+  const TargetNode::ConnectionId id_;
+};
+
 // What posted functions hold: they may outlive the server.
 struct State : std::enable_shared_from_this<State> {
   State(const std::vector<transport::Reactor*>& reactors,
@@ -139,8 +166,10 @@ struct State : std::enable_shared_from_this<State> {
   std::string Refusal(TargetNode::ConnectionId id, Shard* shard,
                       const transport::ConnectionRequest& request,
                       IserCmPrivateData* said);
-  void Adopt(Shard* shard, TargetNode::ConnectionId id,
-             const transport::Address& portal, IserSetup<TargetDatamover> iser,
+  void Consider(const transport::Address& portal,
+                transport::ConnectionRequest* request);
+  void Adopt(Place place, const transport::Address& portal,
+             IserSetup<TargetDatamover> iser,
              absl::StatusOr<transport::Endpoint> endpoint);
   // Why not; empty: it is one of the shard's connections now.
   std::string Take(Shard* shard, TargetNode::ConnectionId id,
@@ -207,6 +236,12 @@ class Abandoned {
   }
 };
 
+Place::~Place() {
+  if (state_ == nullptr) return;
+  state_->shares.Gone(id_);
+  --shard_->load;
+}
+
 // Spreads connections: the reactor with the fewest gets the next.
 Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
   return std::min_element(
@@ -217,6 +252,16 @@ Shard* LeastLoaded(const std::vector<std::unique_ptr<Shard>>& shards) {
 
 void State::OnRequest(const transport::Address& portal,
                       std::unique_ptr<transport::ConnectionRequest> request) {
+  const transport::SpareMemory::Watch memory;
+  try {
+    Consider(portal, request.get());
+  } catch (const std::bad_alloc&) {
+    request->Reject({});
+  }
+}
+
+void State::Consider(const transport::Address& portal,
+                     transport::ConnectionRequest* request) {
   Shard* const shard = LeastLoaded(shards);
   const TargetNode::ConnectionId id = next_id++;
   IserCmPrivateData said;
@@ -229,19 +274,19 @@ void State::OnRequest(const transport::Address& portal,
                                      ": refused a connection: ", refusal));
     return request->Reject({});
   }
-  ++shard->load;
+  Place place(shared_from_this(), shard, id);
   IserSetup<TargetDatamover> iser(shard->iser_memories, MoverOptions(options),
                                   options.capture);
   iser.Answers(said);
   transport::AcceptOptions accept = options.accept;
   iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
-                  [self = shared_from_this(), shard, id, portal,
-                   iser](absl::StatusOr<transport::Endpoint> endpoint) {
-                    shard->reactor->newcomers().RunOrAdd(
-                        [self, shard, id, portal, iser,
+                  [self = shared_from_this(), place = std::move(place), portal,
+                   iser](absl::StatusOr<transport::Endpoint> endpoint) mutable {
+                    place.shard()->reactor->newcomers().RunOrAdd(
+                        [self, place = std::move(place), portal, iser,
                          endpoint = std::move(endpoint)]() mutable {
-                          self->Adopt(shard, id, portal, iser,
+                          self->Adopt(std::move(place), portal, iser,
                                       std::move(endpoint));
                         });
                   });
@@ -343,22 +388,22 @@ void State::PostTo(Shard* shard, TargetNode::ConnectionId id,
       });
 }
 
-void State::Adopt(Shard* shard, TargetNode::ConnectionId id,
-                  const transport::Address& portal,
+void State::Adopt(Place place, const transport::Address& portal,
                   IserSetup<TargetDatamover> iser,
                   absl::StatusOr<transport::Endpoint> endpoint) {
+  Shard* const shard = place.shard();
   std::string problem;
   try {
-    problem = Take(shard, id, portal, &iser, &endpoint);
+    problem = Take(shard, place.id(), portal, &iser, &endpoint);
   } catch (const std::bad_alloc&) {
     problem = kNoMemory;
   }
-  if (problem.empty()) return;
+  if (problem.empty()) return place.Keep();
   endpoint = absl::CancelledError();  // Before the buffers that it was given.
+  // Whoever shuts down was told that this is the end.
+  if (shard->draining && shard->connections.empty()) return;
   shard->log->Log(LogLevel::kWarning, portal.ToString(),
                   absl::StrCat(portal.ToString(), ": ", problem));
-  shares.Gone(id);
-  --shard->load;
 }
 
 std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
@@ -385,14 +430,12 @@ std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
 }
 
 void State::Ended(Shard* shard, TargetNode::ConnectionId id) {
-  // Out of the connection's own calls.
-  shard->reactor->newcomers().Add([self = shared_from_this(), shard, id] {
-    shard->connections.erase(id);
-    self->node.Unregister(id);
-    self->shares.Gone(id);
-    --shard->load;
-    if (shard->draining) self->FinishDrain(shard);
-  });
+  const std::shared_ptr<State> self = shared_from_this();
+  shard->connections.erase(id);
+  node.Unregister(id);
+  shares.Gone(id);
+  --shard->load;
+  if (shard->draining) FinishDrain(shard);
 }
 
 void State::ListeningChanged(const transport::Address& portal,

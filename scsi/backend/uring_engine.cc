@@ -123,7 +123,7 @@ class UringEngine : public FileEngine,
   void Start(FileCall* call) override {
     call->engine_result = 0;
     if (cached_ && call->kind == FileCall::Kind::kWrite) {
-      // What goes on with a write comes before those that wait.
+      // The rest of a write, too, waits for its turn.
       if (NoRoom()) return Wait(call);
       call->engine_result = static_cast<int64_t>(BytesOf(*call));
       writing_ += call->engine_result;

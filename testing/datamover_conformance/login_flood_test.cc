@@ -69,13 +69,16 @@ TEST_F(LoginFloodTest, ASessionIsServedInTheMeantime) {
   const int others = logged_in_;
   int before = others;
   int most = 0;
+  int when_answered = 0;
   EXPECT_TRUE(stack_.RunUntil([&] {
     most = std::max(most, logged_in_ - before);
     before = logged_in_;
+    if (!command.finished) when_answered = logged_in_;
     return logged_in_ == others + kLogins && command.finished;
   }));
   // No turn, and so no command of the session, waited for more than a few.
   EXPECT_LE(most, kLogins / 4);
+  EXPECT_LT(when_answered, others + kLogins / 2);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "transport/reactor/newcomers.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace skiff::transport {
@@ -16,9 +17,10 @@ class Newcomers::Once final : public ReactorObject, private Work {
       : reactor_(reactor), fn_(std::move(fn)) {}
 
  private:
-  void RunAsNewcomer() override {
+  bool RunAsNewcomer() override {
     const std::unique_ptr<ReactorObject> self = reactor_->Disown(this);
     fn_();
+    return true;
   }
 
   Reactor* const reactor_;
@@ -76,14 +78,18 @@ void Newcomers::OnTurnEnd() {
   if (Owes()) return SetPolling(true);
   pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
   running_ = true;
+  bool worked = false;
   // What is added meanwhile waits for the next turn, so that this one ends.
   for (size_t left = size_; left > 0 && head_ != nullptr; --left) {
     Work* const work = head_;
     Remove(work);
-    work->RunAsNewcomer();
+    worked = Run(work) || worked;
     if (OutOfTime()) break;
   }
   running_ = false;
+  // Connections that say nothing, which a spinning reactor asks in each turn,
+  // take nothing of the others' time.
+  if (!worked && head_ == nullptr) return;
   const absl::Duration took = reactor_->NowInTurn() - pass_began_;
   reactor_->turn_shares().End(&member_, now, grant_, head_ == nullptr, took);
   owed_ = grant_.greedy && grant_.others > absl::ZeroDuration()
@@ -91,6 +97,15 @@ void Newcomers::OnTurnEnd() {
                            kMostOwed)
               : absl::ZeroDuration();
   if (head_ != nullptr) SetPolling(true);
+}
+
+bool Newcomers::Run(Work* work) {
+  try {
+    return work->RunAsNewcomer();
+  } catch (const std::bad_alloc&) {
+    // It is what it was for that goes, not the process.
+    return true;
+  }
 }
 
 // A login cannot be done in pieces, and may take longer than a pass: it is paid
@@ -104,12 +119,12 @@ bool Newcomers::Owes() {
 
 void Newcomers::SetPolling(bool polling) {
   if (polling == polling_) return;
-  polling_ = polling;
   if (polling) {
     reactor_->AddPoller(this, /*busy=*/true);
   } else {
     reactor_->RemovePoller(this);
   }
+  polling_ = polling;
 }
 
 }  // namespace skiff::transport

@@ -20,6 +20,9 @@ namespace skiff::transport {
 // In order: the oldest work is done first. What has no time in this turn is
 // done in a later one, which comes at once.
 //
+// Work that std::bad_alloc ends has ended. What belongs to it has to give back
+// what it holds in its destructor.
+//
 // Not thread-safe; belongs to its reactor (Reactor::newcomers()).
 class Newcomers final : private TurnHook, private Poller {
  public:
@@ -32,8 +35,9 @@ class Newcomers final : private TurnHook, private Poller {
     virtual ~Work() {
       if (queue_ != nullptr) queue_->Remove(this);
     }
-    // From a hook of the reactor's turn; may destroy this.
-    virtual void RunAsNewcomer() = 0;
+    // From a hook of the reactor's turn; may destroy this. False if there was
+    // nothing to do: as if it had not been added.
+    virtual bool RunAsNewcomer() = 0;
 
    private:
     friend class Newcomers;
@@ -68,6 +72,7 @@ class Newcomers final : private TurnHook, private Poller {
 
   void OnTurnEnd() override;
   int Poll() override;
+  static bool Run(Work* work);
   bool Owes();
   void Remove(Work* work);
   void SetPolling(bool polling);

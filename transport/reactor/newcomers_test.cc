@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,23 @@ namespace {
 class Call final : public Newcomers::Work {
  public:
   explicit Call(std::function<void()> fn) : fn_(std::move(fn)) {}
-  void RunAsNewcomer() override { fn_(); }
+  bool RunAsNewcomer() override {
+    fn_();
+    return true;
+  }
 
  private:
   std::function<void()> fn_;
+};
+
+// Asks in each turn whether there is something to do, and there never is.
+class Mute final : public Newcomers::Work {
+ public:
+  bool RunAsNewcomer() override {
+    ++asked;
+    return false;
+  }
+  int asked = 0;
 };
 
 // Somebody who has work in each turn.
@@ -72,6 +86,32 @@ TEST_F(NewcomersTest, RunInOrderInTheTurnInWhichTheyCome) {
   EXPECT_FALSE(reactor_.busy());
   reactor_.Turn();
   EXPECT_EQ(ran.size(), 3u);
+}
+
+TEST_F(NewcomersTest, WhoHasNothingToDoTakesNothingFromOthers) {
+  Worker worker(&reactor_, absl::Microseconds(10));
+  Mute mute;
+  for (int i = 0; i < 1000; ++i) {
+    newcomers_.Add(&mute);
+    reactor_.ScheduleTurnEnd(&worker);
+    reactor_.Turn();
+    reactor_.Pass(absl::Microseconds(100));
+  }
+  EXPECT_EQ(mute.asked, 1000);
+  EXPECT_FALSE(reactor_.turn_shares().contended());
+  newcomers_.Add([] {});
+  reactor_.ScheduleTurnEnd(&worker);
+  reactor_.Turn();
+  EXPECT_TRUE(reactor_.turn_shares().contended());
+}
+
+TEST_F(NewcomersTest, WithoutMemoryTheRestIsDone) {
+  int ran = 0;
+  newcomers_.Add([] { throw std::bad_alloc(); });
+  newcomers_.Add([&] { ++ran; });
+  reactor_.Turn();
+  EXPECT_EQ(ran, 1);
+  EXPECT_FALSE(newcomers_.running());
 }
 
 TEST_F(NewcomersTest, WhatComesMeanwhileComesNextTurn) {

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/net/socket_address.h"
+#include "transport/system/spare_memory.h"
 #include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_stream.h"
 
@@ -49,7 +51,12 @@ class TcpConnectionRequest final : public ConnectionRequest {
       }
     };
     home->Post([home, make = std::move(make)]() mutable {
-      home->newcomers().Add(std::move(make));
+      const SpareMemory::Watch memory;
+      try {
+        home->newcomers().Add(std::move(make));
+      } catch (const std::bad_alloc&) {
+        // The connection ends with what was to make it.
+      }
     });
   }
 
@@ -184,7 +191,7 @@ void TcpListener::OnFdReady(uint32_t /*events*/) {
   reactor_->newcomers().Add(this);
 }
 
-void TcpListener::RunAsNewcomer() {
+bool TcpListener::RunAsNewcomer() {
   const std::shared_ptr<bool> destroyed = destroyed_;
   Newcomers& newcomers = reactor_->newcomers();
   // The descriptor is watched level-triggered: the rest comes next turn.
@@ -193,16 +200,25 @@ void TcpListener::RunAsNewcomer() {
     if (i > 0 && newcomers.OutOfTime()) break;
     ScopedFd connection(
         accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (connection.valid()) {
-      on_request_(
-          std::make_unique<TcpConnectionRequest>(std::move(connection)));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-    if (ConcernsOneConnection(errno)) continue;
-    PauseAfter(errno);
+    const int problem = connection.valid() ? 0 : errno;
+    if (problem == 0 && Take(std::move(connection))) continue;
+    if (problem == EAGAIN || problem == EWOULDBLOCK) break;
+    if (ConcernsOneConnection(problem)) continue;
+    if (!*destroyed) PauseAfter(problem == 0 ? ENOMEM : problem);
     break;
   }
+  return true;
+}
+
+// False if there was no memory for it.
+bool TcpListener::Take(ScopedFd connection) {
+  const SpareMemory::Watch memory;
+  try {
+    on_request_(std::make_unique<TcpConnectionRequest>(std::move(connection)));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 void TcpListener::PauseAfter(int error_number) {

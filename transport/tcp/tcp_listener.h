@@ -37,7 +37,8 @@ class TcpListener final : public Listener,
               AcceptCallback on_request);
 
   void OnFdReady(uint32_t events) override;
-  void RunAsNewcomer() override;
+  bool RunAsNewcomer() override;
+  bool Take(ScopedFd connection);
   void PauseAfter(int error_number);
 
   Reactor* const reactor_;
