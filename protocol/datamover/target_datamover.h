@@ -98,13 +98,12 @@ class TargetDatamover {
   virtual absl::Status AllocateConnectionResources(const Parameters&) {
     return absl::OkStatus();
   }
-  // The same, while the session whose place this one takes still lives (session
-  // reinstatement): after success it may be ended. What only the end of
-  // `older`, its datamover, makes free is set apart, and allocated by
-  // AllocateConnectionResources() when `older` is gone. `older` is of the same
-  // reactor, or null.
+  // The same, while sessions live that end before this one begins (session
+  // reinstatement): after success they may be ended. What only their end makes
+  // free is set apart, and allocated by AllocateConnectionResources() when all
+  // of `older`, their datamovers, are gone. Those are of the same reactor.
   virtual absl::Status ReserveConnectionResources(
-      const Parameters&, const TargetDatamover* /*older*/) {
+      const Parameters&, absl::Span<const TargetDatamover* const> /*older*/) {
     return absl::OkStatus();
   }
   // Login is over: `parameters` are in force from the next PDU on in both

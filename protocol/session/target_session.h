@@ -64,10 +64,11 @@ class TargetSessionHost : public TargetLoginPolicy {
   // The target and the worker of an admitted normal session.
   virtual std::shared_ptr<scsi::Target> FindTarget(const std::string& name) = 0;
   virtual scsi::Worker* worker() = 0;
-  // The session that a login with this name would take the place of, if it is
-  // on this reactor: its datamover. Else null.
-  virtual const TargetDatamover* Reinstated(const LoginIdentity&, const Isid&) {
-    return nullptr;
+  // The sessions that end before one of this name begins, as far as they are on
+  // this reactor: their datamovers.
+  virtual std::vector<const TargetDatamover*> Reinstated(const LoginIdentity&,
+                                                         const Isid&) {
+    return {};
   }
   // After Establish: true when an older session of the same name is still being
   // ended (session reinstatement, RFC 7143 section 6.3.5). Login waits until

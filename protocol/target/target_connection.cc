@@ -348,12 +348,14 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
                                  std::move(resume), tsih, &must_wait_);
 }
 
-const TargetDatamover* TargetConnection::Reinstated(
+std::vector<const TargetDatamover*> TargetConnection::Reinstated(
     const LoginIdentity& identity, const Isid& isid) {
-  const auto older = context_.node->Reinstates(identity, isid);
-  if (!older.has_value()) return nullptr;
-  const TargetConnection* const here = context_.find(*older);
-  return here == nullptr ? nullptr : here->transport_->datamover();
+  std::vector<const TargetDatamover*> here;
+  for (const auto id : context_.node->ConnectionsOf(identity, isid)) {
+    const TargetConnection* const older = context_.find(id);
+    if (older != nullptr) here.push_back(older->transport_->datamover());
+  }
+  return here;
 }
 
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(

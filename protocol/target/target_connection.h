@@ -82,8 +82,8 @@ class TargetConnection final : private TargetSessionHost,
   // TargetSessionHost:
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
   scsi::Worker* worker() override { return context_.worker; }
-  const TargetDatamover* Reinstated(const LoginIdentity& identity,
-                                    const Isid& isid) override;
+  std::vector<const TargetDatamover*> Reinstated(const LoginIdentity& identity,
+                                                 const Isid& isid) override;
   bool MustWaitForReinstatement() override { return must_wait_; }
   std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                          absl::string_view what) override;

@@ -121,15 +121,20 @@ uint16_t TargetNode::NextTsih() {
   return last_tsih_;
 }
 
-std::optional<TargetNode::ConnectionId> TargetNode::Reinstates(
+std::vector<TargetNode::ConnectionId> TargetNode::ConnectionsOf(
     const LoginIdentity& identity, const Isid& isid) const {
-  if (identity.session_type != SessionType::kNormal) return std::nullopt;
+  if (identity.session_type != SessionType::kNormal) return {};
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = sessions_.find(SessionName(identity, isid));
-  if (found == sessions_.end() || found->second.connection == 0) {
-    return std::nullopt;
+  if (found == sessions_.end()) return {};
+  const Session& session = found->second;
+  std::vector<ConnectionId> connections(session.ending.begin(),
+                                        session.ending.end());
+  if (session.connection != 0 &&
+      session.ending.count(session.connection) == 0) {
+    connections.push_back(session.connection);
   }
-  return found->second.connection;
+  return connections;
 }
 
 LoginStatus TargetNode::Register(const LoginIdentity& identity,

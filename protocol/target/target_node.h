@@ -61,10 +61,10 @@ class TargetNode {
   std::vector<DiscoveredTarget> Discover(absl::string_view what,
                                          const Arrival& arrival) const;
 
-  // The connection of the session whose place a new one of this name would
-  // take, unless it is gone meanwhile.
-  std::optional<ConnectionId> Reinstates(const LoginIdentity& identity,
-                                         const Isid& isid) const;
+  // The connections of sessions of this name, which end before a new one
+  // begins; some may end already.
+  std::vector<ConnectionId> ConnectionsOf(const LoginIdentity& identity,
+                                          const Isid& isid) const;
   // Registers a session under its name (initiator, ISID, target: RFC 7143
   // section 4.4.3) and gives it a TSIH. `enter` says whether there is a place
   // for it, given which session's place it takes; if there is none, nothing has

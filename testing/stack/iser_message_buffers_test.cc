@@ -56,8 +56,16 @@ class MessageBuffersTest : public RawInitiatorTest {
   // Of the initiator port that `port` names. What the target says of it.
   LoginStatus LogInAs(uint8_t port, const std::string& keys,
                       RawSession* session) {
+    Connect(session);
+    SendLogin(port, keys, session);
+    return LoginAnswer(session);
+  }
+  void Connect(RawSession* session) {
     session->peer.Connect(*stack_.registry.Find("sim"),
                           stack_.world.AddReactor("client"), stack_.portal);
+  }
+  static void SendLogin(uint8_t port, const std::string& keys,
+                        RawSession* session) {
     LoginRequestPdu login;
     login.transit = true;
     login.csg = LoginStage::kOperational;
@@ -71,6 +79,8 @@ class MessageBuffersTest : public RawInitiatorTest {
         keys);
     session->peer.Send(ToIser(
         login, absl::StrReplaceAll(text, {{"|", absl::string_view("\0", 1)}})));
+  }
+  LoginStatus LoginAnswer(RawSession* session) {
     const std::optional<std::string> answer = session->peer.Next();
     LoginResponsePdu response;
     if (!answer.has_value() ||
@@ -87,10 +97,11 @@ class MessageBuffersTest : public RawInitiatorTest {
   }
   // One that takes long answers.
   LoginStatus LogInAs(uint8_t port, RawSession* session) {
-    return LogInAs(port,
-                   absl::StrCat("TargetName=", kTargetName,
-                                "|MaxOutstandingUnexpectedPDUs=0|"),
-                   session);
+    return LogInAs(port, NormalKeys(), session);
+  }
+  static std::string NormalKeys() {
+    return absl::StrCat("TargetName=", kTargetName,
+                        "|MaxOutstandingUnexpectedPDUs=0|");
   }
 
   // The whole answer to one question, in lines.
@@ -276,6 +287,30 @@ TEST_P(FewBuffersTest, ASessionTakesThePlaceOfTheOneItReinstates) {
   EXPECT_TRUE(older.peer.Closed());
   SendEcho(&newer);
   ASSERT_NO_FATAL_FAILURE(ExpectEcho(&newer, newer.tag - 1));
+  ExpectServes();
+}
+
+// So it is where that one has not begun.
+TEST_P(FewBuffersTest, ALoginTakesThePlaceOfOneThatWaitsForIt) {
+  // There is room for another session, but for what these have.
+  RawSession idle[] = {RawSession(&stack_.world), RawSession(&stack_.world)};
+  for (RawSession& session : idle) Connect(&session);
+  RawSession older(&stack_.world);
+  RawSession waits(&stack_.world);
+  RawSession newest(&stack_.world);
+  ASSERT_EQ(LogInAs(2, &older), LoginStatus::kSuccess);
+  Connect(&waits);
+  Connect(&newest);
+  // The target finds both in one turn.
+  auto* const reactor =
+      static_cast<testing::SimReactor*>(stack_.server_reactors[0]);
+  reactor->StallUntil(stack_.world.now() + absl::Milliseconds(10));
+  SendLogin(2, NormalKeys(), &waits);
+  stack_.world.RunFor(absl::Milliseconds(5));
+  SendLogin(2, NormalKeys(), &newest);
+  EXPECT_EQ(LoginAnswer(&newest), LoginStatus::kSuccess);
+  EXPECT_TRUE(older.peer.Closed());
+  EXPECT_TRUE(waits.peer.Closed());
   ExpectServes();
 }
 

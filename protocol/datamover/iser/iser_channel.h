@@ -88,11 +88,13 @@ class IserChannel {
   // are longer than a small buffer no more than `sends` have one, and the rest
   // waits for theirs. Without it, there is no bound but that of all.
   absl::Status Reserve(uint32_t receives, uint32_t sends);
-  // Sets them apart for a Reserve() that comes when `older` is gone, whose
-  // buffers these may be.
-  absl::Status ReserveAfter(uint32_t receives, uint32_t sends,
-                            const IserChannel& older) {
-    return share_.Grow(receives + sends, &older.share_);
+  // Sets them apart for a Reserve() that comes when other channels are gone,
+  // whose buffers these may be: so many of this channel's memory.
+  absl::Status ReserveAfter(uint32_t receives, uint32_t sends, size_t leaving) {
+    return share_.Grow(receives + sends, leaving);
+  }
+  size_t BuffersOf(const IserMemory* memory) const {
+    return memory == memory_ ? share_.buffers() : 0;
   }
   absl::Status Prepare(transport::RdmaEndpoint* endpoint, uint32_t receives);
   void Connected(std::unique_ptr<transport::RdmaEndpoint> endpoint);

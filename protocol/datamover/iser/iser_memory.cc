@@ -59,13 +59,11 @@ absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
   return memory;
 }
 
-absl::Status IserMemory::Share::Grow(size_t buffers, const Share* leaving) {
+absl::Status IserMemory::Share::Grow(size_t buffers, size_t leaving) {
   if (buffers <= buffers_) return absl::OkStatus();
   const size_t all = memory_->max_buffers_;
   const size_t others = memory_->shared_buffers_ - buffers_;
-  const size_t freed =
-      leaving != nullptr && leaving->memory_ == memory_ ? leaving->buffers_ : 0;
-  if (others + buffers > all + freed) {
+  if (others + buffers > all + leaving) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "a connection needs ", buffers, " buffers for messages, and of ", all,
         " there are ", all - std::min(all, others),

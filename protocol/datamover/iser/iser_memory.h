@@ -93,9 +93,9 @@ class IserMemory {
 
     // Grows to so many. Fails if they are not there, or if the memory cannot
     // be registered, and is as large as before then.
-    // `leaving`, unless it is null, is a share of the same memory that will
-    // be released before this one is used: its buffers count as free.
-    absl::Status Grow(size_t buffers, const Share* leaving = nullptr);
+    // So many of other shares count as free, as these will be released before
+    // this one is used: `leaving`.
+    absl::Status Grow(size_t buffers, size_t leaving = 0);
     // The connection has given all of them back.
     void Release();
     size_t buffers() const { return buffers_; }

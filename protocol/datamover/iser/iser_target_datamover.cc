@@ -72,14 +72,19 @@ absl::Status IserTargetDatamover::AllocateConnectionResources(
 }
 
 absl::Status IserTargetDatamover::ReserveConnectionResources(
-    const Parameters& parameters, const TargetDatamover* older) {
+    const Parameters& parameters,
+    absl::Span<const TargetDatamover* const> older) {
   absl::Status allocated = AllocateConnectionResources(parameters);
-  const auto* const left = dynamic_cast<const IserTargetDatamover*>(older);
-  if (allocated.ok() || left == nullptr) return allocated;
+  if (allocated.ok()) return allocated;
+  size_t leaving = 0;
+  for (const TargetDatamover* const other : older) {
+    const auto* const iser = dynamic_cast<const IserTargetDatamover*>(other);
+    if (iser != nullptr) leaving += iser->channel_.BuffersOf(channel_.memory());
+  }
   const absl::StatusOr<uint32_t> receives = ReceivesFor(parameters);
-  if (!receives.ok()) return receives.status();
+  if (leaving == 0 || !receives.ok()) return allocated;
   return channel_.ReserveAfter(*receives, channel_.options().send_buffers,
-                               left->channel_);
+                               leaving);
 }
 
 void IserTargetDatamover::EnableDatamover(const Parameters& parameters) {

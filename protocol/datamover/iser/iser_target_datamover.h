@@ -56,7 +56,8 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   absl::Status AllocateConnectionResources(
       const Parameters& parameters) override;
   absl::Status ReserveConnectionResources(
-      const Parameters& parameters, const TargetDatamover* older) override;
+      const Parameters& parameters,
+      absl::Span<const TargetDatamover* const> older) override;
   void EnableDatamover(const Parameters& parameters) override;
   void SendControl(const uint8_t* bhs, absl::Span<const uint8_t> data) override;
   void PutData(TaskSlot slot, uint32_t offset, absl::Span<const uint8_t> from,
