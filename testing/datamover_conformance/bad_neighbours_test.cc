@@ -172,8 +172,13 @@ class Neighbourhood {
           return turning != nullptr && turning->host() == "server";
         });
       case Lack::kEverywhere:
-        return testing::RefuseAllEvery(
-            many, [] { return testing::SimReactor::turning() != nullptr; });
+        // The bad peers are the test.
+        return testing::RefuseAllEvery(many, [] {
+          const testing::SimReactor* const turning =
+              testing::SimReactor::turning();
+          return turning != nullptr &&
+                 turning->host().compare(0, 4, "bad-") != 0;
+        });
     }
   }
 
