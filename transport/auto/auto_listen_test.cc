@@ -58,6 +58,7 @@ TEST_F(AutoListenTest, ListensByAllOnOnePort) {
   EXPECT_EQ(listener->address().ToString(), "auto://0.0.0.0:4321");
   tcp.on_request(nullptr);
   verbs.on_request(nullptr);
+  world.RunFor(absl::Milliseconds(1));  // They wait for their turn.
   EXPECT_EQ(requests, 2);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_TRUE(reports[0].listening);
@@ -131,6 +132,7 @@ TEST_F(AutoListenTest, ATransportThatStoppedIsTriedAgain) {
   EXPECT_EQ(changes.size(), 3u);
   EXPECT_EQ(changes.back(), "OK");
   verbs.on_request(nullptr);
+  world.RunFor(absl::Milliseconds(1));
   EXPECT_EQ(requests, 1);
   // The others were left alone, and all go with the listener.
   EXPECT_EQ(tcp.listens.size() + fabric.listens.size(), 2u);
