@@ -34,6 +34,9 @@ class BadIserPeer final : public BadPeer {
   BadIserPeer(SimStack* stack, uint8_t number, Vice vice)
       : stack_(stack), host_(absl::StrCat("bad-", number)), vice_(vice) {
     peer_ = std::make_unique<RawIserPeer>(&stack->world);
+    // Whether responses may invalidate its keys; that fails, as those do not
+    // change with each command.
+    if (Random().Below(4) != 0) peer_->SetPrivateData({0xc0, 0, 0, 0});
     const absl::Status connected =
         peer_->TryToConnect(*stack->registry.Find("sim"),
                             stack->world.AddReactor(host_), stack->portal);
