@@ -216,7 +216,10 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
   if (slot == kNoTask) return;
   if (!BeginTask(message, command)) return client_->TaskNotReady(slot);
   Task& task = At(slot);
-  if (!message.data.empty()) task.TakeInHand(message.data);
+  if (message.data.empty()) [[likely]] {
+    return client_->TaskReady(slot);
+  }
+  task.TakeInHand(message.data);
   client_->TaskReady(slot);
   channel_.counters().copied_bytes += staging_.Keep(slot, &task, client_);
 }

@@ -121,7 +121,11 @@ TaskSlot StreamTargetDatamover::OnCommand(const StreamReceiver::Pdu& pdu,
     return kNoTask;
   }
   Task& task = At(slot);
-  if (!here.empty()) task.TakeInHand(here);
+  if (here.empty()) {
+    client_->TaskReady(slot);
+    return slot;
+  }
+  task.TakeInHand(here);
   client_->TaskReady(slot);
   copied_bytes_ += staging_.Keep(slot, &task, client_);
   return slot;
