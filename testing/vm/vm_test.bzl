@@ -1,11 +1,16 @@
 """Tests that run in a virtual machine with RDMA devices (docs/testing-in-a-vm.md)."""
 
-# One guest at a time: each takes two processors. They are for `testing/run vm`, or --test_tag_filters=vm.
+# They are for `testing/run vm`, or --test_tag_filters=vm.
 VM_TEST_TAGS = [
-    "exclusive",
     "local",
     "vm",
 ]
+
+# One guest at a time: each takes two processors.
+ALONE = ["exclusive"]
+
+# Two of these at a time.
+BESIDE_OTHERS = ["cpu:1"]
 
 def skiff_vm_test(
         name,
@@ -16,6 +21,7 @@ def skiff_vm_test(
         options = [],
         peer_command = None,
         size = "medium",
+        alone = True,
         tags = [],
         **kwargs):
     """A test that runs a program in a guest, and succeeds if that does.
@@ -33,6 +39,7 @@ def skiff_vm_test(
       peer_command: if given, there are two hosts, and bash runs this on the second one, with $(rootpath ...) of the
         program and of targets in data. No single quotes.
       size: as for cc_test. Starting the guest takes about five seconds.
+      alone: False if it is short and waits for nothing that another guest could make late.
       tags: more tags than VM_TEST_TAGS.
       **kwargs: passed on to sh_test.
     """
@@ -48,6 +55,6 @@ def skiff_vm_test(
             program,
             "//testing/vm:runner",
         ],
-        tags = VM_TEST_TAGS + tags,
+        tags = VM_TEST_TAGS + (ALONE if alone else BESIDE_OTHERS) + tags,
         **kwargs
     )
