@@ -214,15 +214,15 @@ void IserMemories::Forget(const void* data, size_t size) {
 }
 
 template <typename Role>
-IserSetup<Role>::IserSetup(std::shared_ptr<IserMemories> memories,
+IserSetup<Role>::IserSetup(const std::shared_ptr<IserMemories>& memories,
                            const IserDatamoverOptions& options,
-                           transport::CaptureSink capture)
+                           const transport::CaptureSink& capture)
     : state_(std::make_shared<State>()) {
   assert((memories->role() == IserMemories::Role::kInitiator) ==
          kInitiates<Role>);
-  state_->memories = std::move(memories);
+  state_->memories = memories;
   state_->options = options;
-  state_->capture = std::move(capture);
+  state_->capture = capture;
 }
 
 template <typename Role>

@@ -85,9 +85,9 @@ class IserSetup {
   // `memories`: of the same role.
   // options.remote_invalidation: as far as our device and the peer can.
   // `capture`, unless it is null, gets what the connection carries.
-  IserSetup(std::shared_ptr<IserMemories> memories,
+  IserSetup(const std::shared_ptr<IserMemories>& memories,
             const IserDatamoverOptions& options,
-            transport::CaptureSink capture = nullptr);
+            const transport::CaptureSink& capture = nullptr);
 
   // Of a target, before FillIn(): what the initiator said in its request.
   void Answers(const IserCmPrivateData& request);

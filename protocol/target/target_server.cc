@@ -283,7 +283,8 @@ void State::Consider(const transport::Address& portal,
   request->Accept(shard->reactor, accept,
                   [self = shared_from_this(), place = std::move(place), portal,
                    iser](absl::StatusOr<transport::Endpoint> endpoint) mutable {
-                    place.shard()->reactor->newcomers().RunOrAdd(
+                    transport::Reactor* const reactor = place.shard()->reactor;
+                    reactor->newcomers().RunOrAdd(
                         [self, place = std::move(place), portal, iser,
                          endpoint = std::move(endpoint)]() mutable {
                           self->Adopt(std::move(place), portal, iser,

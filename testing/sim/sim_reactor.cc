@@ -141,11 +141,11 @@ absl::Time SimReactor::WakeTime() const {
   return std::max(wake, stalled_until_);
 }
 
-constinit thread_local const SimReactor* SimReactor::turning_ = nullptr;
+constinit thread_local const SimReactor* SimReactor::turning_now = nullptr;
 
 void SimReactor::Turn() {
   last_turn_ = world_->now();
-  turning_ = this;
+  turning_now = this;
   world_->Trace("turn", std::hash<std::string>()(host_));
   for (const auto& [fd, watch] : watches_) {
     if (watch->LevelReady()) ready_.Add(watch.get());
@@ -155,7 +155,7 @@ void SimReactor::Turn() {
   timers_.ExpireUntil(world_->now());
   pollers_.PollAll();
   hooks_.RunAll();
-  turning_ = nullptr;
+  turning_now = nullptr;
   transport::SpareMemory::Refill();
   unfinished_ = !ready_.empty() || !hooks_.empty();
 }

@@ -56,7 +56,7 @@ class SimReactor final : public transport::Reactor {
   // Has a turn whatever happens.
   bool busy() const { return spinning() || pollers_.any_busy(); }
   // Whose turn it is on this thread; null: nobody's.
-  static const SimReactor* turning() { return turning_; }
+  static const SimReactor* turning() { return turning_now; }
   // How often a watched descriptor was found ready.
   uint64_t wakeups() const { return wakeups_; }
   // Holds every turn back until the given instant, as if the thread had been
@@ -102,7 +102,7 @@ class SimReactor final : public transport::Reactor {
   void Turn();
   void SourceChanged(SimEventSource* source);
 
-  static constinit thread_local const SimReactor* turning_;
+  static constinit thread_local const SimReactor* turning_now;
 
   SimWorld* const world_;
   const std::string host_;

@@ -50,21 +50,21 @@ Store& TheStore() {
 
 }  // namespace
 
-std::atomic<uint32_t> SpareMemory::missing_{0};
-constinit thread_local uint32_t SpareMemory::used_here_ = 0;
-constinit thread_local uint32_t SpareMemory::watches_here_ = 0;
-constinit thread_local uint32_t SpareMemory::excluded_here_ = 0;
+std::atomic<uint32_t> SpareMemory::missing_blocks{0};
+constinit thread_local uint32_t SpareMemory::used_here = 0;
+constinit thread_local uint32_t SpareMemory::watches_here = 0;
+constinit thread_local uint32_t SpareMemory::excluded_here = 0;
 
 void SpareMemory::Keep(size_t bytes) {
   Store& store = TheStore();
   const auto wanted = static_cast<uint32_t>(bytes / kBlockBytes);
   {
     const std::lock_guard<std::mutex> lock(store.mutex);
-    assert(store.blocks == 0 && missing_ == 0);
+    assert(store.blocks == 0 && missing_blocks == 0);
     store.least_for_peers = wanted / 4;
     while (store.blocks < wanted && store.Add()) {
     }
-    missing_ = wanted - store.blocks;
+    missing_blocks = wanted - store.blocks;
   }
   store.before = std::set_new_handler(&SpareMemory::Handle);
 }
@@ -77,17 +77,17 @@ void SpareMemory::Handle() {
 }
 
 bool SpareMemory::Give() {
-  if (excluded_here_ > 0) return false;
+  if (excluded_here > 0) return false;
   Store& store = TheStore();
   const std::lock_guard<std::mutex> lock(store.mutex);
-  const uint32_t kept = watches_here_ > 0 ? store.least_for_peers : 0;
+  const uint32_t kept = watches_here > 0 ? store.least_for_peers : 0;
   if (store.blocks <= kept) return false;
   Block* const block = store.first;
   store.first = block->next;
   --store.blocks;
   std::free(block);
-  ++used_here_;
-  ++missing_;
+  ++used_here;
+  ++missing_blocks;
   return true;
 }
 
@@ -98,11 +98,11 @@ void SpareMemory::RefillMissing() {
   uint32_t missing = 0;
   {
     const std::lock_guard<std::mutex> lock(store.mutex);
-    while (missing_ > 0 && store.Add()) {
-      --missing_;
+    while (missing_blocks > 0 && store.Add()) {
+      --missing_blocks;
       ++again;
     }
-    missing = missing_;
+    missing = missing_blocks;
     const absl::Time now = absl::Now();
     tell = again > 0 && now - store.told >= kLogInterval;
     if (tell) store.told = now;

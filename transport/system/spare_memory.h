@@ -32,23 +32,23 @@ class SpareMemory {
   // the process that it was. Reactors call it in every turn: as long as nothing
   // is missing, it is a load.
   static void Refill() {
-    if (missing_.load(std::memory_order_relaxed) > 0) [[unlikely]] {
+    if (missing_blocks.load(std::memory_order_relaxed) > 0) [[unlikely]] {
       RefillMissing();
     }
   }
   // Blocks that are to be set aside again.
-  static uint32_t missing() { return missing_; }
+  static uint32_t missing() { return missing_blocks; }
 
   // Work for one peer, which is to end if memory runs out in it. It leaves a
   // quarter of the spare memory to what is nobody's: to ending it, above all.
   // Whoever has one catches std::bad_alloc. On this thread; may be nested.
   class Watch {
    public:
-    Watch() : used_before_(used_here_) { ++watches_here_; }
-    ~Watch() { --watches_here_; }
+    Watch() : used_before_(used_here) { ++watches_here; }
+    ~Watch() { --watches_here; }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
-    bool ran_out() const { return used_here_ != used_before_; }
+    bool ran_out() const { return used_here != used_before_; }
 
    private:
     const uint32_t used_before_;
@@ -58,8 +58,8 @@ class SpareMemory {
   // `new (std::nothrow)`, which would have it otherwise.
   class NotForThis {
    public:
-    NotForThis() { ++excluded_here_; }
-    ~NotForThis() { --excluded_here_; }
+    NotForThis() { ++excluded_here; }
+    ~NotForThis() { --excluded_here; }
     NotForThis(const NotForThis&) = delete;
     NotForThis& operator=(const NotForThis&) = delete;
   };
@@ -69,10 +69,10 @@ class SpareMemory {
   static bool Give();
   static void RefillMissing();
 
-  static std::atomic<uint32_t> missing_;
-  static constinit thread_local uint32_t used_here_;  // Blocks, so far.
-  static constinit thread_local uint32_t watches_here_;
-  static constinit thread_local uint32_t excluded_here_;
+  static std::atomic<uint32_t> missing_blocks;
+  static constinit thread_local uint32_t used_here;  // Blocks, so far.
+  static constinit thread_local uint32_t watches_here;
+  static constinit thread_local uint32_t excluded_here;
 };
 
 }  // namespace skiff::transport
