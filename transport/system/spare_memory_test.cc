@@ -32,7 +32,7 @@ class SpareMemoryTest : public ::testing::Test {
     });
     SpareMemory::Keep(kBlocks * SpareMemory::kBlockBytes);
   }
-  ~SpareMemoryTest() override { SpareMemory::Refill(); }
+  void TearDown() override { SpareMemory::Refill(); }
 
   static std::string log;
 };
