@@ -158,38 +158,16 @@ class BadIserPeer final : public BadPeer {
   }
 
   void Flood() {
-    switch (Random().Below(4)) {
-      case 0: {
-        NopOutPdu nop;
-        nop.immediate = true;
-        nop.initiator_task_tag = ++tag_;
-        nop.cmd_sn = cmd_sn_;
-        return peer_->Send(ToIser(nop, std::string(2000, 'n')));
-      }
-      case 1: {
-        TaskManagementRequestPdu manage;
-        manage.immediate = true;
-        manage.function = static_cast<uint8_t>(1 + Random().Below(5));
-        manage.lun = kBadPeersLun;
-        manage.initiator_task_tag = ++tag_;
-        manage.cmd_sn = cmd_sn_;
-        return peer_->Send(ToIser(manage));
-      }
-      case 2: {
-        TextRequestPdu text;
-        text.immediate = true;
-        text.initiator_task_tag = ++tag_;
-        text.cmd_sn = cmd_sn_;
-        return peer_->Send(
-            ToIser(text, absl::string_view("SendTargets=\0", 13)));
-      }
-      default: {
-        // An opcode that only targets use.
-        std::string reject = ToIser(NopOutPdu());
-        reject[kIserHeaderSize] = 0x7f;
-        return peer_->Send(reject);
-      }
+    if (Random().Below(4) == 0) {
+      // An opcode that only targets use.
+      std::string reject = ToIser(NopOutPdu());
+      reject[kIserHeaderSize] = 0x7f;
+      return peer_->Send(reject);
     }
+    SendOneOfAFlood(&Random(), ++tag_, cmd_sn_,
+                    [this](const auto& pdu, const std::string& data) {
+                      peer_->Send(ToIser(pdu, data));
+                    });
   }
 
   SimStack* const stack_;

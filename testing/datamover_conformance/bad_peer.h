@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "protocol/codec/pdu.h"
+#include "testing/sim/sim_random.h"
 #include "testing/stack/end_to_end_test_util.h"
 
 namespace skiff::protocol {
@@ -19,6 +21,31 @@ class BadPeer {
 
 // What of the disk they use.
 inline constexpr uint64_t kBadPeersLun = uint64_t{2} << 48;
+
+// Sends one request that nobody asked for, by chance: `send` takes a PDU and
+// its data. `cmd_sn` is the next one's, which immediate requests do not use up.
+template <typename Send>
+void SendOneOfAFlood(testing::SimRandom* random, uint32_t tag, uint32_t cmd_sn,
+                     const Send& send) {
+  const auto request = [&](auto pdu, const std::string& data) {
+    pdu.immediate = true;
+    pdu.initiator_task_tag = tag;
+    pdu.cmd_sn = cmd_sn;
+    send(pdu, data);
+  };
+  switch (random->Below(3)) {
+    case 0:
+      return request(NopOutPdu(), std::string(2000, 'n'));
+    case 1: {
+      TaskManagementRequestPdu manage;
+      manage.function = static_cast<uint8_t>(1 + random->Below(5));
+      manage.lun = kBadPeersLun;
+      return request(manage, "");
+    }
+    default:
+      return request(TextRequestPdu(), std::string("SendTargets=\0", 13));
+  }
+}
 
 // One over a byte stream, at the portal `streams`, and one over iSER, at the
 // portal of `stack`. `number` tells hosts, ports and names apart; which of its

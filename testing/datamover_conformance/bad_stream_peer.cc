@@ -100,38 +100,17 @@ class BadStreamPeer final : public BadPeer {
   }
 
   void Flood() {
-    switch (Random().Below(4)) {
-      case 0: {
-        NopOutPdu nop;
-        nop.immediate = true;
-        nop.initiator_task_tag = ++tag_;
-        nop.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(nop, std::string(2000, 'n')));
-      }
-      case 1: {
-        TaskManagementRequestPdu manage;
-        manage.immediate = true;
-        manage.function = static_cast<uint8_t>(1 + Random().Below(5));
-        manage.lun = kBadPeersLun;
-        manage.initiator_task_tag = ++tag_;
-        manage.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(manage));
-      }
-      case 2: {
-        TextRequestPdu text;
-        text.immediate = true;
-        text.initiator_task_tag = ++tag_;
-        text.cmd_sn = cmd_sn_;
-        return peer_->Send(ToWire(text, std::string("SendTargets=All\0", 16)));
-      }
-      default: {
-        // An opcode that only targets use.
-        std::string reject(kBhsSize, '\0');
-        reject[0] = 0x7f;
-        reject[1] = '\x80';
-        return peer_->Send(reject);
-      }
+    if (Random().Below(4) == 0) {
+      // An opcode that only targets use.
+      std::string reject(kBhsSize, '\0');
+      reject[0] = 0x7f;
+      reject[1] = '\x80';
+      return peer_->Send(reject);
     }
+    SendOneOfAFlood(&Random(), ++tag_, cmd_sn_,
+                    [this](const auto& pdu, const std::string& data) {
+                      peer_->Send(ToWire(pdu, data));
+                    });
   }
 
   SimStack* const stack_;
