@@ -260,11 +260,11 @@ absl::Status DiskImpl::Result(const Slot& slot) const {
   const bool incomplete =
       slot.part.transfers && (command.underflow || command.overflow);
   if (!incomplete && !nothing_taken) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat(CommandName(command), ": the disk reported ",
-                   command.status == 0 ? "GOOD" : "RECOVERED ERROR", ", but a ",
-                   command.underflow ? "residual" : "overflow", " of ",
-                   command.residual, " bytes"));
+  return absl::DataLossError(absl::StrCat(
+      CommandName(command), ": the disk reported ",
+      IsRecovered(command) ? "RECOVERED ERROR" : ScsiStatusName(command.status),
+      ", but a ", command.underflow ? "residual" : "overflow", " of ",
+      command.residual, " bytes"));
 }
 
 void DiskImpl::OnSlotDone(Slot* slot) {

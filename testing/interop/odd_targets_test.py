@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "daemon"))
-from raw_target import (BLOCK, BLOCKS, READ_10, READ_CAPACITY_16, RECOVERED_ERROR, REPORT_LUNS, WRITE_10, Target, answers,
-                        nothing, refuses)
+from raw_target import (BLOCK, BLOCKS, READ_10, READ_CAPACITY_16, RECOVERED_ERROR, REPORT_LUNS, WRITE_10, Target,
+                        answers, nothing, refuses)
 
 LIMIT_SECONDS = 60
 
@@ -38,6 +38,15 @@ def writes(*ranges):
             connection.ask(command, which * half, half, number)
         connection.status(command)
         return True
+    return odd
+
+
+def meets_a_condition(operation):
+    """Moves no data, and ends with the other status that is no error."""
+    def odd(connection, command):
+        if command.cdb[0] == operation:
+            connection.status(command, 4)
+        return command.cdb[0] == operation
     return odd
 
 
@@ -79,6 +88,9 @@ def main():
         trial("half of them", writes(0), write, 1, "residual of 2048 bytes")
         trial("one half twice", writes(0, 0), write, 1, "residual of 2048 bytes")
         trial("the second half only", writes(1), write, 1, "residual of 2048 bytes")
+        for operation, arguments in ((READ_10, read), (WRITE_10, write)):
+            trial(f"CONDITION MET for {operation:02x}h", meets_a_condition(operation), arguments, 1,
+                  "CONDITION MET, but a residual of 4096 bytes")
     sys.exit(1 if failures else 0)
 
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint8_t kGood = 0x00;
 constexpr uint8_t kCheckCondition = 0x02;
+constexpr uint8_t kConditionMet = 0x04;
 
 void Scatter(const uint8_t* from, size_t length, const iovec* to,
              size_t offset) {
@@ -414,9 +415,11 @@ void StreamInitiatorDatamover::Respond(TaskSlot slot, ScsiResponsePdu* response,
   Task& task = tasks_[slot];
   // What the target did not wait for, it does not want.
   StopSending(slot);
-  // CHECK CONDITION may say that an error was recovered from.
+  // Each may be a success: CHECK CONDITION may say that an error was recovered
+  // from, and CONDITION MET is what PRE-FETCH ends with.
   if (response->response == ScsiResponsePdu::kCompleted &&
-      (response->status == kGood || response->status == kCheckCondition)) {
+      (response->status == kGood || response->status == kCheckCondition ||
+       response->status == kConditionMet)) {
     const uint32_t unread = task.data_in_length - task.received;
     if (task.data_out_length == 0) {
       TellMissing(unread, &response->overflow, &response->underflow,

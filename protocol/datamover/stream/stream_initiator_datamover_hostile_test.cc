@@ -296,7 +296,7 @@ TEST(HostileTargetTest, GoodBeforeTheDataWereSent) {
       {"immediate", true, true, {}, 0, 0},
   };
   for (const auto& c : kCases) {
-    for (const uint8_t status : {0x00, 0x02}) {
+    for (const uint8_t status : {0x00, 0x02, 0x04}) {
       SCOPED_TRACE(testing::Message() << c.what << ", status " << int{status});
       Parameters parameters = Negotiated();
       parameters.initial_r2t = true;

@@ -313,6 +313,18 @@ TEST(StreamInitiatorTest, AMissingEndIsToldAsUnderflow) {
   initiator.Feed(Frame(in, std::string(600, 'd'), parameters));
   EXPECT_TRUE(initiator.responses[0].underflow);
   EXPECT_EQ(initiator.responses[0].residual_count, 400u);
+  // With each status that may be a success.
+  TaskSlot slot = 0;
+  for (const uint8_t status : {0x00, 0x02, 0x04}) {
+    ++slot;
+    ScsiResponsePdu response;
+    response.status = status;
+    response.initiator_task_tag = initiator.Read(slot, to, 1000).tag;
+    initiator.Take();
+    initiator.Feed(Frame(response, "", parameters));
+    EXPECT_TRUE(initiator.responses[slot].underflow) << int{status};
+    EXPECT_EQ(initiator.responses[slot].residual_count, 1000u) << int{status};
+  }
 }
 
 TEST(StreamInitiatorTest, DuplicatesOfDataAndR2tAreDiscarded) {
