@@ -67,7 +67,8 @@ struct InitiatorOptions {
   // them, but for those that are not idempotent and had been sent.
   absl::Duration replacement_timeout = absl::Seconds(120);
   // Between attempts: doubled from the first, which is more than zero, to the
-  // second, which is at least the first, and finite.
+  // second, which is at least the first, and finite. It is the first again once
+  // a session was up for as long as the second.
   absl::Duration reconnect_delay = absl::Milliseconds(100);
   absl::Duration max_reconnect_delay = absl::Seconds(5);
   // Each of these pauses, also the one that the target asks for, is longer by a

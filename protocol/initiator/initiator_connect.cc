@@ -210,6 +210,7 @@ InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
 
 void InitiatorImpl::OnSessionUp() {
   up_ = true;
+  up_since_ = reactor_->Now();
   ScheduleMove();
   parameters_ = session_->parameters();
   identity_ = session_->identity();
@@ -237,7 +238,6 @@ void InitiatorImpl::OnSessionUp() {
 void InitiatorImpl::OutageIsOver() {
   in_outage_ = false;
   outage_ends_ = absl::InfiniteFuture();
-  backoff_.Reset();
 }
 
 void InitiatorImpl::OnSessionEnded() {
@@ -374,6 +374,11 @@ void InitiatorImpl::GiveUpCommands() {
 
 // Ends the connection; its unanswered commands are first in the queue again.
 void InitiatorImpl::TearDown() {
+  // A target that takes each login, perhaps answers something, and ends the
+  // session at once, is asked ever more seldom, too.
+  if (up_ && reactor_->Now() - up_since_ >= options_.max_reconnect_delay) {
+    backoff_.Reset();
+  }
   up_ = false;
   stalled_since_ = absl::InfiniteFuture();
   coalesce_timer_.Cancel();

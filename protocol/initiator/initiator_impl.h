@@ -190,6 +190,7 @@ class InitiatorImpl final : public Initiator,
   AnswerCoalescer coalescer_;
   uint64_t coalesced_answers_ = 0;
   bool coalesce_pending_ = false;
+  absl::Time up_since_;
   bool up_ = false;    // Full feature phase.
   bool dead_ = false;  // No connection will ever be made again.
   bool logout_wanted_ = false;

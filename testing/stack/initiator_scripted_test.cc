@@ -200,6 +200,25 @@ TEST_F(InitiatorScriptedTest, ReconnectsAfterAPauseThatChanceSpreads) {
   EXPECT_GT(absl::AbsDuration(other - spread), absl::Milliseconds(1));
 }
 
+TEST_F(InitiatorScriptedTest, ATargetThatDropsEachSessionIsAskedMoreSeldom) {
+  options_.nop_interval = absl::ZeroDuration();
+  ASSERT_TRUE(LogIn().ok());
+  const auto drop = [&] {
+    scripted_.Drop();
+    EXPECT_TRUE(
+        stack_.RunUntil([&] { return !stack_.initiator->connected(); }));
+    const absl::Time lost = stack_.world.now();
+    EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+    return stack_.world.now() - lost;
+  };
+  absl::Duration last;
+  for (int i = 0; i < 10; ++i) last = drop();
+  EXPECT_GE(last, options_.max_reconnect_delay);
+  // One that was up for a while is missed again.
+  stack_.RunFor(options_.max_reconnect_delay);
+  EXPECT_LT(drop(), options_.max_reconnect_delay / 4);
+}
+
 TEST_F(InitiatorScriptedTest, ChecksTheJitter) {
   for (const double jitter : {-0.1, 1.1}) {
     options_.reconnect_jitter = jitter;
