@@ -9,6 +9,7 @@ import os
 import pathlib
 import struct
 import sys
+import time
 import unittest
 
 from tools_test import FAILED, MIB, NAME, NO_SESSION, OK, Daemon, skiff
@@ -88,6 +89,16 @@ class OddTargetsTest(unittest.TestCase):
             self.assertEqual(result.returncode, NO_SESSION)
             self.assertRegex(result.stderr.decode(),
                              r"did not answer a Text Request within 200ms .*--command-timeout sets the limit$")
+
+    def test_a_discovery_that_trickles_ends(self):
+        def text(connection, request):
+            time.sleep(0.1)
+            connection.text(request, b"T", final=False)
+
+        with raw_target.Target(raw_target.nothing, text) as target:
+            result = skiff("discover", target.portal, "--command-timeout=1s")
+            self.assertEqual(result.returncode, NO_SESSION)
+            self.assertRegex(result.stderr.decode(), r"did not (end its answer to|answer) a Text Request within 1s ")
 
     def test_few_of_many_luns_are_named(self):
         luns = [argument for number in range(20) for argument in ("--lun", f"ram:1MiB,lun={number * 10}")]

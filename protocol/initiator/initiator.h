@@ -88,12 +88,16 @@ struct InitiatorOptions {
   absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration rdma_move_patience = absl::Seconds(2);
   // A command without an answer for this long is aborted (ABORT TASK, then
-  // LOGICAL UNIT RESET, then the session is dropped). Zero: never.
+  // LOGICAL UNIT RESET, then the session is dropped). A session is dropped,
+  // too, whose target takes none for this long, or sends other things instead
+  // of the answer to a ping. Zero: never.
   absl::Duration command_timeout = absl::Seconds(60);
   // How long each task management request, and each Text Request, may take.
   absl::Duration task_management_timeout = absl::Seconds(10);
-  // For each Text Request, such as those of SendTargets().
+  // For each Text Request, such as those of SendTargets(), and for all of an
+  // answer, which can take many.
   absl::Duration text_timeout = absl::Seconds(10);
+  absl::Duration text_answer_timeout = absl::Seconds(60);
   uint32_t max_redirects = 4;
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>

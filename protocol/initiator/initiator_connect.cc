@@ -102,6 +102,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   session.command_timeout = options_.command_timeout;
   session.task_management_timeout = options_.task_management_timeout;
   session.text_timeout = options_.text_timeout;
+  session.text_answer_timeout = options_.text_answer_timeout;
   session.on_async_event = [this](uint64_t lun,
                                   absl::Span<const uint8_t> sense) {
     if (on_async_event_) on_async_event_(lun, sense);

@@ -26,6 +26,8 @@ struct InitiatorRequest {
   bool own_idea = false;  // Nobody asked for it.
   bool unsent = false;    // Waits until the target has room for it.
   absl::Time deadline = absl::InfiniteFuture();
+  // The same, which what the target sends meanwhile does not move.
+  absl::Time answer_by = absl::InfiniteFuture();
   // Task management.
   TaskManagementFunction function = TaskManagementFunction::kAbortTask;
   Lun lun = 0;

@@ -261,11 +261,13 @@ void InitiatorSession::CheckTimeouts(absl::Time last_receive) {
     if (!lane->current.has_value()) continue;
     Request& request = *lane->current;
     // Whoever sends is alive, and its answer may wait behind what it sends.
-    if (request.kind == Request::Kind::kPing &&
+    if (request.kind == Request::Kind::kPing && !request.unsent &&
         last_receive + options_.nop_timeout > request.deadline) {
       request.deadline = last_receive + options_.nop_timeout;
     }
-    if (now_ >= request.deadline) RequestTimedOut(lane);
+    if (now_ >= std::min(request.deadline, request.answer_by)) {
+      RequestTimedOut(lane);
+    }
     if (ended()) return;
   }
   if (state_ != State::kFullFeature) return;
@@ -282,7 +284,8 @@ absl::Time InitiatorSession::NextDeadline(absl::Time last_receive) const {
   absl::Time next = std::min(login_deadline_, logout_by_);
   for (const Lane* lane : {&logout_, &task_management_, &general_}) {
     if (lane->current.has_value()) {
-      next = std::min(next, lane->current->deadline);
+      next =
+          std::min({next, lane->current->deadline, lane->current->answer_by});
     }
   }
   if (state_ != State::kFullFeature) return next;

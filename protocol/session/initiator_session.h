@@ -41,9 +41,13 @@ struct InitiatorSessionOptions {
   absl::Duration logout_timeout = absl::Seconds(5);
   absl::Duration nop_interval = absl::Seconds(5);
   absl::Duration nop_timeout = absl::Seconds(5);
+  // Also of a ping whose answer may wait behind what the target sends, and of a
+  // request for which the target has no room.
   absl::Duration command_timeout = absl::Seconds(60);
   absl::Duration task_management_timeout = absl::Seconds(10);
   absl::Duration text_timeout = absl::Seconds(10);  // For each Text Request.
+  // For an answer, all of its Text Requests together.
+  absl::Duration text_answer_timeout = absl::Seconds(60);
   // Asynchronous SCSI events; told through the completion queue.
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event;
@@ -244,6 +248,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   void StartRequests();
   void SendRequest(Lane* lane);
   absl::Time DeadlineOf(const Request& request) const;
+  absl::Time AnswerBy(const Request& request) const;
   void TrySend(Lane* lane);
   void SendUnsent();
   void SendPing(bool immediate, uint32_t cmd_sn);
@@ -252,6 +257,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   void Finish(Lane* lane, const absl::Status& status);
   void FailRequests(const absl::Status& status);
   void RequestTimedOut(Lane* lane);
+  std::string WhyTimedOut(const Request& request) const;
   void OnNopIn(const ControlPdu& pdu);
   void OnTextResponse(const ControlPdu& pdu);
   void OnLogoutResponse(const ControlPdu& pdu);

@@ -1,6 +1,8 @@
 // What an initiator's session asks of the target besides SCSI commands and task
 // management: pings, texts, logout.
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,11 @@
 
 namespace skiff::protocol {
 namespace {
+
+bool IsUrgent(const InitiatorRequest& request) {
+  return request.kind == InitiatorRequest::Kind::kTaskManagement ||
+         request.kind == InitiatorRequest::Kind::kLogout;
+}
 
 absl::Status EndedError() {
   return absl::FailedPreconditionError(
@@ -105,6 +112,7 @@ void InitiatorSession::SendRequest(Lane* lane) {
 }
 
 absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
+  const bool urgent = IsUrgent(request);
   absl::Duration timeout = options_.task_management_timeout;
   if (request.kind == Request::Kind::kLogout) timeout = options_.logout_timeout;
   if (request.kind == Request::Kind::kText) timeout = options_.text_timeout;
@@ -112,8 +120,21 @@ absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
       options_.nop_timeout > absl::ZeroDuration()) {
     timeout = options_.nop_timeout;
   }
+  // The target is not silent because it was not asked.
+  if (request.unsent && !urgent) timeout = options_.command_timeout;
   return timeout > absl::ZeroDuration() ? now_ + timeout
                                         : absl::InfiniteFuture();
+}
+
+// Of a ping or a text that is sent: a target can answer none of them, and yet
+// go on sending something, or small parts of the answer.
+absl::Time InitiatorSession::AnswerBy(const Request& request) const {
+  const absl::Duration limit =
+      request.kind == Request::Kind::kText ? options_.text_answer_timeout
+      : options_.command_timeout > absl::ZeroDuration()
+          ? std::max(options_.command_timeout, options_.nop_timeout)
+          : absl::ZeroDuration();
+  return limit > absl::ZeroDuration() ? now_ + limit : absl::InfiniteFuture();
 }
 
 // Requests go for immediate delivery, as long as the target has room for that
@@ -123,19 +144,18 @@ absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
 // on.
 void InitiatorSession::TrySend(Lane* lane) {
   Request& request = *lane->current;
-  const bool urgent = request.kind == Request::Kind::kTaskManagement ||
-                      request.kind == Request::Kind::kLogout;
+  const bool urgent = IsUrgent(request);
   const bool immediate = immediate_requests_.HasRoom(urgent ? 0 : 1);
   const bool waited = request.unsent;
   request.unsent = !immediate && !window_.open();
   unsent_ |= request.unsent;
-  if (!urgent && request.unsent) {
-    // The target is not silent because it was not asked.
-    request.deadline = absl::InfiniteFuture();
-  } else if (!urgent && waited) {
+  if (!urgent && request.unsent != waited) {
     request.deadline = DeadlineOf(request);
   }
   if (request.unsent) return;
+  if (!urgent && request.answer_by == absl::InfiniteFuture()) {
+    request.answer_by = AnswerBy(request);
+  }
   const uint32_t cmd_sn = immediate ? window_.cmd_sn() : window_.Take();
   if (immediate) immediate_requests_.Add(cmd_sn);
   switch (request.kind) {
@@ -236,22 +256,41 @@ void InitiatorSession::FailRequests(const absl::Status& status) {
   }
 }
 
+// Of a ping or a text.
+std::string InitiatorSession::WhyTimedOut(const Request& request) const {
+  const auto within = [](absl::Duration limit, const char* setting) {
+    return absl::StrCat(" within ", absl::FormatDuration(limit), " (", setting,
+                        ")");
+  };
+  const bool ping = request.kind == Request::Kind::kPing;
+  if (request.unsent) {
+    return absl::StrCat("the target took no ", ping ? "ping" : "Text Request",
+                        within(options_.command_timeout, "command_timeout"),
+                        ": it keeps its command window closed");
+  }
+  if (now_ >= request.deadline) {
+    return ping ? absl::StrCat("the target is silent: no answer to a ping",
+                               within(options_.nop_timeout, "nop_timeout"))
+                : absl::StrCat("the target did not answer a Text Request",
+                               within(options_.text_timeout, "text_timeout"));
+  }
+  return ping
+             ? absl::StrCat("the target sends, but did not answer a ping",
+                            within(std::max(options_.command_timeout,
+                                            options_.nop_timeout),
+                                   "command_timeout"))
+             : absl::StrCat(
+                   "the target did not end its answer to a Text "
+                   "Request",
+                   within(options_.text_answer_timeout, "text_answer_timeout"));
+}
+
 void InitiatorSession::RequestTimedOut(Lane* lane) {
-  const Request& request = *lane->current;
-  switch (request.kind) {
+  switch (lane->current->kind) {
     case Request::Kind::kPing:
-      return Lose(
-          Loss::kTimeout,
-          absl::DeadlineExceededError(absl::StrCat(
-              "the target is silent: no answer to a ping "
-              "within ",
-              absl::FormatDuration(options_.nop_timeout), " (nop_timeout)")));
     case Request::Kind::kText:
-      return Lose(
-          Loss::kTimeout,
-          absl::DeadlineExceededError(absl::StrCat(
-              "the target did not answer a Text Request within ",
-              absl::FormatDuration(options_.text_timeout), " (text_timeout)")));
+      return Lose(Loss::kTimeout,
+                  absl::DeadlineExceededError(WhyTimedOut(*lane->current)));
     case Request::Kind::kLogout:
       Finish(lane, absl::DeadlineExceededError(absl::StrCat(
                        "the target did not answer the logout within ",
@@ -296,9 +335,7 @@ void InitiatorSession::OnTextResponse(const ControlPdu& pdu) {
   request.target_transfer_tag = response.target_transfer_tag;
   request.lun = response.lun;
   TrySend(&general_);
-  if (request.deadline != absl::InfiniteFuture()) {
-    request.deadline = now_ + options_.text_timeout;
-  }
+  request.deadline = DeadlineOf(request);
 }
 
 void InitiatorSession::OnLogoutResponse(const ControlPdu& pdu) {

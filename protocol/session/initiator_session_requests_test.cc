@@ -147,6 +147,27 @@ TEST_F(InitiatorRequestsTest, ATextIsNotWaitedForForEver) {
             "(text_timeout)");
 }
 
+// Whose parts each come in time.
+TEST_F(InitiatorRequestsTest, ATextThatTricklesIsNotWaitedForForEver) {
+  options_.text_answer_timeout = absl::Seconds(20);
+  LogIn();
+  session_->SendText("x", nullptr);
+  Advance();
+  TextResponsePdu part;
+  part.initiator_task_tag = Sent<TextRequestPdu>().initiator_task_tag;
+  part.final = false;
+  part.target_transfer_tag = 1;
+  for (int i = 0; i < 2; ++i) {
+    AdvanceHearing(absl::Seconds(9));
+    Deliver(part, "x");
+    EXPECT_FALSE(session_->ended());
+  }
+  AdvanceHearing(absl::Seconds(2));
+  ExpectLost(Loss::kTimeout,
+             "did not end its answer to a Text Request within 20s "
+             "(text_answer_timeout)");
+}
+
 TEST_F(InitiatorRequestsTest, GathersALongText) {
   LogIn();
   std::optional<absl::StatusOr<std::string>> text;

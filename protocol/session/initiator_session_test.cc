@@ -571,5 +571,42 @@ TEST_F(InitiatorSessionTest, ASilentTargetIsPingedAndGivenUp) {
   ExpectLost(Loss::kTimeout, "silent");
 }
 
+// But what sends something for ever is not waited for as long.
+TEST_F(InitiatorSessionTest, APingIsNotWaitedForForEver) {
+  options_.command_timeout = absl::Seconds(20);
+  options_.nop_timeout = absl::Seconds(3);
+  LogIn();
+  session_->Ping(nullptr);
+  Advance();
+  Sent<NopOutPdu>();
+  for (int i = 0; i < 19; ++i) AdvanceHearing(absl::Seconds(1));
+  EXPECT_EQ(session_->state(), State::kFullFeature);
+  AdvanceHearing(absl::Seconds(1));
+  ExpectLost(Loss::kTimeout,
+             "sends, but did not answer a ping within 20s (command_timeout)");
+}
+
+// Over iSER, a target can have no room for more immediate requests.
+TEST_F(InitiatorSessionTest, NorDoesARequestWaitForRoomForEver) {
+  options_.login.offer.iser.enabled = true;
+  options_.command_timeout = absl::Seconds(20);
+  LogIn(/*window=*/0);
+  for (int i = 0; i < 1000; ++i) {
+    session_->Ping(nullptr);
+    AdvanceHearing(absl::ZeroDuration());
+    if (mover_.controls.empty()) break;
+    NopInPdu pong;
+    pong.initiator_task_tag = Sent<NopOutPdu>().initiator_task_tag;
+    Deliver(pong);  // It acknowledges none of them.
+  }
+  AdvanceHearing(absl::Seconds(19));
+  EXPECT_TRUE(mover_.controls.empty());
+  EXPECT_EQ(session_->state(), State::kFullFeature);
+  AdvanceHearing(absl::Seconds(1));
+  ExpectLost(Loss::kTimeout,
+             "took no ping within 20s (command_timeout): it keeps its command "
+             "window closed");
+}
+
 }  // namespace
 }  // namespace skiff::protocol

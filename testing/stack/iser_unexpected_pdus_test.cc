@@ -303,7 +303,7 @@ TEST_P(UnexpectedAtInitiatorTest, WithoutRoomAndWindowTheyWait) {
   Answer(AsPing(*message), 0);
   Ping();
   // Longer than a target may take to answer one that was sent.
-  EXPECT_EQ(NextWithin(absl::Seconds(60)), std::nullopt);
+  EXPECT_EQ(NextWithin(absl::Seconds(50)), std::nullopt);
   EXPECT_TRUE(stack_.initiator->connected());
   // Task management has the place that is left.
   stack_.initiator->Manage(TaskManagementFunction::kLogicalUnitReset, 0,

@@ -102,6 +102,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.login_timeout = options_.login_timeout;
   options.command_timeout = options_.command_timeout;
   options.text_timeout = options_.command_timeout;
+  options.text_answer_timeout = options_.command_timeout;
   options.replacement_timeout = options_.reconnect_timeout;
   options.rdma_retry_interval = options_.rdma_retry_interval;
   options.coalesce.max_delay = options_.coalesce;
