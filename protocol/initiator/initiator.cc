@@ -167,6 +167,7 @@ InitiatorImpl::~InitiatorImpl() {
 void InitiatorImpl::Submit(Command* command) {
   ++stats_.commands;
   command->session_slot = kNoTask;
+  command->session_lost = absl::InfiniteFuture();
   command->outcome = Command::Outcome::kPending;
   if (options_.target_name.empty() ||
       InitiatorSession::Validate(*command) != nullptr) {

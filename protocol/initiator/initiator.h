@@ -64,7 +64,8 @@ struct InitiatorOptions {
   absl::Duration nop_timeout = absl::Seconds(5);
   // How long a lost session is tried to be restored before its commands fail
   // with kConnectionLost. Zero: they fail at once. Restored sessions retry
-  // them, but for those that are not idempotent and had been sent.
+  // them, but for those that are not idempotent and had been sent, and those
+  // under which a session was lost for the first time longer ago than this.
   absl::Duration replacement_timeout = absl::Seconds(120);
   // Between attempts: doubled from the first, which is more than zero, to the
   // second, which is at least the first, and finite. It is the first again once

@@ -1,5 +1,6 @@
 // How an initiator's connection comes about, is lost and restored.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -389,12 +390,35 @@ void InitiatorImpl::TearDown() {
   past_.Add(transport_->Info().counters);
   CommandList retry;
   session_->TakeUnfinished(&retry);
+  FailThoseLostForLong(&retry);
   if (!dead_) stats_.retries += retry.size();
   queue_.Prepend(&retry);
   pump_.reset();
   session_.reset();
   transport_.reset();
   work_timer_.Cancel();
+}
+
+// A target can answer other commands before it ends each session. What it does
+// not answer would be sent again for ever.
+void InitiatorImpl::FailThoseLostForLong(CommandList* unanswered) {
+  const absl::Time now = reactor_->Now();
+  size_t failed = 0;
+  for (size_t left = unanswered->size(); left > 0; --left) {
+    scsi::Command* const command = unanswered->PopFront();
+    command->session_lost = std::min(command->session_lost, now);
+    if (now - command->session_lost <= options_.replacement_timeout) {
+      unanswered->PushBack(command);
+      continue;
+    }
+    ++failed;
+    Fail(command, scsi::Command::Outcome::kConnectionLost);
+  }
+  if (failed == 0) return;
+  Log(absl::StrCat(failed, " commands fail: sessions were lost before they ",
+                   "were answered for more than ",
+                   absl::FormatDuration(options_.replacement_timeout),
+                   " (replacement_timeout)"));
 }
 
 void InitiatorImpl::Close(const absl::Status& why) {

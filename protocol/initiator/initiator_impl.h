@@ -115,6 +115,7 @@ class InitiatorImpl final : public Initiator,
   void OutageIsOver();
   void GiveUpCommands();
   void TearDown();
+  void FailThoseLostForLong(CommandList* unanswered);
   void Close(const absl::Status& why);
   void RegisterMemories();
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace skiff::scsi {
 
@@ -75,6 +76,7 @@ struct Command {
 
   // --- The session's, while pending.
   uint32_t session_slot = ~0u;
+  absl::Time session_lost;  // When, if a session was lost under it.
   Command* session_next = nullptr;
 };
 

@@ -350,6 +350,42 @@ TEST_F(InitiatorScriptedTest, ATargetThatDiesOfACommandIsNotAskedForever) {
   EXPECT_GT(stack_.initiator->stats().retries, 2u);
 }
 
+// Although it answers others in each session.
+TEST_F(InitiatorScriptedTest, WhatIsNeverAnsweredIsNotSentAgainForever) {
+  constexpr uint64_t kAnswered = uint64_t{1} << 48;  // LUN 1.
+  scripted_.script = [&](const BhsFrame&, const uint8_t* bhs) {
+    ScsiCommandPdu command;
+    if (!Decode(bhs, &command).ok() || command.lun != kAnswered) {
+      return std::string();
+    }
+    ScsiResponsePdu response;
+    response.initiator_task_tag = command.initiator_task_tag;
+    response.stat_sn = scripted_.stat_sn++;
+    response.exp_cmd_sn = command.cmd_sn + 1;
+    response.max_cmd_sn = command.cmd_sn + 10;
+    return ToWire(response);
+  };
+  options_.nop_interval = absl::ZeroDuration();
+  options_.replacement_timeout = absl::Seconds(10);
+  ASSERT_TRUE(LogIn().ok());
+  TestCommand never(scsi::cdb::TestUnitReady(), 0);
+  const absl::Time begin = stack_.world.now();
+  stack_.initiator->Submit(&never.command);
+  while (!never.finished && stack_.world.now() - begin < absl::Minutes(2)) {
+    TestCommand other(scsi::cdb::TestUnitReady(), 0);
+    other.command.lun = kAnswered;
+    stack_.Run(&other.command);
+    EXPECT_EQ(other.command.outcome, scsi::Command::Outcome::kCompleted);
+    scripted_.Drop();
+    stack_.RunUntil([&] { return !stack_.initiator->connected(); });
+    EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+  }
+  EXPECT_TRUE(never.finished);
+  EXPECT_EQ(never.command.outcome, scsi::Command::Outcome::kConnectionLost);
+  EXPECT_GE(stack_.world.now() - begin, options_.replacement_timeout);
+  stack_.initiator.reset();  // While its command is there.
+}
+
 TEST_F(InitiatorScriptedTest, BreakingTheProtocolFailsWhatWasOutstanding) {
   scripted_.script = [&](const BhsFrame& frame, const uint8_t*) {
     ScsiDataInPdu in;
