@@ -279,6 +279,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   void OnReject(const ControlPdu& pdu);
   void RejectCommand(TaskSlot slot, uint8_t reason);
   void OnAsyncMessage(const ControlPdu& pdu);
+  void OfferToNegotiate();
   void OnScsiEvent(Lun lun, absl::Span<const uint8_t> data);
   void AnswerPing(const NopInPdu& ping);
   void SendNopOut(uint32_t target_transfer_tag, Lun lun);

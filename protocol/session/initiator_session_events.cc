@@ -1,6 +1,7 @@
 // What the target of an initiator's session says unasked: pings, rejects,
 // asynchronous messages.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -206,14 +207,7 @@ void InitiatorSession::OnAsyncMessage(const ControlPdu& pdu) {
                       "the target announced that it drops the session (wait ",
                       message.parameter2, " s)")));
     case AsyncMessagePdu::kNegotiationRequested:
-      // Nothing to negotiate, but a Text Request must follow.
-      if (!general_.current.has_value() ||
-          general_.current->kind != Request::Kind::kText) {
-        Request request;
-        request.kind = Request::Kind::kText;
-        Enqueue(&general_, std::move(request));
-      }
-      return;
+      return OfferToNegotiate();
     case AsyncMessagePdu::kTaskTermination:
       return ProtocolError(
           "an Async Message of task termination, which was not negotiated");
@@ -221,6 +215,21 @@ void InitiatorSession::OnAsyncMessage(const ControlPdu& pdu) {
       Log(absl::StrCat("unknown asynchronous event ", message.async_event,
                        " (vendor code ", message.async_vcode, ")"));
   }
+}
+
+// There is nothing to negotiate, but a Text Request must follow. One does for
+// any number of messages, which must not take the places of other requests.
+void InitiatorSession::OfferToNegotiate() {
+  const auto is_text = [](const Request& request) {
+    return request.kind == Request::Kind::kText;
+  };
+  if ((general_.current.has_value() && is_text(*general_.current)) ||
+      std::any_of(general_.waiting.begin(), general_.waiting.end(), is_text)) {
+    return;
+  }
+  Request request;
+  request.kind = Request::Kind::kText;
+  Enqueue(&general_, std::move(request));
 }
 
 void InitiatorSession::OnScsiEvent(Lun lun, absl::Span<const uint8_t> data) {

@@ -1,6 +1,7 @@
 // What a target sends unasked: pings, rejects, asynchronous messages.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -135,6 +136,20 @@ TEST_F(InitiatorEventsTest, OffersToNegotiateWhenAsked) {
   std::string data = "?";
   Sent<TextRequestPdu>(&data);
   EXPECT_EQ(data, "");
+}
+
+TEST_F(InitiatorEventsTest, OffersToNegotiateLeaveRoomForOtherRequests) {
+  options_.max_requests = 3;
+  LogIn();
+  session_->Ping(nullptr);
+  Advance();
+  for (int i = 0; i < 10; ++i) {
+    Deliver(Message(AsyncMessagePdu::kNegotiationRequested));
+  }
+  absl::Status status;
+  session_->Ping([&status](absl::Status s) { status = std::move(s); });
+  Completed();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(InitiatorEventsTest, TaskTerminationWasNotNegotiated) {
