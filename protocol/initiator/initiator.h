@@ -72,6 +72,8 @@ struct InitiatorOptions {
   // a session was up for as long as the second.
   absl::Duration reconnect_delay = absl::Milliseconds(100);
   absl::Duration max_reconnect_delay = absl::Seconds(5);
+  // The longest pause that a target can ask for: it may name 18 hours.
+  absl::Duration max_time2wait = absl::Minutes(5);
   // Each of these pauses, also the one that the target asks for, is longer by a
   // random part of up to this share of itself (0 to 1), so that the initiators
   // of a target that was away do not all come back at the same moment. A

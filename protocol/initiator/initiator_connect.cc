@@ -245,7 +245,8 @@ void InitiatorImpl::OutageIsOver() {
 void InitiatorImpl::OnSessionEnded() {
   const InitiatorSession::State state = session_->state();
   const absl::Status why = session_->failure();
-  const absl::Duration wait = session_->time2wait();
+  const absl::Duration wait =
+      std::min(session_->time2wait(), options_.max_time2wait);
   const std::string redirect = session_->redirect_address();
   std::unique_ptr<Move> move = std::move(move_);
   const bool final =

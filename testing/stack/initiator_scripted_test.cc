@@ -219,6 +219,26 @@ TEST_F(InitiatorScriptedTest, ATargetThatDropsEachSessionIsAskedMoreSeldom) {
   EXPECT_LT(drop(), options_.max_reconnect_delay / 4);
 }
 
+TEST_F(InitiatorScriptedTest, ATargetCannotSendUsAwayForADay) {
+  scripted_.script = [&](const BhsFrame&, const uint8_t*) {
+    AsyncMessagePdu message;
+    message.async_event = AsyncMessagePdu::kSessionDropped;
+    message.parameter2 = 0xffff;
+    message.stat_sn = scripted_.stat_sn++;
+    return ToWire(message);
+  };
+  options_.nop_interval = absl::ZeroDuration();
+  options_.reconnect_jitter = 0;
+  ASSERT_TRUE(LogIn().ok());
+  TestCommand command(scsi::cdb::TestUnitReady(), 0);
+  const absl::Time begin = stack_.world.now();
+  stack_.Run(&command.command);  // Fails after replacement_timeout.
+  EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+  EXPECT_GE(stack_.world.now() - begin, options_.max_time2wait);
+  EXPECT_LE(stack_.world.now() - begin,
+            options_.max_time2wait + absl::Seconds(5));
+}
+
 TEST_F(InitiatorScriptedTest, ChecksTheJitter) {
   for (const double jitter : {-0.1, 1.1}) {
     options_.reconnect_jitter = jitter;
