@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "daemon"))
-from raw_target import (BLOCK, BLOCKS, READ_10, READ_CAPACITY_16, RECOVERED_ERROR, REPORT_LUNS, WRITE_10, Target,
-                        answers, nothing, refuses)
+from raw_target import (BLOCK, BLOCKS, INQUIRY, READ_10, READ_CAPACITY_16, RECOVERED_ERROR, REPORT_LUNS,
+                        STANDARD_INQUIRY, WRITE_10, Target, answers, nothing, refuses)
 
 LIMIT_SECONDS = 60
 
@@ -50,6 +50,15 @@ def meets_a_condition(operation):
     return odd
 
 
+def has_more(connection, command):
+    """Has more INQUIRY data than were asked for, and says so."""
+    if command.cdb[0] != INQUIRY or command.cdb[1] & 1:
+        return False
+    connection.send(0x25, command.tag, flags=0x85, data=STANDARD_INQUIRY.ljust(command.length, b"\0"),
+                    at={20: b"\xff" * 4, 44: struct.pack(">I", 1000)})
+    return True
+
+
 def lists_lun(first_level):
     return answers(REPORT_LUNS, struct.pack(">IIH", 8, 0, first_level) + bytes(6))
 
@@ -78,6 +87,7 @@ def main():
         trial("no REPORT LUNS", refuses(REPORT_LUNS), ["ls", "URL"], 0, "ODD DISK")
         trial("protection information", answers(READ_CAPACITY_16, struct.pack(">QIB", BLOCKS - 1, BLOCK, 1) + bytes(19)),
               ["capacity", "URL/0"], 0, str(BLOCKS * BLOCK))
+        trial("more INQUIRY data", has_more, ["inquiry", "URL/0"], 0, "ODD DISK")
         trial("RECOVERED ERROR with all data", recovers(0), read, 0, "the disk recovered from an error")
         trial("RECOVERED ERROR without some", recovers(512), read, 1, "residual of 512 bytes")
         for first_level in (0x012c, 0x412c):

@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "protocol/negotiation/negotiated_keys.h"
@@ -190,10 +189,12 @@ absl::Status Client::Explain(const absl::Status& failure,
         names.push_back(t.name);
       }
     }
-    absl::StrAppend(&message,
-                    names.empty() ? "; discovery shows no target there"
-                                  : "; discovery shows ",
-                    absl::StrJoin(names, ", "));
+    absl::StrAppend(&message, names.empty()
+                                  ? std::string("; discovery shows no target "
+                                                "there")
+                                  : absl::StrCat("; discovery shows ",
+                                                 FirstFew(std::move(names),
+                                                          "discover lists")));
   } else if (absl::IsUnauthenticated(failure)) {
     absl::StrAppend(&message,
                     "; the target wants authentication, which this program "

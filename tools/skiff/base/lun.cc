@@ -10,17 +10,16 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "scsi/initiator/parameter_data.h"
 #include "scsi/lun.h"
 #include "tools/common/completion.h"
 #include "tools/common/stderr_log.h"
+#include "tools/skiff/base/text.h"
 
 namespace skiff::tools {
 namespace {
 
 constexpr uint32_t kMaxLuns = 16384;
-constexpr size_t kMaxNamedLuns = 16;  // In an error.
 constexpr uint16_t kVpdBytes = 0xfff0;
 constexpr uint32_t kFirstLunListBytes = 8 + 8 * 256;
 // 16384 LUNs of one level; a longer list is no list of ours.
@@ -41,7 +40,10 @@ absl::StatusOr<std::vector<uint8_t>> Fetch(Session* session, uint64_t wire,
   command.data_in_length = allocated;
   const absl::Status status = session->Run(&command);
   if (!status.ok()) return status;
-  data.resize(allocated - std::min(allocated, command.residual));
+  // An overflow's residual is of what came besides.
+  if (command.underflow) {
+    data.resize(allocated - std::min(allocated, command.residual));
+  }
   return data;
 }
 
@@ -92,13 +94,9 @@ absl::Status NoSuchLun(Session* session, uint32_t lun) {
       if (number.has_value()) others.push_back(absl::StrCat(*number));
     }
   }
-  const size_t more =
-      others.size() > kMaxNamedLuns ? others.size() - kMaxNamedLuns : 0;
-  others.resize(others.size() - more);
-  return absl::NotFoundError(absl::StrCat(
-      "the target has no LUN ", lun, "; it has ",
-      others.empty() ? "none" : absl::StrJoin(others, ", "),
-      more == 0 ? "" : absl::StrCat(" and ", more, " more (ls lists them)")));
+  return absl::NotFoundError(
+      absl::StrCat("the target has no LUN ", lun, "; it has ",
+                   FirstFew(std::move(others), "ls lists")));
 }
 
 absl::StatusOr<std::unique_ptr<Lun>> Lun::Open(Session* session, uint32_t lun) {

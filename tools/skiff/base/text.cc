@@ -62,6 +62,17 @@ std::string ValueText(const FactsReport::Fact& fact) {
 
 }  // namespace
 
+std::string FirstFew(std::vector<std::string> names, absl::string_view who) {
+  constexpr size_t kMost = 16;
+  if (names.empty()) return "none";
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  const std::string some = absl::StrJoin(names, ", ");
+  return more == 0
+             ? some
+             : absl::StrCat(some, " and ", more, " more (", who, " them)");
+}
+
 std::string WithCommas(uint64_t number) {
   std::string digits = absl::StrCat(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {

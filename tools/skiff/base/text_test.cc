@@ -1,7 +1,10 @@
 #include "tools/skiff/base/text.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,6 +31,16 @@ TEST(WithCommasTest, GroupsThousands) {
   EXPECT_EQ(WithCommas(999), "999");
   EXPECT_EQ(WithCommas(1000), "1,000");
   EXPECT_EQ(WithCommas(1234567), "1,234,567");
+}
+
+TEST(FirstFewTest, NamesSixteen) {
+  EXPECT_EQ(FirstFew({}, "ls lists"), "none");
+  EXPECT_EQ(FirstFew({"a", "b"}, "ls lists"), "a, b");
+  const std::vector<std::string> names(16, "a");
+  EXPECT_EQ(FirstFew(names, "ls lists"), absl::StrJoin(names, ", "));
+  EXPECT_EQ(FirstFew(std::vector<std::string>(5000, "a"), "ls lists"),
+            absl::StrCat(absl::StrJoin(names, ", "),
+                         " and 4984 more (ls lists them)"));
 }
 
 TEST(ProgressLineTest, TellsWhatIsKnown) {
