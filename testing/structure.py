@@ -5,6 +5,7 @@ Usage: structure.py [--write]
 
 Fails if folders include each other in a circle, if a file of the product includes one of testing/, or if the picture of
 docs/architecture.md is another one. --write puts the picture there. It leaves out an arrow where a way leads along others.
+Fails as well if the table there lacks a folder, has one that is gone, or does not allow what a folder includes.
 Tests beside the sources, and what they share, are no part of the product.
 """
 
@@ -21,6 +22,10 @@ PRODUCT = ("transport", "protocol", "scsi", "tools")
 TESTS = re.compile(r"(_test|_test_util|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
                    r"|/(fake|refuse)_\w+\.(cc|h)$|^tools/bazel/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# Beside the product, each package has a row of the table, too.
+OTHERS = ("testing", "bench")
+TABLE = re.compile(r"<!-- table: folders -->\n(.*?)<!-- end -->\n", re.DOTALL)
+NAME = re.compile(r"`([^`]+)`")
 PICTURE = re.compile(r"(<!-- picture: folders -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -86,6 +91,45 @@ def picture(graph):
     return "".join(f"{line}\n" for line in (*lines, "```"))
 
 
+def read_table(document):
+    """Folders, each with those that may include it. These stand for what is below them, too."""
+    found = TABLE.findall(document)
+    if len(found) != 1:
+        raise StructureError(f"{DOCUMENT} has not one table of the folders")
+    rows = {}
+    for line in found[0].splitlines()[2:]:
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        names = NAME.findall(cells[0])
+        if len(cells) != 3 or not all(cells) or not names:
+            raise StructureError(f"{DOCUMENT}: not folders, what is in them, and what may include them: {line}")
+        includers = {"all": [""], "nothing": []}.get(cells[2]) or NAME.findall(cells[2])
+        if not includers and cells[2] != "nothing":
+            raise StructureError(f"{DOCUMENT}: what may include a folder is `folders`, all or nothing: {line}")
+        for name in names:
+            if name in rows:
+                raise StructureError(f"{DOCUMENT}: the table has {name} twice")
+            rows[name] = includers
+    return rows
+
+
+def covers(prefix, name):
+    return prefix in ("", name) or name.startswith(f"{prefix}/")
+
+
+def check_table(root, graph, document):
+    rows = read_table(document)
+    packages = {str(path.parent.relative_to(root)) for top in OTHERS for path in (root / top).rglob("BUILD.bazel")}
+    for name in sorted((graph.keys() | packages) - rows.keys()):
+        raise StructureError(f"{DOCUMENT}: the table of the folders lacks {name}")
+    for name in sorted(rows):
+        if not (root / name).is_dir():
+            raise StructureError(f"{DOCUMENT}: the table has {name}, which is no folder")
+    for name in sorted(graph):
+        for included in sorted(graph[name]):
+            if not any(covers(prefix, name) for prefix in rows[included]):
+                raise StructureError(f"{name} includes {included}, which the table of {DOCUMENT} does not allow")
+
+
 def main():
     try:
         graph = read_structure(ROOT)
@@ -99,6 +143,7 @@ def main():
             document.write_text(after, encoding="utf-8")
         elif after != before:
             raise StructureError(f"the picture of {DOCUMENT} is not of this structure: run testing/structure.py --write")
+        check_table(ROOT, graph, before)
     except StructureError as error:
         print(f"structure.py: {error}", file=sys.stderr)
         return 1

@@ -54,6 +54,38 @@ class StructureTest(unittest.TestCase):
         with self.assertRaisesRegex(structure.StructureError, "scsi/disk.cc includes testing/tool.h"):
             self.read()
 
+    def check_table(self, *rows):
+        table = "".join(f"| {row} |\n" for row in ("folder | what | includers", "---|---|---", *rows))
+        structure.check_table(self.root, self.read(), f"<!-- table: folders -->\n{table}<!-- end -->\n")
+
+    def test_a_table_with_all_folders_is_right(self):
+        self.check_table("`transport` | bytes | all", "`protocol/codec` | PDUs | `scsi`", "`scsi` | disks | nothing")
+
+    def test_a_folder_that_the_table_lacks_is_told(self):
+        with self.assertRaisesRegex(structure.StructureError, "lacks scsi"):
+            self.check_table("`transport` | bytes | all", "`protocol/codec` | PDUs | `scsi`")
+
+    def test_a_package_of_tests_needs_a_row(self):
+        self.add("testing/sim/BUILD.bazel")
+        with self.assertRaisesRegex(structure.StructureError, "lacks testing/sim"):
+            self.check_table("`transport`, `scsi` | things | all", "`protocol/codec` | PDUs | `scsi`")
+
+    def test_a_folder_that_is_gone_is_told(self):
+        with self.assertRaisesRegex(structure.StructureError, "protocol/old, which is no folder"):
+            self.check_table("`transport`, `scsi`, `protocol/old` | things | all", "`protocol/codec` | PDUs | `scsi`")
+
+    def test_a_row_without_words_is_refused(self):
+        with self.assertRaisesRegex(structure.StructureError, "not folders, what is in them"):
+            self.check_table("`transport`, `scsi` |  | all", "`protocol/codec` | PDUs | `scsi`")
+
+    def test_an_include_that_the_table_does_not_allow_is_refused(self):
+        with self.assertRaisesRegex(structure.StructureError, "scsi includes protocol/codec"):
+            self.check_table("`transport`, `scsi` | things | all", "`protocol/codec` | PDUs | `protocol`")
+
+    def test_a_name_stands_for_the_folders_below(self):
+        self.check_table("`transport` | bytes | `protocol`, `scsi`", "`protocol/codec` | PDUs | `scsi`",
+                         "`scsi` | disks | nothing")
+
 
 if __name__ == "__main__":
     unittest.main()
