@@ -3,8 +3,9 @@
 
 Usage: structure.py [--write]
 
-Fails if folders include each other in a circle, if a file of the product includes one of testing/, or if the picture of
-docs/architecture.md is another one. --write puts the picture there. It leaves out an arrow where a way leads along others.
+Fails if folders include each other in a circle, if files of a folder of ORDERED_FILES do, if a file of the product includes
+one of testing/, or if the picture of docs/architecture.md is another one. --write puts the picture there. It leaves out an
+arrow where a way leads along others.
 Fails as well if the table there lacks a folder, has one that is gone, or does not allow what a folder includes.
 Tests beside the sources, and what they share, are no part of the product.
 """
@@ -21,6 +22,8 @@ PRODUCT = ("transport", "protocol", "scsi", "tools")
 # By their names, or for their names.
 TESTS = re.compile(r"(_test|_test_util|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
                    r"|/(fake|refuse)_\w+\.(cc|h)$|^tools/bazel/")
+# Folders in which files have an order, too. A header and its source are one file.
+ORDERED_FILES = ("scsi/backend",)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # Beside the product, each package has a row of the table, too.
 OTHERS = ("testing", "bench")
@@ -56,6 +59,52 @@ def read_structure(root):
             if included in files and folder(included) != folder(name):
                 graph[folder(name)].add(folder(included))
     return graph
+
+
+def read_files(root, name):
+    """The files of a folder, each with those of the same folder that it includes."""
+    graph = collections.defaultdict(set)
+    for path in product_files(root):
+        if folder(path) != name:
+            continue
+        file = pathlib.PurePath(path).stem
+        graph[file] |= {pathlib.PurePath(included).stem
+                        for included in INCLUDE.findall((root / path).read_text(encoding="utf-8"))
+                        if folder(included) == name} - {file}
+    return graph
+
+
+def circles(graph):
+    """Those that include each other, directly or not: a list of sets."""
+    below = {}
+    for name in graph:
+        found, new = set(), set(graph[name])
+        while new:
+            found |= new
+            new = {deeper for included in new for deeper in graph.get(included, ())} - found
+        below[name] = found
+    return sorted({frozenset(other for other in found if name in below.get(other, ()))
+                   for name, found in below.items() if name in found}, key=sorted)
+
+
+def way_around(graph, circle):
+    """One way round a circle, for people."""
+    try:
+        graphlib.TopologicalSorter({name: graph[name] & circle for name in circle}).prepare()
+    except graphlib.CycleError as error:
+        return " <- ".join(error.args[1])
+    return ""
+
+
+def check_files(root, folders=ORDERED_FILES):
+    problems, count = [], 0
+    for name in folders:
+        graph = read_files(root, name)
+        for circle in circles(graph):
+            count += len(circle)
+            problems.append(f"  {name}: {', '.join(sorted(circle))}; one way round: {way_around(graph, circle)}")
+    if problems:
+        raise StructureError(f"{count} files include each other, in {len(problems)} circles:\n" + "\n".join(problems))
 
 
 def check_order(graph):
@@ -134,6 +183,7 @@ def main():
     try:
         graph = read_structure(ROOT)
         check_order(graph)
+        check_files(ROOT)
         document = ROOT / DOCUMENT
         before = document.read_text(encoding="utf-8")
         if len(PICTURE.findall(before)) != 1:

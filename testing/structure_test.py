@@ -45,6 +45,22 @@ class StructureTest(unittest.TestCase):
         with self.assertRaisesRegex(structure.StructureError, "folders include each other: .*transport"):
             self.read()
 
+    def test_a_circle_of_files_is_refused(self):
+        self.add("scsi/medium.h", "scsi/disk.h")
+        structure.check_files(self.root, ("scsi",))
+        # By way of its source, which is one file with its header.
+        self.add("scsi/disk.cc", "scsi/disk.h", "scsi/track.h")
+        self.add("scsi/track.h", "scsi/medium.h")
+        with self.assertRaisesRegex(structure.StructureError, "3 files include each other, in 1 circles:\n"
+                                    "  scsi: disk, medium, track; one way round: .*disk"):
+            structure.check_files(self.root, ("scsi",))
+        structure.check_files(self.root, ("transport",))
+
+    def test_sources_apart_from_their_header_are_files_of_their_own(self):
+        self.add("scsi/medium.h", "scsi/disk.h")
+        self.add("scsi/disk_of_media.cc", "scsi/disk.h", "scsi/medium.h")
+        structure.check_files(self.root, ("scsi",))
+
     def test_tests_beside_the_sources_are_no_part(self):
         self.add("transport/api_test.cc", "scsi/disk.h", "testing/tool.h")
         self.assertEqual(self.read()["transport"], set())

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
-#include "scsi/backend/file_backend.h"
+#include "scsi/backend/file_options.h"
 #include "scsi/backend/medium_store.h"
 
 namespace skiff::scsi {

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
-#include "scsi/backend/file_backend.h"
+#include "scsi/backend/file_options.h"
 
 namespace skiff::scsi {
 
