@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
-#include "transport/verbs/verbs_completion_queue.h"
+#include "transport/verbs/completion_host.h"
 #include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/verbs_memory.h"
 #include "transport/verbs/verbs_options.h"
@@ -36,11 +36,12 @@ class QueuePairOwner {
 // An RC queue pair and its work in progress. Outlives its endpoint until its
 // completions were polled; then its completion queue owns it.
 class VerbsQueuePair final
-    : public std::enable_shared_from_this<VerbsQueuePair> {
+    : public AsyncEventSink,
+      public std::enable_shared_from_this<VerbsQueuePair> {
  public:
   struct Queues {
     // Not shared: who owns the queue pair keeps it alive.
-    VerbsCompletionQueue* completion = nullptr;
+    CompletionHost* completion = nullptr;
     std::shared_ptr<VerbsSharedReceiveQueue> shared_receive;
   };
   // What the device allows for the connection's options, or why it does not.
@@ -93,7 +94,7 @@ class VerbsQueuePair final
   PostResult PostInvalidate(OperationId id, RemoteKey key);
   void Flush();
 
-  void OnAsyncEvent(ibv_event_type type, int port);
+  void OnAsyncEvent(ibv_event_type type, int port) override;
 
   // For the completion queue.
   void OnSendDone(WorkSlot* slot, const ibv_wc& wc) {
@@ -190,7 +191,7 @@ class VerbsQueuePair final
   bool Fence();
 
   const std::shared_ptr<VerbsDomain> domain_;
-  VerbsCompletionQueue* const completion_queue_;
+  CompletionHost* const completion_queue_;
   std::shared_ptr<VerbsSharedReceiveQueue> shared_receive_;
   std::shared_ptr<AsyncWatch> watch_;
   const VerbsOptions settings_;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "transport/verbs/verbs_domain.h"
+#include "transport/verbs/open_domains.h"
 
 namespace skiff::transport {
 namespace {
@@ -48,24 +48,24 @@ TEST(RenewedDeviceTest, IsNotRemovedWhereItsPredecessorWas) {
   const Listed old;
   ASSERT_NE(old.get(), nullptr);
   {
-    const auto domain = VerbsDomain::Get(old.get());
+    const auto domain = DomainOf(old.get());
     ASSERT_TRUE(domain.ok()) << domain.status();
-    EXPECT_EQ(VerbsDomain::Get(old.get()).value(), *domain);
+    EXPECT_EQ(DomainOf(old.get()).value(), *domain);
   }
   ASSERT_NO_FATAL_FAILURE(Renew());
   const Listed renewed;
-  const auto domain = VerbsDomain::Get(renewed.get());
+  const auto domain = DomainOf(renewed.get());
   ASSERT_TRUE(domain.ok()) << domain.status();
   // As a listener does that hears late of it.
-  VerbsDomain::SetRemoved(old.get());
+  SetDomainRemoved(old.get());
   EXPECT_FALSE((*domain)->removed());
   // As a connection does.
-  const auto late = VerbsDomain::Get(old.get());
+  const auto late = DomainOf(old.get());
   EXPECT_EQ(late.status().message(), "rxe0 was removed");
   EXPECT_FALSE((*domain)->removed());
-  EXPECT_EQ(VerbsDomain::Get(renewed.get()).value(), *domain);
+  EXPECT_EQ(DomainOf(renewed.get()).value(), *domain);
 
-  VerbsDomain::SetRemoved(renewed.get());
+  SetDomainRemoved(renewed.get());
   EXPECT_TRUE((*domain)->removed());
 }
 

@@ -14,17 +14,17 @@
 #include "absl/status/statusor.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/rdma_endpoint.h"
+#include "transport/verbs/completion_host.h"
 #include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/work_ring.h"
 
 namespace skiff::transport {
 
-class VerbsQueuePair;
-
 // A completion queue with its channel. Queue pairs whose endpoint is gone stay
 // here until their last completion was polled.
 class VerbsCompletionQueue final
     : public CompletionQueue,
+      public CompletionHost,
       public std::enable_shared_from_this<VerbsCompletionQueue> {
  public:
   static absl::StatusOr<std::shared_ptr<VerbsCompletionQueue>> Create(
@@ -36,31 +36,23 @@ class VerbsCompletionQueue final
   void Disarm() override;
   int fd() const override { return epoll_.get(); }
 
-  ibv_cq* cq() const { return cq_; }
   const VerbsDomain* domain() const { return domain_.get(); }
-  Reactor* reactor() const { return reactor_; }
+  ibv_cq* cq() const override { return cq_; }
+  Reactor* reactor() const override { return reactor_; }
+  absl::Status Reserve(uint32_t entries) override;
+  void Release(uint32_t entries) override { reserved_ -= entries; }
+  void Add(VerbsQueuePair* queue_pair) override;
+  void Remove(VerbsQueuePair* queue_pair) override;
+  void Collect(VerbsQueuePair* queue_pair) override;
+  void Sweep() override;
+  void Bury(std::shared_ptr<BuriedWork> work) override;
+  void Push(const Completion& completion) override;
 
-  // Room for an endpoint's, or a shared receive queue's, completions.
-  absl::Status Reserve(uint32_t entries);
-  void Release(uint32_t entries) { reserved_ -= entries; }
-
-  void Add(VerbsQueuePair* queue_pair);
-  void Remove(VerbsQueuePair* queue_pair);
   // Keeps the queue pair of an endpoint that is gone until it is drained.
   void Adopt(std::shared_ptr<VerbsQueuePair> queue_pair);
   // Completions that were not polled yet name this endpoint no more.
   void Forget(const RdmaEndpoint* endpoint);
-  // Takes over what is over in the queue pair's rings.
-  void Collect(VerbsQueuePair* queue_pair);
-  // Takes over everything that the device has completed, so that no work
-  // request is referred to any more.
-  void Sweep();
-  // Keeps `work` until completions cannot refer to it any more. Those that do
-  // are dropped.
-  void Bury(std::shared_ptr<BuriedWork> work);
   size_t buried() const { return buried_.size(); }
-  // A completion that the device does not make.
-  void Push(const Completion& completion);
 
  private:
   static constexpr int kBatch = 32;

@@ -7,14 +7,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/verbs/cm_channel.h"
-#include "transport/verbs/queue_pair.h"
-#include "transport/verbs/verbs_completion_queue.h"
-#include "transport/verbs/verbs_memory.h"
-#include "transport/verbs/verbs_shared_receive_queue.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
@@ -26,38 +21,6 @@ namespace {
 // numbers from 0 on, and a queue only shows its first, so a queue that is
 // longer hides that one. Its entries have 32 bytes.
 constexpr int kPlaceholderEntries = (0x90 + 1) * 4096 / 32;
-
-// Without it a child of fork() would take pages away from the device, on
-// kernels that do not copy pinned pages at fork (ibv_fork_init(3)). Has to
-// precede every registration.
-absl::Status PrepareForFork() {
-  static const int kError = [] {
-    return ibv_is_fork_initialized() == IBV_FORK_DISABLED ? ibv_fork_init() : 0;
-  }();
-  if (kError == 0) return absl::OkStatus();
-  return CallError(
-      "cannot make registered memory safe across fork(); registering nothing "
-      "before the first connection avoids this: ibv_fork_init",
-      kError);
-}
-
-// Others that come under its name have other numbers (ibv_get_device_index(3)),
-// unless the kernel has none.
-bool SameDevice(ibv_device* a, ibv_device* b) {
-  return absl::string_view(ibv_get_device_name(a)) == ibv_get_device_name(b) &&
-         ibv_get_device_index(a) == ibv_get_device_index(b);
-}
-
-struct OpenDomains {
-  std::mutex mutex;
-  std::map<std::string, std::weak_ptr<VerbsDomain>> by_device;
-};
-
-OpenDomains& Domains() {
-  // Never destroyed: connections of static storage may outlive it.
-  static auto* const kDomains = new OpenDomains;
-  return *kDomains;
-}
 
 }  // namespace
 
@@ -91,60 +54,6 @@ void AsyncWatch::OnFdReady(uint32_t events) {
     // connection manager.
     reactor_->UnwatchFd(fd_);
   }
-}
-
-absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Get(
-    ibv_device* device) {
-  OpenDomains& open = Domains();
-  std::lock_guard<std::mutex> lock(open.mutex);
-  std::weak_ptr<VerbsDomain>& known =
-      open.by_device[ibv_get_device_name(device)];
-  std::shared_ptr<VerbsDomain> domain = known.lock();
-  if (domain != nullptr && !domain->removed_ && domain->IsOf(device)) {
-    return domain;
-  }
-  auto opened = Open(device);
-  if (!opened.ok()) return opened;
-  // Nobody has heard of the removal of another one.
-  if (domain != nullptr) domain->removed_ = true;
-  known = *opened;
-  return opened;
-}
-
-void VerbsDomain::SetRemoved(ibv_device* device) {
-  OpenDomains& open = Domains();
-  std::lock_guard<std::mutex> lock(open.mutex);
-  const auto known = open.by_device.find(ibv_get_device_name(device));
-  if (known == open.by_device.end()) return;
-  const auto domain = known->second.lock();
-  if (domain != nullptr && domain->IsOf(device)) domain->removed_ = true;
-}
-
-bool VerbsDomain::IsOf(ibv_device* device) const {
-  return SameDevice(context_->device, device);
-}
-
-absl::StatusOr<std::shared_ptr<VerbsDomain>> VerbsDomain::Open(
-    ibv_device* device) {
-  absl::Status status = PrepareForFork();
-  if (!status.ok()) return status;
-  int count = 0;
-  ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr) return CallError("cannot list the RDMA devices", errno);
-  const auto free_list = absl::MakeCleanup([&] { ibv_free_device_list(list); });
-  const std::string name = ibv_get_device_name(device);
-  for (int i = 0; i < count; ++i) {
-    if (!SameDevice(list[i], device)) continue;
-    ibv_context* context = ibv_open_device(list[i]);
-    if (context == nullptr) {
-      return CallError(absl::StrCat("cannot open ", name), errno);
-    }
-    std::shared_ptr<VerbsDomain> domain(new VerbsDomain(context));
-    status = domain->Initialize();
-    if (!status.ok()) return status;
-    return domain;
-  }
-  return absl::UnavailableError(absl::StrCat(name, " was removed"));
 }
 
 absl::Status VerbsDomain::Initialize() {
@@ -187,31 +96,6 @@ void VerbsDomain::DestroyLater(absl::AnyInvocable<void()> destroy) {
                     destroy = std::move(destroy)]() mutable { destroy(); });
 }
 
-absl::StatusOr<std::unique_ptr<MemoryRegion>> VerbsDomain::Register(
-    void* data, size_t size, Access access) {
-  return VerbsRegion::Create(shared_from_this(), data, size, access);
-}
-
-absl::StatusOr<std::unique_ptr<MemoryWindow>> VerbsDomain::AllocateWindow() {
-  if (!capabilities_.memory_windows) return MemoryDomain::AllocateWindow();
-  return VerbsWindow::Create(shared_from_this());
-}
-
-absl::StatusOr<std::shared_ptr<CompletionQueue>>
-VerbsDomain::CreateCompletionQueue(Reactor* reactor, uint32_t entries) {
-  return VerbsCompletionQueue::Create(shared_from_this(), reactor, entries);
-}
-
-absl::StatusOr<std::shared_ptr<SharedReceiveQueue>>
-VerbsDomain::CreateSharedReceiveQueue(Reactor* reactor, uint32_t entries,
-                                      uint32_t max_sges) {
-  if (!capabilities_.shared_receive_queue) {
-    return MemoryDomain::CreateSharedReceiveQueue(reactor, entries, max_sges);
-  }
-  return VerbsSharedReceiveQueue::Create(shared_from_this(), reactor, entries,
-                                         max_sges);
-}
-
 absl::StatusOr<std::shared_ptr<AsyncWatch>> VerbsDomain::Watch(
     Reactor* reactor) {
   {
@@ -230,9 +114,9 @@ absl::StatusOr<std::shared_ptr<AsyncWatch>> VerbsDomain::Watch(
 }
 
 void VerbsDomain::Add(uint32_t number, Reactor* reactor,
-                      std::weak_ptr<VerbsQueuePair> qp) {
+                      std::weak_ptr<AsyncEventSink> queue_pair) {
   std::lock_guard<std::mutex> lock(mutex_);
-  queue_pairs_[number] = {reactor, std::move(qp)};
+  queue_pairs_[number] = {reactor, std::move(queue_pair)};
 }
 
 void VerbsDomain::Remove(uint32_t number) {

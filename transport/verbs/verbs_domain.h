@@ -19,8 +19,16 @@
 
 namespace skiff::transport {
 
-class VerbsQueuePair;
 class VerbsDomain;
+
+// Who hears of what a device says of its own accord.
+class AsyncEventSink {
+ public:
+  virtual void OnAsyncEvent(ibv_event_type type, int port) = 0;
+
+ protected:
+  ~AsyncEventSink() = default;
+};
 
 // Takes a device's asynchronous events (ibv_get_async_event(3)) on one reactor.
 // Every reactor that uses the device watches; whoever is first passes an event
@@ -45,32 +53,26 @@ class AsyncWatch final : private FdHandler {
 //
 // The device is opened apart from librdmacm, which opens it too and closes it
 // when it was removed: memory regions may outlive their connections.
-class VerbsDomain final : public MemoryDomain,
-                          public std::enable_shared_from_this<VerbsDomain> {
+//
+// open_domains.h has the process' domains. What they make, memory and queues,
+// knows its domain; the domain itself knows of none of it.
+class VerbsDomain : public MemoryDomain,
+                    public std::enable_shared_from_this<VerbsDomain> {
  public:
-  // The domain of the device, opened if need be. Not of another one that has
-  // the same name, as one that came back has: where `device` is not the one
-  // that is there, it was removed.
-  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Get(ibv_device* device);
   ~VerbsDomain() override;
 
-  const Capabilities& capabilities() const override { return capabilities_; }
-  std::string name() const override { return facts_.name; }
-  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
-      void* data, size_t size, Access access) override;
-  absl::StatusOr<std::unique_ptr<MemoryWindow>> AllocateWindow() override;
-  absl::StatusOr<std::shared_ptr<CompletionQueue>> CreateCompletionQueue(
-      Reactor* reactor, uint32_t entries) override;
-  absl::StatusOr<std::shared_ptr<SharedReceiveQueue>> CreateSharedReceiveQueue(
-      Reactor* reactor, uint32_t entries, uint32_t max_sges) override;
+  const Capabilities& capabilities() const final { return capabilities_; }
+  std::string name() const final { return facts_.name; }
 
   ibv_context* context() const { return context_; }
   ibv_pd* pd() const { return pd_; }
   const DeviceFacts& facts() const { return facts_; }
 
-  // `queue_pair` hears of its device's events on `reactor`, until removed.
+  // The queue pair of this number hears of its device's events on `reactor`,
+  // until removed.
   absl::StatusOr<std::shared_ptr<AsyncWatch>> Watch(Reactor* reactor);
-  void Add(uint32_t number, Reactor* reactor, std::weak_ptr<VerbsQueuePair> qp);
+  void Add(uint32_t number, Reactor* reactor,
+           std::weak_ptr<AsyncEventSink> queue_pair);
   void Remove(uint32_t number);
 
   // Destroys an object of the device on a thread for that: a driver may wait
@@ -83,23 +85,21 @@ class VerbsDomain final : public MemoryDomain,
     return background_->pending() + cm_destroyer_->pending();
   }
 
-  // The device is gone: a later Get() looks again.
+  // The device is gone: a later DomainOf() looks again.
   void SetRemoved() { removed_ = true; }
-  bool removed() const override { return removed_; }
-  // The same for whoever has no domain: of the device, if the process uses it.
-  static void SetRemoved(ibv_device* device);
+  bool removed() const final { return removed_; }
   void TakeAsyncEvent();
+
+ protected:
+  explicit VerbsDomain(ibv_context* context) : context_(context) {}
+  absl::Status Initialize();
 
  private:
   struct Listed {
     Reactor* reactor;
-    std::weak_ptr<VerbsQueuePair> queue_pair;
+    std::weak_ptr<AsyncEventSink> queue_pair;
   };
 
-  explicit VerbsDomain(ibv_context* context) : context_(context) {}
-  static absl::StatusOr<std::shared_ptr<VerbsDomain>> Open(ibv_device* device);
-  absl::Status Initialize();
-  bool IsOf(ibv_device* device) const;
   void Post(const Listed& listed, const ibv_async_event& event);
 
   ibv_context* const context_;

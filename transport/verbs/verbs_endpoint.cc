@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/verbs/cm_errors.h"
+#include "transport/verbs/open_domains.h"
 
 namespace skiff::transport {
 namespace {
@@ -122,7 +123,7 @@ absl::StatusOr<VerbsQueuePair::Queues> VerbsEndpoint::ChooseQueues() {
 }
 
 absl::Status VerbsEndpoint::Initialize() {
-  auto domain = VerbsDomain::Get(id_.get()->verbs->device);
+  auto domain = DomainOf(id_.get()->verbs->device);
   if (!domain.ok()) return domain.status();
   domain_ = *std::move(domain);
   local_address_ = ToSocketAddress(rdma_get_local_addr(id_.get())).ToString();

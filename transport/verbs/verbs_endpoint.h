@@ -11,6 +11,7 @@
 #include "transport/soft_iwarp/first_message_watch.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/queue_pair.h"
+#include "transport/verbs/verbs_completion_queue.h"
 #include "transport/verbs/verbs_options.h"
 
 namespace skiff::transport {

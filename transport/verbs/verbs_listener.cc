@@ -11,8 +11,8 @@
 #include "transport/net/socket_address.h"
 #include "transport/system/background.h"
 #include "transport/verbs/cm_errors.h"
+#include "transport/verbs/open_domains.h"
 #include "transport/verbs/verbs_acceptor.h"
-#include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {
@@ -113,7 +113,7 @@ void VerbsListener::OnCmEvent(const CmEvent& event) {
   if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
   // One that listens on all addresses has no device.
   if (id_.get()->verbs != nullptr) {
-    VerbsDomain::SetRemoved(id_.get()->verbs->device);
+    SetDomainRemoved(id_.get()->verbs->device);
   }
   failure_ =
       absl::Status(absl::StatusCode::kUnavailable,

@@ -86,7 +86,7 @@ VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
 }
 
 absl::Status VerbsSharedReceiveQueue::Attach(
-    const std::shared_ptr<VerbsCompletionQueue>& queue) {
+    const std::shared_ptr<CompletionHost>& queue) {
   const auto mine = completion_queue_.lock();
   if (mine == queue) return absl::OkStatus();
   if (mine != nullptr) {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/rdma_endpoint.h"
-#include "transport/verbs/verbs_completion_queue.h"
+#include "transport/verbs/completion_host.h"
 #include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/work_ring.h"
 
@@ -47,7 +47,7 @@ class VerbsSharedReceiveQueue final
   uint32_t entries() const { return static_cast<uint32_t>(slots_.size()); }
 
   // The first endpoint's completion queue is that of all.
-  absl::Status Attach(const std::shared_ptr<VerbsCompletionQueue>& queue);
+  absl::Status Attach(const std::shared_ptr<CompletionHost>& queue);
   // The completion of `slot` was reported.
   void Retire(WorkSlot* slot);
 
@@ -61,7 +61,7 @@ class VerbsSharedReceiveQueue final
   std::vector<SharedReceiveSlot> slots_;
   std::vector<SharedReceiveSlot*> free_;
   std::vector<ibv_sge> sges_;  // Of the request that is being posted.
-  std::weak_ptr<VerbsCompletionQueue> completion_queue_;
+  std::weak_ptr<CompletionHost> completion_queue_;
 };
 
 }  // namespace skiff::transport
