@@ -11,7 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "scsi/target/lu_nexus.h"
+#include "scsi/target/give_up_data.h"
 
 namespace skiff::scsi {
 namespace {
@@ -426,7 +426,7 @@ void BufferPool::LookAt(DataBuffer* buffer) {
   const bool waits = WaitsForInitiator(*task);
   if (buffer->seen_uses != buffer->uses) {
     buffer->waits = 0;
-    buffer->taken_before = task->lu_nexus->port().DataInTaken();
+    buffer->taken_before = buffer->account->port_->DataInTaken();
   }
   const bool same = waits && buffer->seen_uses == buffer->uses &&
                     buffer->seen_progress == task->progress;
@@ -449,15 +449,15 @@ void BufferPool::LookAtWaiting(DataBuffer* buffer) {
   }
   // Only its owner misses a share.
   if (buffer->own) return;
+  TargetPort& port = *buffer->account->port_;
   if (buffer->looks >= kLooks &&
       (classes_[buffer->size_class].waiting_accounts() > 0 ||
        Unreserved(buffer->size_class) == 0) &&
-      task->lu_nexus->GiveUpData(task)) {
+      GiveUpData(port, task)) {
     ++given_up_;
     buffer->waits = 0;  // It has as long again to come back.
     return;
   }
-  TargetPort& port = task->lu_nexus->port();
   // The time begins when others lack such a buffer, and goes back as it came
   // where they do not: looks may miss that they do now and then.
   if (!OthersLack(*buffer)) {
@@ -507,8 +507,10 @@ BufferUse BufferPool::use() const {
 
 // --- Accounts.
 
-BufferAccount::BufferAccount(BufferPool* pool)
-    : pool_(pool), trust_(kFirstTrust * pool->classes_[2].size) {
+BufferAccount::BufferAccount(BufferPool* pool, TargetPort* port)
+    : pool_(pool),
+      port_(port),
+      trust_(kFirstTrust * pool->classes_[2].size) {
   // Half of the small ones serve all. A share is one that is there.
   if (pool_->shares_ >= pool_->classes_[0].count / 2 ||
       pool_->Unreserved(0) == 0) {

@@ -179,10 +179,10 @@ class BufferPool : private transport::TurnHook {
   uint32_t due_accounts_ = 0;
 };
 
-// What one I_T nexus holds of a pool. Used on the worker's reactor.
+// What one I_T nexus, `port`'s, holds of a pool. Used on the worker's reactor.
 class BufferAccount {
  public:
-  explicit BufferAccount(BufferPool* pool);
+  BufferAccount(BufferPool* pool, TargetPort* port);
   BufferAccount(const BufferAccount&) = delete;
   BufferAccount& operator=(const BufferAccount&) = delete;
   ~BufferAccount();
@@ -203,6 +203,7 @@ class BufferAccount {
   };
 
   BufferPool* const pool_;
+  TargetPort* const port_;
   std::array<Queue, BufferPool::kClasses> queues_;
   uint32_t held_ = 0;  // Buffers.
   uint64_t borrowed_bytes_ = 0;

@@ -1,10 +1,8 @@
 #include "scsi/target/command_table.h"
 
-#include <bit>
-#include <cstddef>
-#include <cstring>
+#include <cstdint>
 
-#include "scsi/endian.h"
+#include "absl/types/span.h"
 
 namespace skiff::scsi {
 namespace {
@@ -159,75 +157,11 @@ constexpr CommandInfo kCommands[] = {
      {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Verify},
 };
 // clang-format on
-constexpr size_t kCount = sizeof(kCommands) / sizeof(kCommands[0]);
 
-// What dispatch and validation read for each command: the index of its first
-// table entry, and the bits that must not be set, as two machine words.
-struct Index {
-  uint8_t first[256] = {};  // Plus one.
-  uint64_t invalid[kCount][2] = {};
-};
-
-constexpr Index MakeIndex() {
-  static_assert(std::endian::native == std::endian::little);
-  Index index;
-  for (size_t i = 0; i < kCount; ++i) {
-    const CommandInfo& c = kCommands[i];
-    if (index.first[c.opcode] == 0) {
-      index.first[c.opcode] = static_cast<uint8_t>(i + 1);
-    }
-    for (size_t byte = 0; byte < c.length; ++byte) {
-      const uint8_t invalid =
-          static_cast<uint8_t>(~(c.usage[byte] | c.ignored[byte]));
-      index.invalid[i][byte / 8] |= uint64_t{invalid} << (byte % 8 * 8);
-    }
-  }
-  return index;
-}
-constexpr Index kIndex = MakeIndex();
+constexpr CommandSet kAllCommands{absl::Span<const CommandInfo>(kCommands)};
 
 }  // namespace
 
-absl::Span<const CommandInfo> AllCommands() { return kCommands; }
-
-const CommandInfo* FindCommand(const uint8_t* cdb, bool* opcode_known) {
-  const uint8_t first = kIndex.first[cdb[0]];
-  *opcode_known = first != 0;
-  if (first == 0) return nullptr;
-  const CommandInfo* info = &kCommands[first - 1];
-  if (info->service_action == kNoSa) return info;
-  for (; info != kCommands + kCount && info->opcode == cdb[0]; ++info) {
-    if (info->service_action == (cdb[1] & 0x1f)) return info;
-  }
-  return nullptr;
-}
-
-bool Implements(const LuNexus& lu, const CommandInfo& info) {
-  switch (lu.kind()) {
-    case LuNexus::Kind::kBlockDevice:
-      return (info.flags & I::kThin) == 0 || lu.lu().info().thin;
-    case LuNexus::Kind::kReportLuns:
-      return (info.flags & I::kWellKnown) != 0;
-    case LuNexus::Kind::kNone:
-      return (info.flags & I::kAnyLun) != 0;
-  }
-  return false;
-}
-
-int FirstInvalidBit(const CommandInfo& info, const uint8_t* cdb) {
-  const uint64_t(&invalid)[2] = kIndex.invalid[&info - kCommands];
-  uint64_t words[2];
-  std::memcpy(words, cdb, sizeof words);
-  if (((words[0] & invalid[0]) | (words[1] & invalid[1])) == 0) [[likely]] {
-    return -1;
-  }
-  // The first byte in error, and the most significant bit in it (SPC-4 section
-  // 4.5.2.4.2).
-  for (int byte = 0;; ++byte) {
-    const uint8_t wrong =
-        static_cast<uint8_t>(cdb[byte] & (invalid[byte / 8] >> (byte % 8 * 8)));
-    if (wrong != 0) return byte * 8 + std::bit_width(wrong) - 1;
-  }
-}
+const CommandSet& AllCommands() { return kAllCommands; }
 
 }  // namespace skiff::scsi

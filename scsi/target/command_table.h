@@ -1,58 +1,14 @@
 #ifndef SKIFF_SCSI_TARGET_COMMAND_TABLE_H_
 #define SKIFF_SCSI_TARGET_COMMAND_TABLE_H_
 
-#include <array>
-#include <cstdint>
-
-#include "absl/types/span.h"
+#include "scsi/target/command_set.h"
 #include "scsi/target/lu_nexus.h"
 #include "scsi/target/task.h"
 
 namespace skiff::scsi {
 
-// One command, or one service action of one. The same table dispatches, checks
-// CDBs, and answers REPORT SUPPORTED OPERATION CODES.
-struct CommandInfo {
-  enum Flag : uint8_t {
-    kNone = 0,
-    // Implemented by the REPORT LUNS well-known logical unit too.
-    kWellKnown = 1,
-    // Answered although no logical unit is there.
-    kAnyLun = 2,
-    // Not terminated by a pending unit attention (SPC-4 section 5.x, SAM-5
-    // section 5.14.1).
-    kIgnoresUnitAttention = 4,
-    // Changes the medium.
-    kWrites = 8,
-    // Only on thin provisioned media.
-    kThin = 16,
-  };
-  static constexpr int kNoServiceAction = -1;
-
-  uint8_t opcode;
-  int service_action;
-  uint8_t length;  // Of the CDB.
-  uint8_t flags;
-  // CDB USAGE DATA (SPC-4 section 6.35.3): the bits that are looked at. Any
-  // other bit set makes the CDB invalid, unless it is in `ignored`.
-  std::array<uint8_t, 16> usage;
-  // Bits that were retired; senders of old still set them.
-  std::array<uint8_t, 16> ignored;
-  void (*start)(LuNexus& lu, Task* task);
-};
-
-// Every command, ordered by operation code and service action.
-absl::Span<const CommandInfo> AllCommands();
-
-// The command for a CDB; null when there is none. `*opcode_known` tells whether
-// only the service action is unknown.
-const CommandInfo* FindCommand(const uint8_t* cdb, bool* opcode_known);
-
-// Whether this kind of logical unit, with this medium, implements the command.
-bool Implements(const LuNexus& lu, const CommandInfo& info);
-
-// The first bit of the CDB that must not be set, as byte * 8 + bit; -1: none.
-int FirstInvalidBit(const CommandInfo& info, const uint8_t* cdb);
+// Every command.
+const CommandSet& AllCommands();
 
 // The commands, by family.
 

@@ -3,9 +3,6 @@
 #include <cassert>
 #include <utility>
 
-#include "scsi/target/command_table.h"
-#include "scsi/target/nexus_impl.h"
-
 namespace skiff::scsi {
 namespace {
 
@@ -21,14 +18,14 @@ bool IsNacaSet(const Task& task) {
 
 }  // namespace
 
-LuNexus::LuNexus(NexusImpl* nexus, Kind kind,
+LuNexus::LuNexus(const Home& home, Kind kind,
                  std::shared_ptr<LuWorker> lu_worker, uint32_t max_tasks)
-    : nexus_(nexus),
-      port_(nexus->port()),
+    : home_(home),
+      port_(home.port),
       kind_(kind),
       lu_worker_(std::move(lu_worker)),
       lu_(lu_worker_ != nullptr ? &lu_worker_->lu() : nullptr),
-      buffers_(&nexus->worker()->buffers()),
+      buffers_(home.buffers),
       task_set_(max_tasks) {
   // What deployed targets do: an initiator that (re)connects is told to forget
   // what it knew.
@@ -43,10 +40,10 @@ LuNexus::~LuNexus() {
   if (lu_worker_ != nullptr) lu_worker_->Remove(this);
 }
 
-void LuNexus::ForEachGuarded(absl::FunctionRef<void(Task*)> fn) const {
+void LuNexus::ForEachGuarded(Visitor visit) {
   for (Task* task = task_set_.first_enabled(); task != nullptr;
        task = task->next) {
-    if (task->guarded) fn(task);
+    if (task->guarded) visit(*port_, task);
   }
 }
 
@@ -114,7 +111,7 @@ void LuNexus::Reject(Task* task, ScsiStatus status) {
 
 void LuNexus::Execute(Task* task) {
   bool opcode_known = false;
-  const CommandInfo* info = FindCommand(task->cdb.data(), &opcode_known);
+  const CommandInfo* info = commands().Find(task->cdb.data(), &opcode_known);
   if (unit_attentions_.pending()) [[unlikely]] {
     const bool exempt = info != nullptr &&
                         (info->flags & CommandInfo::kIgnoresUnitAttention) != 0;
@@ -123,14 +120,14 @@ void LuNexus::Execute(Task* task) {
                             unit_attentions_.Take());
     }
   }
-  if (info == nullptr || !Implements(*this, *info)) [[unlikely]] {
+  if (info == nullptr || !Implements(*info)) [[unlikely]] {
     return RejectCommand(task, opcode_known && info == nullptr);
   }
   if (task->cdb_length < info->length) [[unlikely]] {
     return InvalidCdbField(task, task->cdb_length);
   }
-  if (const int bit = FirstInvalidBit(*info, task->cdb.data()); bit >= 0)
-      [[unlikely]] {
+  if (const int bit = commands().FirstInvalidBit(*info, task->cdb.data());
+      bit >= 0) [[unlikely]] {
     return InvalidCdbField(task, static_cast<uint16_t>(bit / 8), bit % 8);
   }
   if ((info->flags & CommandInfo::kWrites) != 0) {
@@ -145,6 +142,18 @@ void LuNexus::Execute(Task* task) {
     }
   }
   info->start(*this, task);
+}
+
+bool LuNexus::Implements(const CommandInfo& info) const {
+  switch (kind_) {
+    case Kind::kBlockDevice:
+      return (info.flags & CommandInfo::kThin) == 0 || lu_->info().thin;
+    case Kind::kReportLuns:
+      return (info.flags & CommandInfo::kWellKnown) != 0;
+    case Kind::kNone:
+      return (info.flags & CommandInfo::kAnyLun) != 0;
+  }
+  return false;
 }
 
 void LuNexus::RejectCommand(Task* task, bool unknown_service_action) {
@@ -266,7 +275,7 @@ bool LuNexus::AcquireBuffer(Task* task, uint64_t bytes, bool in_steps,
                             void (*resume)(Task*)) {
   if (task->buffer != nullptr) return true;
   task->resume = resume;
-  return buffers_->Acquire(nexus_->account(), task, bytes, in_steps);
+  return buffers_->Acquire(home_.account, task, bytes, in_steps);
 }
 
 bool LuNexus::ReceiveDataOut(Task* task, uint32_t offset, uint8_t* to,
@@ -319,7 +328,7 @@ bool LuNexus::EnterGuardWithoutData(Task* task) {
 
 bool LuNexus::AcquireExclusive(Task* task, void (*resume)(Task*)) {
   task->resume = resume;
-  return lu_worker_->guard().Acquire(task);
+  return lu_worker_->guard().Acquire(&guard_line_, task);
 }
 
 bool LuNexus::CheckReady(Task* task) {
@@ -354,19 +363,6 @@ void LuNexus::FailTransfer(Task* task) {
                  : AdditionalSense::kDataPhaseError);
 }
 
-// With a response, unlike an abort: the initiator may be well, and its data
-// only late. ABORTED COMMAND tells it to try again (SPC-4 section 4.5.6). Data
-// that still come are the port's to drop.
-bool LuNexus::GiveUpData(Task* task) {
-  if (!task->receiving || task->terminate || task->late ||
-      task->transfers == 0 || task->in_flight != task->transfers) {
-    return false;
-  }
-  task->late = true;
-  port_->CancelTransfers(task);
-  return true;
-}
-
 void LuNexus::Resume(Task* task) {
   --task->in_flight;
   if (!task->terminate) [[likely]] {
@@ -384,10 +380,10 @@ void LuNexus::Abort(Task* task, bool respond) {
   if (task->terminate) return;
   task->respond = respond;
   if (task->phase == Task::Phase::kWaitingForBuffer) {
-    buffers_->Cancel(nexus_->account(), task);
+    buffers_->Cancel(home_.account, task);
   }
   if (task->phase == Task::Phase::kWaitingForGuard) {
-    lu_worker_->guard().Cancel(task);
+    lu_worker_->guard().Cancel(&guard_line_, task);
   }
   if (task->in_flight == 0) return FinishAbort(task);
   task->terminate = true;

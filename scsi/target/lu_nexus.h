@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "scsi/sense.h"
+#include "scsi/target/command_set.h"
 #include "scsi/target/task.h"
 #include "scsi/target/task_set.h"
 #include "scsi/target/unit_attention.h"
@@ -25,19 +25,27 @@ class NexusImpl;
 // what follows. Whatever is awaited (a transfer, I/O, a buffer, the write
 // guard), an abort finds the task in one of these states and ends it as soon as
 // nothing outside refers to it any more.
-class LuNexus {
+class LuNexus final : public WriteGuard::Member::Writes {
  public:
   enum class Kind : uint8_t {
     kBlockDevice,
     kReportLuns,  // The REPORT LUNS well-known logical unit.
     kNone,        // Stands for every LUN that has no logical unit.
   };
+  // What all LuNexuses of an I_T nexus share. All of it outlives them.
+  struct Home {
+    NexusImpl* nexus = nullptr;
+    TargetPort* port = nullptr;
+    BufferPool* buffers = nullptr;
+    BufferAccount* account = nullptr;
+    const CommandSet* commands = nullptr;
+  };
   // `lu_worker` is null but for kBlockDevice.
-  LuNexus(NexusImpl* nexus, Kind kind, std::shared_ptr<LuWorker> lu_worker,
+  LuNexus(const Home& home, Kind kind, std::shared_ptr<LuWorker> lu_worker,
           uint32_t max_tasks);
   LuNexus(const LuNexus&) = delete;
   LuNexus& operator=(const LuNexus&) = delete;
-  ~LuNexus();
+  ~LuNexus() override;
 
   // --- For NexusImpl.
   void Submit(Task* task);
@@ -61,17 +69,19 @@ class LuNexus {
   // Tasks that the port still refers to.
   bool idle() const { return unreleased_ == 0; }
   bool shut() const { return shut_; }
-  // Calls `fn` for each task that the write guard counts.
-  void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) const;
+  // Calls `visit` for each task that the write guard counts.
+  void ForEachGuarded(Visitor visit) override;
 
   // --- For the commands.
   Kind kind() const { return kind_; }
-  NexusImpl& nexus() const { return *nexus_; }
+  NexusImpl& nexus() const { return *home_.nexus; }
+  const CommandSet& commands() const { return *home_.commands; }
+  // Whether this kind of logical unit, with this medium, has the command.
+  bool Implements(const CommandInfo& info) const;
   LogicalUnit& lu() const { return *lu_; }
   const std::shared_ptr<LogicalUnit>& shared_lu() const {
     return lu_worker_->shared_lu();
   }
-  TargetPort& port() const { return *port_; }
   UnitAttentions& unit_attentions() { return unit_attentions_; }
   SenseFormat sense_format() const;
 
@@ -119,11 +129,9 @@ class LuNexus {
   bool EnterGuardWithoutData(Task* task);
   void LeaveGuard(Task* task) { lu_worker_->guard().Leave(task); }
   bool AcquireExclusive(Task* task, void (*resume)(Task*));
-  void ReleaseExclusive(Task* task) { lu_worker_->guard().Release(task); }
-  WriteGuard::Line& guard_line() { return guard_line_; }
-  // Ends a task that waits for nothing but its initiator's data, soon. False:
-  // this one does not.
-  bool GiveUpData(Task* task);
+  void ReleaseExclusive(Task* task) {
+    lu_worker_->guard().Release(&guard_line_, task);
+  }
   // The logical unit's medium can be reached; else completes the task.
   bool CheckReady(Task* task);
 
@@ -149,7 +157,7 @@ class LuNexus {
   void FinishAbort(Task* task);
   void DropTokens();
 
-  NexusImpl* const nexus_;
+  const Home home_;
   TargetPort* const port_;
   const Kind kind_;
   const std::shared_ptr<LuWorker> lu_worker_;

@@ -5,7 +5,6 @@
 #include "scsi/target/command_table.h"
 #include "scsi/target/mode_pages.h"
 #include "scsi/target/nexus_impl.h"
-#include "scsi/target/target_impl.h"
 
 namespace skiff::scsi {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "scsi/lun.h"
-#include "scsi/target/target_impl.h"
 
 namespace skiff::scsi {
 namespace {
@@ -63,7 +62,7 @@ class NexusImpl::CloseToken {
   transport::Reactor* const reactor_;
 };
 
-NexusImpl::NexusImpl(TargetImpl* target, WorkerImpl* worker, TargetPort* port,
+NexusImpl::NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
                      absl::string_view target_port,
                      uint16_t relative_target_port_id)
     : target_(target),
@@ -71,17 +70,25 @@ NexusImpl::NexusImpl(TargetImpl* target, WorkerImpl* worker, TargetPort* port,
       port_(port),
       target_port_(target_port),
       relative_target_port_id_(relative_target_port_id),
-      account_(&worker->buffers()),
+      account_(&worker->buffers(), port),
       last_lun_(kReportLunsWellKnownLun),
-      report_luns_(std::make_unique<LuNexus>(this, LuNexus::Kind::kReportLuns,
-                                             nullptr, kMaxControlTasks)),
-      missing_(std::make_unique<LuNexus>(this, LuNexus::Kind::kNone, nullptr,
+      report_luns_(std::make_unique<LuNexus>(
+          Home(), LuNexus::Kind::kReportLuns, nullptr, kMaxControlTasks)),
+      missing_(std::make_unique<LuNexus>(Home(), LuNexus::Kind::kNone, nullptr,
                                          kMaxControlTasks)) {
   last_lu_nexus_ = report_luns_.get();
   anchor_->nexus = this;
 }
 
 NexusImpl::~NexusImpl() { anchor_->nexus = nullptr; }
+
+LuNexus::Home NexusImpl::Home() {
+  return {.nexus = this,
+          .port = port_,
+          .buffers = &worker_->buffers(),
+          .account = &account_,
+          .commands = &target_->commands()};
+}
 
 LuNexus* NexusImpl::Route(uint64_t lun) {
   LuNexus* lu_nexus = missing_.get();
@@ -146,7 +153,7 @@ void NexusImpl::AttachLu(const std::shared_ptr<LogicalUnit>& lu,
   if (on_closed_ != nullptr) return;
   if (announce) AnnounceLuns();
   lu_nexuses_[lu->lun()] =
-      std::make_unique<LuNexus>(this, LuNexus::Kind::kBlockDevice,
+      std::make_unique<LuNexus>(Home(), LuNexus::Kind::kBlockDevice,
                                 worker_->Attach(lu), lu->options().max_tasks);
   Route(last_lun_);  // What it found may have changed.
 }

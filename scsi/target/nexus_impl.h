@@ -7,13 +7,37 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "scsi/target/command_set.h"
 #include "scsi/target/lu_nexus.h"
 #include "scsi/target/target.h"
 #include "scsi/target/worker_impl.h"
 
 namespace skiff::scsi {
 
-class TargetImpl;
+class NexusImpl;
+
+// The target that nexuses belong to, as they see it. They call it on their
+// reactors; never for a command that moves data.
+class NexusOwner {
+ public:
+  virtual absl::string_view name() const = 0;
+  virtual const CommandSet& commands() const = 0;
+  virtual void Unregister(const NexusImpl* nexus) = 0;
+  virtual std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const = 0;
+  // A logical unit reset's effects on all nexuses but `origin`. `token` is held
+  // until all tasks there are aborted.
+  virtual void Reset(const std::shared_ptr<LogicalUnit>& lu,
+                     const NexusImpl* origin,
+                     const std::shared_ptr<void>& token) = 0;
+  // A unit attention for all nexuses but `origin`.
+  virtual void EstablishForOthers(const std::shared_ptr<LogicalUnit>& lu,
+                                  AdditionalSense code,
+                                  const NexusImpl* origin) = 0;
+
+ protected:
+  ~NexusOwner() = default;
+};
 
 class NexusImpl : public Nexus {
  public:
@@ -23,7 +47,7 @@ class NexusImpl : public Nexus {
     NexusImpl* nexus = nullptr;
   };
 
-  NexusImpl(TargetImpl* target, WorkerImpl* worker, TargetPort* port,
+  NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
             absl::string_view target_port, uint16_t relative_target_port_id);
   ~NexusImpl() override;
 
@@ -38,10 +62,8 @@ class NexusImpl : public Nexus {
               absl::AnyInvocable<void(TaskManagementResult)> done) override;
   void Close(absl::AnyInvocable<void()> done) override;
 
-  TargetImpl& target() const { return *target_; }
+  NexusOwner& target() const { return *target_; }
   WorkerImpl* worker() const { return worker_; }
-  TargetPort* port() const { return port_; }
-  BufferAccount* account() { return &account_; }
   const std::string& target_port() const { return target_port_; }
   uint16_t relative_target_port_id() const { return relative_target_port_id_; }
   const std::shared_ptr<Anchor>& anchor() const { return anchor_; }
@@ -61,6 +83,7 @@ class NexusImpl : public Nexus {
   class ManagementToken;
   class CloseToken;
 
+  LuNexus::Home Home();
   // The LuNexus in charge of a LUN, which may be the one for missing LUNs.
   LuNexus* Route(uint64_t lun);
   void AnnounceLuns();
@@ -70,7 +93,7 @@ class NexusImpl : public Nexus {
   void OnManaged();
   void FinishCloseIfDone();
 
-  TargetImpl* const target_;
+  NexusOwner* const target_;
   WorkerImpl* const worker_;
   TargetPort* const port_;
   const std::string target_port_;

@@ -30,8 +30,8 @@ size_t PutAllCommands(const LuNexus& lu, bool timeouts, uint8_t* out) {
   constexpr uint8_t kCtdp = 0x02;
   constexpr uint8_t kServactv = 0x01;
   uint8_t* p = out + 4;
-  for (const CommandInfo& info : AllCommands()) {
-    if (!Implements(lu, info)) continue;
+  for (const CommandInfo& info : lu.commands().all()) {
+    if (!lu.Implements(info)) continue;
     std::memset(p, 0, 8);
     p[0] = info.opcode;
     if (info.service_action != CommandInfo::kNoServiceAction) {
@@ -73,8 +73,8 @@ const CommandInfo* RequestedCommand(const LuNexus& lu, const Task& task,
   const int service_action = LoadBe16(&task.cdb[4]);
   *has_service_actions = false;
   const CommandInfo* found = nullptr;
-  for (const CommandInfo& info : AllCommands()) {
-    if (info.opcode != opcode || !Implements(lu, info)) continue;
+  for (const CommandInfo& info : lu.commands().all()) {
+    if (info.opcode != opcode || !lu.Implements(info)) continue;
     if (info.service_action == CommandInfo::kNoServiceAction) return &info;
     *has_service_actions = true;
     if (info.service_action == service_action) found = &info;
@@ -126,7 +126,7 @@ void ReportSupportedOperationCodes(LuNexus& lu, Task* task) {
   if (options == kServiceAction && info != nullptr && !has_service_actions) {
     return lu.InvalidCdbField(task, 2, 2);
   }
-  const size_t longest = 4 + AllCommands().size() * (8 + kTimeoutsDescriptor);
+  const size_t longest = 4 + AllCommands().all().size() * (8 + kTimeoutsDescriptor);
   if (lu.AcquireBuffer(task, longest, &SendOperationCodes)) {
     SendOperationCodes(task);
   }

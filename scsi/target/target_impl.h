@@ -18,9 +18,11 @@ namespace skiff::scsi {
 // commands never take it. Functions for other reactors are posted while it is
 // held: a registered nexus is not closed, so that its reactor exists, and all
 // nexuses see the changes in the same order.
-class TargetImpl : public Target {
+class TargetImpl final : public Target, public NexusOwner {
  public:
-  explicit TargetImpl(absl::string_view name) : name_(name) {}
+  // `commands` are for ever.
+  TargetImpl(absl::string_view name, const CommandSet& commands)
+      : name_(name), commands_(commands) {}
   ~TargetImpl() override;
 
   absl::string_view name() const override { return name_; }
@@ -35,16 +37,15 @@ class TargetImpl : public Target {
       Worker* worker, TargetPort* port, absl::string_view initiator_port,
       absl::string_view target_port, uint16_t relative_target_port_id) override;
 
-  // --- For nexuses, on their reactors.
-  void Unregister(const NexusImpl* nexus);
-  std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const;
-  // A logical unit reset's effects on all nexuses but `origin`. `token` is held
-  // until all tasks there are aborted.
+  // --- NexusOwner.
+  const CommandSet& commands() const override { return commands_; }
+  void Unregister(const NexusImpl* nexus) override;
+  std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const override;
   void Reset(const std::shared_ptr<LogicalUnit>& lu, const NexusImpl* origin,
-             const std::shared_ptr<void>& token);
-  // A unit attention for all nexuses but `origin`.
+             const std::shared_ptr<void>& token) override;
   void EstablishForOthers(const std::shared_ptr<LogicalUnit>& lu,
-                          AdditionalSense code, const NexusImpl* origin);
+                          AdditionalSense code,
+                          const NexusImpl* origin) override;
 
  private:
   struct Registration {
@@ -58,6 +59,7 @@ class TargetImpl : public Target {
                      const std::function<void(NexusImpl&)>& fn);
 
   const std::string name_;
+  const CommandSet& commands_;
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<LogicalUnit>> luns_;
   std::vector<Registration> nexuses_;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "scsi/target/lost_data_channel.h"
-#include "scsi/target/lu_nexus.h"
 
 namespace skiff::scsi {
 
@@ -23,12 +22,14 @@ LuWorker::~LuWorker() {
   worker_->lu_workers_.erase(lu_.get());
 }
 
-void LuWorker::Remove(LuNexus* nexus) {
+void LuWorker::Remove(WriteGuard::Member::Writes* nexus) {
   nexuses_.erase(std::find(nexuses_.begin(), nexuses_.end(), nexus));
 }
 
-void LuWorker::ForEachGuarded(absl::FunctionRef<void(Task*)> fn) {
-  for (LuNexus* nexus : nexuses_) nexus->ForEachGuarded(fn);
+void LuWorker::ForEachGuarded(Visitor visit) {
+  for (WriteGuard::Member::Writes* nexus : nexuses_) {
+    nexus->ForEachGuarded(visit);
+  }
 }
 
 BackendChannel* LuWorker::OpenChannel() {

@@ -13,12 +13,10 @@
 
 namespace skiff::scsi {
 
-class LuNexus;
 class WorkerImpl;
 
 // A logical unit as one worker sees it: shared by the worker's nexuses, used
 // and destroyed on its reactor.
-
 class LuWorker : public WriteGuard::Member::Writes {
  public:
   LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu);
@@ -27,8 +25,8 @@ class LuWorker : public WriteGuard::Member::Writes {
   ~LuWorker() override;
 
   // The worker's nexuses of the logical unit, which list themselves.
-  void Add(LuNexus* nexus) { nexuses_.push_back(nexus); }
-  void Remove(LuNexus* nexus);
+  void Add(WriteGuard::Member::Writes* nexus) { nexuses_.push_back(nexus); }
+  void Remove(WriteGuard::Member::Writes* nexus);
 
   LogicalUnit& lu() const { return *lu_; }
   const std::shared_ptr<LogicalUnit>& shared_lu() const { return lu_; }
@@ -45,13 +43,13 @@ class LuWorker : public WriteGuard::Member::Writes {
  private:
   BackendChannel* OpenChannel();
   std::string Name() const;
-  void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) override;
+  void ForEachGuarded(Visitor visit) override;
 
   WorkerImpl* const worker_;
   const std::shared_ptr<LogicalUnit> lu_;
   const std::shared_ptr<WriteGuard::Member> guard_;
   std::unique_ptr<BackendChannel> channel_;
-  std::vector<LuNexus*> nexuses_;
+  std::vector<WriteGuard::Member::Writes*> nexuses_;
 };
 
 class WorkerImpl : public Worker {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "scsi/target/lu_nexus.h"
+#include "scsi/target/give_up_data.h"
 
 namespace skiff::scsi {
 
@@ -210,7 +210,7 @@ void WriteGuard::Member::Examine() {
     return;
   }
   const uint32_t round = guard_->round_;
-  writes_->ForEachGuarded([&](Task* task) {
+  writes_->ForEachGuarded([&](TargetPort&, Task* task) {
     if (task->excused != round && !guard_->Conflicts(*task)) {
       guard_->Excuse(this, task);
     }
@@ -229,8 +229,12 @@ void WriteGuard::Member::Watch() {
   }
   const absl::Time now = reactor_->Now();
   absl::Time next = absl::InfiniteFuture();
-  std::vector<Task*> silent;
-  writes_->ForEachGuarded([&](Task* task) {
+  struct Silent {
+    TargetPort* port;
+    Task* task;
+  };
+  std::vector<Silent> silent;
+  writes_->ForEachGuarded([&](TargetPort& port, Task* task) {
     const bool held_up =
         task->receiving && task->transfers > 0 &&
         task->in_flight == task->transfers &&
@@ -246,14 +250,14 @@ void WriteGuard::Member::Watch() {
       task->holds_up_since = now;
     }
     if (now - task->holds_up_since >= patience_) {
-      silent.push_back(task);
+      silent.push_back({&port, task});
       task->holds_up_since = now;
     }
     next = std::min(next, task->holds_up_since + patience_);
   });
-  for (Task* task : silent) {
-    if (task->lu_nexus->GiveUpData(task)) continue;
-    task->lu_nexus->port().EndNexus(
+  for (const auto& [port, task] : silent) {
+    if (GiveUpData(*port, task)) continue;
+    port->EndNexus(
         "the initiator does not let go of blocks that a COMPARE AND WRITE "
         "waits for");
   }
@@ -273,17 +277,16 @@ void WriteGuard::Member::PostExamination() {
   });
 }
 
-bool WriteGuard::Member::Acquire(Task* task) {
-  WriteGuard::Line& line = task->lu_nexus->guard_line();
-  if (!line.asked_) {
+bool WriteGuard::Member::Acquire(Line* line, Task* task) {
+  if (!line->asked_) {
     {
       const std::lock_guard<std::mutex> lock(guard_->mutex_);
-      acquiring_ = &line;
-      guard_->Ask(this, &line, *task);
+      acquiring_ = line;
+      guard_->Ask(this, line, *task);
       guard_->StartNext();
       Examine();
       acquiring_ = nullptr;
-      if (guard_->owner_line_ == &line && guard_->granted_) {
+      if (guard_->owner_line_ == line && guard_->granted_) {
         guard_->claimed_ = task->exclusive = true;
         return true;
       }
@@ -291,15 +294,14 @@ bool WriteGuard::Member::Acquire(Task* task) {
     Watch();
   }
   task->phase = Task::Phase::kWaitingForGuard;
-  line.tasks_.Push(task);
+  line->tasks_.Push(task);
   return false;
 }
 
-void WriteGuard::Member::Release(Task* task) {
-  WriteGuard::Line& line = task->lu_nexus->guard_line();
+void WriteGuard::Member::Release(Line* line, Task* task) {
   task->exclusive = false;
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
-  EndTurn(&line);
+  EndTurn(line);
 }
 
 // The line's next task comes to the end of those that wait. With the mutex
@@ -313,23 +315,22 @@ void WriteGuard::Member::EndTurn(Line* line) {
   guard_->StartNext();
 }
 
-void WriteGuard::Member::Cancel(Task* task) {
+void WriteGuard::Member::Cancel(Line* line, Task* task) {
   if (parked_tasks_.Remove(task)) return;
-  WriteGuard::Line& line = task->lu_nexus->guard_line();
-  const bool first = line.tasks_.head == task;
-  line.tasks_.Remove(task);
+  const bool first = line->tasks_.head == task;
+  line->tasks_.Remove(task);
   const std::lock_guard<std::mutex> lock(guard_->mutex_);
   // With a task that is alone, the line has no request.
-  if (!first || (guard_->owner_line_ == &line && guard_->claimed_)) return;
-  if (guard_->owner_line_ == &line) return EndTurn(&line);
+  if (!first || (guard_->owner_line_ == line && guard_->claimed_)) return;
+  if (guard_->owner_line_ == line) return EndTurn(line);
   // Its request goes with it: another one is for other blocks, and has its
   // silent writes still before it.
   auto& waiting = guard_->waiting_;
   waiting.erase(std::find_if(waiting.begin(), waiting.end(),
-                             [&](const auto& r) { return r.line == &line; }));
-  line.asked_ = false;
-  if (const Task* next = line.tasks_.head; next != nullptr) {
-    guard_->Ask(this, &line, *next);
+                             [line](const auto& r) { return r.line == line; }));
+  line->asked_ = false;
+  if (const Task* next = line->tasks_.head; next != nullptr) {
+    guard_->Ask(this, line, *next);
   }
 }
 

@@ -135,9 +135,12 @@ class alignas(64) WriteGuard::Member
   // The worker's writes, for what has to look at them.
   class Writes {
    public:
+    // The task's port comes along.
+    using Visitor = absl::FunctionRef<void(TargetPort&, Task*)>;
+
     virtual ~Writes() = default;
-    // Calls `fn` for each task that is counted.
-    virtual void ForEachGuarded(absl::FunctionRef<void(Task*)> fn) = 0;
+    // Calls `visit` for each task that is counted.
+    virtual void ForEachGuarded(Visitor visit) = 0;
   };
 
   // `patience`: for data that a write waits for while an exclusive task waits
@@ -176,13 +179,13 @@ class alignas(64) WriteGuard::Member
     if (guard_->exclusive_.load(std::memory_order_seq_cst)) LeaveSlowly();
   }
 
-  // True: the task is alone until Release(). False: `task->resume` runs later,
-  // then alone.
-  bool Acquire(Task* task);
-  void Release(Task* task);
+  // In the line of its nexus. True: the task is alone until Release(). False:
+  // `task->resume` runs later, then alone.
+  bool Acquire(Line* line, Task* task);
+  void Release(Line* line, Task* task);
 
-  // Takes a task out that waits here.
-  void Cancel(Task* task);
+  // Takes a task out that waits here, or in its nexus's line.
+  void Cancel(Line* line, Task* task);
   // `Writes` is gone.
   void Detach() { writes_ = nullptr; }
 
