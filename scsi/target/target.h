@@ -157,7 +157,8 @@ struct DirectMemory {
 // reactors. Thread-safe.
 class Target {
  public:
-  // `name` is the SCSI device name (the iSCSI name).
+  // `name` is the SCSI device name (the iSCSI name). With the commands of
+  // scsi/target/commands.
   static std::unique_ptr<Target> Create(absl::string_view name);
   virtual ~Target() = default;  // Only when no nexus is left.
 

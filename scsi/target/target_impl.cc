@@ -6,13 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "scsi/target/command_table.h"
 
 namespace skiff::scsi {
-
-std::unique_ptr<Target> Target::Create(absl::string_view name) {
-  return std::make_unique<TargetImpl>(name, AllCommands());
-}
 
 TargetImpl::~TargetImpl() { assert(nexuses_.empty()); }
 

@@ -1,4 +1,4 @@
-#include "scsi/target/block_range.h"
+#include "scsi/target/commands/block_range.h"
 
 #include <algorithm>
 

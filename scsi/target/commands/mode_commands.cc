@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "scsi/endian.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/command_table.h"
 #include "scsi/target/mode_pages.h"
 #include "scsi/target/nexus_impl.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "scsi/target/block_range.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/block_range.h"
+#include "scsi/target/commands/command_table.h"
 
 namespace skiff::scsi {
 namespace {

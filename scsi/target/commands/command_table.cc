@@ -1,4 +1,4 @@
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/command_table.h"
 
 #include <cstdint>
 

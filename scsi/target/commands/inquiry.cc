@@ -3,7 +3,7 @@
 
 #include "absl/strings/string_view.h"
 #include "scsi/endian.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/command_table.h"
 #include "scsi/target/nexus_impl.h"
 
 namespace skiff::scsi {

@@ -1,5 +1,5 @@
-#ifndef SKIFF_SCSI_TARGET_COMMAND_TABLE_H_
-#define SKIFF_SCSI_TARGET_COMMAND_TABLE_H_
+#ifndef SKIFF_SCSI_TARGET_COMMANDS_COMMAND_TABLE_H_
+#define SKIFF_SCSI_TARGET_COMMANDS_COMMAND_TABLE_H_
 
 #include "scsi/target/command_set.h"
 #include "scsi/target/lu_nexus.h"
@@ -48,4 +48,4 @@ void CompareAndWrite(LuNexus& lu, Task* task);
 
 }  // namespace skiff::scsi
 
-#endif  // SKIFF_SCSI_TARGET_COMMAND_TABLE_H_
+#endif  // SKIFF_SCSI_TARGET_COMMANDS_COMMAND_TABLE_H_

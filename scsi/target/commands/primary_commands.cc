@@ -7,7 +7,7 @@
 
 #include "scsi/endian.h"
 #include "scsi/lun.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/command_table.h"
 #include "scsi/target/nexus_impl.h"
 
 namespace skiff::scsi {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "scsi/target/block_range.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/block_range.h"
+#include "scsi/target/commands/command_table.h"
 
 namespace skiff::scsi {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef SKIFF_SCSI_TARGET_BLOCK_RANGE_H_
-#define SKIFF_SCSI_TARGET_BLOCK_RANGE_H_
+#ifndef SKIFF_SCSI_TARGET_COMMANDS_BLOCK_RANGE_H_
+#define SKIFF_SCSI_TARGET_COMMANDS_BLOCK_RANGE_H_
 
 #include <cstdint>
 
@@ -102,4 +102,4 @@ inline void SetIo(Task* task, IoRequest::Op op, uint64_t offset, uint8_t* data,
 
 }  // namespace skiff::scsi
 
-#endif  // SKIFF_SCSI_TARGET_BLOCK_RANGE_H_
+#endif  // SKIFF_SCSI_TARGET_COMMANDS_BLOCK_RANGE_H_

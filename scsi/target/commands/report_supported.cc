@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "scsi/endian.h"
-#include "scsi/target/command_table.h"
+#include "scsi/target/commands/command_table.h"
 
 namespace skiff::scsi {
 namespace {
