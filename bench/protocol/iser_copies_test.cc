@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/protocol/command_batch.h"
-#include "bench/protocol/driver_path.h"
 #include "bench/protocol/iser_command_path.h"
+#include "bench/protocol/whole_path.h"
 #include "gtest/gtest.h"
 
 namespace skiff::protocol {
@@ -27,15 +27,15 @@ struct Load {
   bool immediate_data;
 };
 
-template <DriverPath::Network network, bool lasting_keys>
-std::unique_ptr<CommandRunner> MakeDriver(const Load& load) {
-  DriverPath::Options options;
+template <WholePath::Network network, bool lasting_keys>
+std::unique_ptr<CommandRunner> MakeWhole(const Load& load) {
+  WholePath::Options options;
   options.network = network;
   options.bytes = load.bytes;
   options.queue_depth = load.depth;
   options.immediate_data = load.immediate_data;
   options.lasting_keys = lasting_keys;
-  return std::make_unique<DriverPath>(options);
+  return std::make_unique<WholePath>(options);
 }
 
 std::unique_ptr<CommandRunner> MakeMemcpy(const Load& load) {
@@ -55,11 +55,11 @@ struct Way {
 
 constexpr Way kMemcpy = {"Memcpy", &MakeMemcpy};
 constexpr Way kSimulated = {
-    "Simulated", &MakeDriver<DriverPath::Network::kSimulated, false>};
+    "Simulated", &MakeWhole<WholePath::Network::kSimulated, false>};
 constexpr Way kLibfabric = {
-    "Libfabric", &MakeDriver<DriverPath::Network::kLibfabricTcp, false>, true};
+    "Libfabric", &MakeWhole<WholePath::Network::kLibfabricTcp, false>, true};
 constexpr Way kLastingKeys = {
-    "LastingKeys", &MakeDriver<DriverPath::Network::kLibfabricTcp, true>};
+    "LastingKeys", &MakeWhole<WholePath::Network::kLibfabricTcp, true>};
 
 class IserCopiesTest : public ::testing::TestWithParam<std::tuple<Way, Load>> {
  protected:

@@ -1,4 +1,4 @@
-#include "bench/protocol/driver_path.h"
+#include "bench/protocol/whole_path.h"
 
 #include <optional>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace skiff::protocol {
 
-DriverPath::DriverPath(const Options& options)
+WholePath::WholePath(const Options& options)
     : batch_(options.queue_depth, options.bytes) {
   MakeNetwork(options.network);
   const absl::Status started = StartServer(batch_.memory()->size());
@@ -21,7 +21,7 @@ DriverPath::DriverPath(const Options& options)
   }
 }
 
-DriverPath::~DriverPath() {
+WholePath::~WholePath() {
   initiator_.reset();
   if (server_ == nullptr) return;
   bool down = false;
@@ -29,7 +29,7 @@ DriverPath::~DriverPath() {
   TurnUntil([&down] { return down; });
 }
 
-void DriverPath::MakeNetwork(Network network) {
+void WholePath::MakeNetwork(Network network) {
   if (network == Network::kSimulated) {
     world_ = std::make_unique<testing::SimWorld>(1);
     client_reactor_ = world_->AddReactor("client");
@@ -47,7 +47,7 @@ void DriverPath::MakeNetwork(Network network) {
   registry_.Add(transport::MakeLibfabricBackend()).IgnoreError();
 }
 
-absl::Status DriverPath::StartServer(uint64_t disk_bytes) {
+absl::Status WholePath::StartServer(uint64_t disk_bytes) {
   auto server = TargetServer::Create(&registry_, {server_reactor_},
                                      TargetServerOptions());
   if (!server.ok()) return server.status();
@@ -60,7 +60,7 @@ absl::Status DriverPath::StartServer(uint64_t disk_bytes) {
   return absl::OkStatus();
 }
 
-void DriverPath::LogIn(const Options& options) {
+void WholePath::LogIn(const Options& options) {
   InitiatorOptions initiator;
   initiator.portal = portal_;
   initiator.target_name = kDiskName;
@@ -87,7 +87,7 @@ void DriverPath::LogIn(const Options& options) {
   TurnUntil([this] { return batch_.finished() == 1; });
 }
 
-bool DriverPath::TurnUntil(absl::FunctionRef<bool()> done) {
+bool WholePath::TurnUntil(absl::FunctionRef<bool()> done) {
   if (world_ != nullptr) return world_->RunUntil(done);
   const absl::Time limit =
       transport::EpollReactor::MonotonicNow() + absl::Seconds(10);
@@ -98,7 +98,7 @@ bool DriverPath::TurnUntil(absl::FunctionRef<bool()> done) {
   return true;
 }
 
-bool DriverPath::RunBatch(bool write) {
+bool WholePath::RunBatch(bool write) {
   if (!failure_.empty()) return false;
   batch_.Prepare(write);
   for (uint32_t i = 0; i < batch_.depth(); ++i) {
@@ -110,7 +110,7 @@ bool DriverPath::RunBatch(bool write) {
   return failure_.empty();
 }
 
-ConnectionCounters DriverPath::TargetCounters() {
+ConnectionCounters WholePath::TargetCounters() {
   std::optional<std::vector<SessionInfo>> sessions;
   server_->ListSessions([&sessions](std::vector<SessionInfo> found) {
     sessions = std::move(found);

@@ -7,18 +7,18 @@
 
 #include <cstdint>
 
-#include "bench/protocol/driver_path.h"
 #include "bench/protocol/measure_commands.h"
+#include "bench/protocol/whole_path.h"
 
 namespace skiff::protocol {
 namespace {
 
-using Network = DriverPath::Network;
+using Network = WholePath::Network;
 
-void Measure(benchmark::State& state, bool write, DriverPath::Options options) {
+void Measure(benchmark::State& state, bool write, WholePath::Options options) {
   options.bytes = static_cast<uint32_t>(state.range(0));
   options.queue_depth = static_cast<uint32_t>(state.range(1));
-  DriverPath path(options);
+  WholePath path(options);
   MeasureCommands(state, &path, write);
 }
 
@@ -38,16 +38,16 @@ void ReadLastingKeys(benchmark::State& state, Network network) {
 }
 
 // Bytes of a command, queue depth.
-#define SKIFF_BENCH_DRIVER(name, network)            \
+#define SKIFF_BENCH_PATH(name, network)              \
   BENCHMARK_CAPTURE(name, network, Network::network) \
       ->ArgsProduct({{4096, 131072}, {1, 32}})
-SKIFF_BENCH_DRIVER(Read, kSimulated);
-SKIFF_BENCH_DRIVER(Write, kSimulated);
-SKIFF_BENCH_DRIVER(WriteNoImmediateData, kSimulated);
-SKIFF_BENCH_DRIVER(Read, kLibfabricTcp);
-SKIFF_BENCH_DRIVER(Write, kLibfabricTcp);
-SKIFF_BENCH_DRIVER(WriteNoImmediateData, kLibfabricTcp);
-SKIFF_BENCH_DRIVER(ReadLastingKeys, kLibfabricTcp);
+SKIFF_BENCH_PATH(Read, kSimulated);
+SKIFF_BENCH_PATH(Write, kSimulated);
+SKIFF_BENCH_PATH(WriteNoImmediateData, kSimulated);
+SKIFF_BENCH_PATH(Read, kLibfabricTcp);
+SKIFF_BENCH_PATH(Write, kLibfabricTcp);
+SKIFF_BENCH_PATH(WriteNoImmediateData, kLibfabricTcp);
+SKIFF_BENCH_PATH(ReadLastingKeys, kLibfabricTcp);
 
 }  // namespace
 }  // namespace skiff::protocol

@@ -1,5 +1,5 @@
-#ifndef SKIFF_BENCH_PROTOCOL_DRIVER_PATH_H_
-#define SKIFF_BENCH_PROTOCOL_DRIVER_PATH_H_
+#ifndef SKIFF_BENCH_PROTOCOL_WHOLE_PATH_H_
+#define SKIFF_BENCH_PROTOCOL_WHOLE_PATH_H_
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace skiff::protocol {
 // The whole path of a command of iSER as programs have it: an Initiator and a
 // TargetServer with a RAM disk, in one thread. The memory of commands and the
 // disk are registered once, as whole.
-class DriverPath final : public CommandRunner {
+class WholePath final : public CommandRunner {
  public:
   enum class Network : uint8_t {
     kSimulated,     // Virtual time; devices like those of InfiniBand.
@@ -33,8 +33,8 @@ class DriverPath final : public CommandRunner {
     bool lasting_keys = false;
   };
 
-  explicit DriverPath(const Options& options);
-  ~DriverPath() override;
+  explicit WholePath(const Options& options);
+  ~WholePath() override;
 
   // CommandRunner:
   bool RunBatch(bool write) override;
@@ -68,4 +68,4 @@ class DriverPath final : public CommandRunner {
 
 }  // namespace skiff::protocol
 
-#endif  // SKIFF_BENCH_PROTOCOL_DRIVER_PATH_H_
+#endif  // SKIFF_BENCH_PROTOCOL_WHOLE_PATH_H_
