@@ -1,5 +1,7 @@
 """Fuzz targets: libFuzzer binaries under --config=fuzz, tests of the checked-in corpus everywhere else."""
 
+load("@rules_cc//cc:defs.bzl", "cc_test")
+
 def skiff_fuzz_test(name, srcs, corpus, deps = [], runs = 100000, max_len = 4096, size = "medium", **kwargs):
     """A test of a LLVMFuzzerTestOneInput() that `srcs` define.
 
@@ -22,7 +24,7 @@ def skiff_fuzz_test(name, srcs, corpus, deps = [], runs = 100000, max_len = 4096
       **kwargs: passed on to cc_test.
     """
     directory = native.package_name() + "/" + corpus
-    native.cc_test(
+    cc_test(
         name = name,
         size = size,
         testonly = True,

@@ -1,5 +1,7 @@
 """C++ code from .proto files, with Debian's protoc."""
 
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
 def skiff_cc_proto(name, srcs, deps = [], visibility = None, testonly = False):
     """A cc_library with the messages of `srcs`; include them as "path/to/file.pb.h".
 
@@ -31,7 +33,7 @@ def skiff_cc_proto(name, srcs, deps = [], visibility = None, testonly = False):
         testonly = testonly,
         visibility = ["//visibility:private"],
     )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = sources,
         hdrs = headers,
