@@ -23,7 +23,8 @@ PRODUCT = ("transport", "protocol", "scsi", "tools")
 TESTS = re.compile(r"(_test|_test_util|_harness|_fuzz)\.(cc|h)$|/(testing|testing_backend|takes_signals)\.(cc|h)$"
                    r"|/(fake|refuse)_\w+\.(cc|h)$|^tools/bazel/")
 # Folders in which files have an order, too. A header and its source are one file.
-ORDERED_FILES = ("scsi/backend", "scsi/target", "scsi/target/commands", "transport/verbs")
+ORDERED_FILES = ("scsi/backend", "scsi/target", "scsi/target/commands", "transport/libfabric", "transport/libfabric/datagram",
+                 "transport/libfabric/fabric", "transport/libfabric/message", "transport/libfabric/shm", "transport/verbs")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # Beside the product, each package has a row of the table, too.
 OTHERS = ("testing", "bench")

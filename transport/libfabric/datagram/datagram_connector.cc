@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/annotate.h"
 #include "transport/libfabric/fabric/endpoint_setup.h"
+#include "transport/libfabric/fabric/open_domains.h"
 
 namespace skiff::transport {
 namespace {
@@ -25,7 +26,7 @@ absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
     const LibfabricOptions& settings) {
   auto info = DatagramQuery(fabric, HostOf(control->local_address()));
   if (!info.ok()) return info.status();
-  auto domain = FabricDomain::For(**info, settings);
+  auto domain = DomainFor(**info, settings);
   if (!domain.ok()) return domain.status();
   auto endpoint = MakeEndpoint(*domain, reactor, options);
   if (!endpoint.ok()) return endpoint.status();

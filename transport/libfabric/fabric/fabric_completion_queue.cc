@@ -2,11 +2,8 @@
 
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -47,21 +44,17 @@ FabricCompletionQueue::Create(std::shared_ptr<FabricDomain> domain,
 
 FabricCompletionQueue::FabricCompletionQueue(
     std::shared_ptr<FabricDomain> domain, Reactor* reactor, uint32_t entries)
-    : domain_(std::move(domain)),
-      settings_(domain_->settings()),
-      reactor_(reactor),
+    : FabricCompletionHost(std::move(domain), reactor, this, entries),
+      settings_(this->domain()->settings()),
       spins_(reactor->spinning()),
       entries_(entries),
-      ready_mask_(std::bit_ceil(entries) - 1),
-      ready_(new OperationSlot*[ready_mask_ + 1]),
       timer_(reactor, [this] { OnTimer(); }),
       burial_(reactor, [this] { quarantine_.clear(); }) {}
 
 absl::Status FabricCompletionQueue::Open() {
-  event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (event_fd_ < 0) {
+  if (!ready().Open()) {
     return absl::ErrnoToStatus(
-        errno, absl::StrCat(domain_->name(),
+        errno, absl::StrCat(domain()->name(),
                             ": cannot create an eventfd; "
                             "raise the limit on open files (ulimit -n)"));
   }
@@ -72,17 +65,17 @@ absl::Status FabricCompletionQueue::Open() {
   // (rxm_ep_wait_fd_add()), shm has none. And a reactor that never sleeps does
   // not need one, which the tcp provider signals at each completion.
   attributes.wait_obj =
-      domain_->datagrams() || spins_ ? FI_WAIT_NONE : FI_WAIT_FD;
+      domain()->datagrams() || spins_ ? FI_WAIT_NONE : FI_WAIT_FD;
   fid_cq* queue = nullptr;
-  int result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
+  int result = fi_cq_open(domain()->domain(), &attributes, &queue, this);
   const bool sleeps = result == 0 && attributes.wait_obj == FI_WAIT_FD;
   if (result == -FI_ENOSYS || result == -FI_EINVAL) {
     attributes.wait_obj = FI_WAIT_NONE;
-    result = fi_cq_open(domain_->domain(), &attributes, &queue, this);
+    result = fi_cq_open(domain()->domain(), &attributes, &queue, this);
   }
   if (result != 0) {
     return FabricStatus(
-        result, absl::StrCat(domain_->name(), ": a completion queue of ",
+        result, absl::StrCat(domain()->name(), ": a completion queue of ",
                              entries_, " entries"));
   }
   queue_.reset(queue);
@@ -91,9 +84,9 @@ absl::Status FabricCompletionQueue::Open() {
   result = fi_control(&queue->fid, FI_GETWAIT, &provider_fd_);
   if (result != 0) {
     provider_fd_ = -1;
-    return FabricStatus(result, absl::StrCat(domain_->name(), ": FI_GETWAIT"));
+    return FabricStatus(result, absl::StrCat(domain()->name(), ": FI_GETWAIT"));
   }
-  absl::Status status = reactor_->WatchFd(provider_fd_, EPOLLIN, this);
+  absl::Status status = reactor()->WatchFd(provider_fd_, EPOLLIN, this);
   if (!status.ok()) return status;
   watched_ = true;
   Settle();
@@ -101,20 +94,19 @@ absl::Status FabricCompletionQueue::Open() {
 }
 
 FabricCompletionQueue::~FabricCompletionQueue() {
-  if (watched_) reactor_->UnwatchFd(provider_fd_);
-  if (polling_) reactor_->RemovePoller(this);
+  if (watched_) reactor()->UnwatchFd(provider_fd_);
+  if (work().polling) reactor()->RemovePoller(this);
   BuryEndpoints();
   // Endpoints close before the queue that they are bound to.
   queue_pairs_.clear();
   quarantine_.clear();
   queue_.reset();
-  if (event_fd_ >= 0) close(event_fd_);
 }
 
 // The reactor has ended while connections closed. In shared memory, a peer in
 // this process may still work in an endpoint of ours.
 void FabricCompletionQueue::BuryEndpoints() {
-  if (!domain_->local_only()) return;
+  if (!domain()->local_only()) return;
   struct Remains {
     std::shared_ptr<FabricDomain> domain;
     Fid<fid_cq> queue;
@@ -128,7 +120,7 @@ void FabricCompletionQueue::BuryEndpoints() {
     presences.push_back(std::move(remains->endpoints.back().presence));
   }
   if (presences.empty()) return;
-  remains->domain = domain_;
+  remains->domain = domain();
   remains->queue = std::move(queue_);
   BuryShm(std::move(presences), std::move(remains));
 }
@@ -137,7 +129,7 @@ absl::Status FabricCompletionQueue::Reserve(uint32_t entries) {
   const size_t left = entries_ - reserved_;
   if (entries > left) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        domain_->name(), ": the completion queue has ", entries_,
+        domain()->name(), ": the completion queue has ", entries_,
         " entries, of which ", left, " are left; the endpoint needs ", entries,
         " - create it with more entries, or shorten the endpoint's queues"));
   }
@@ -152,37 +144,15 @@ FabricQueuePair* FabricCompletionQueue::Adopt(
   return queue_pairs_.back().get();
 }
 
-void FabricCompletionQueue::PutReady(OperationSlot* slot) {
-  ready_[ready_put_++ & ready_mask_] = slot;
-  // None may overtake it.
-  direct_end_ = direct_;
-  if (armed_) WakeUser();
-}
-
-void FabricCompletionQueue::WakeUser() {
-  armed_ = false;
-  const uint64_t one = 1;
-  // Fails only when the counter is full, and so readable.
-  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
-}
-
 size_t FabricCompletionQueue::TakeReady(absl::Span<Completion> out) {
   size_t count = 0;
-  while (count < out.size() && ready_taken_ != ready_put_) {
-    const OperationSlot& slot = *ready_[ready_taken_++ & ready_mask_];
+  while (count < out.size() && !ready().empty()) {
+    const OperationSlot& slot = *ready().Take();
     FabricQueuePair* const queue_pair = slot.queue_pair;
     Report(slot, &out[count++]);
     if (queue_pair->user() == nullptr) Detached(queue_pair);
   }
   return count;
-}
-
-void FabricCompletionQueue::Push(OperationSlot* slot) {
-  if (direct_ != direct_end_ && slot->queue_pair->user() != nullptr) {
-    Report(*slot, direct_++);
-  } else {
-    PutReady(slot);
-  }
 }
 
 void FabricCompletionQueue::Report(const OperationSlot& slot, Completion* out) {
@@ -197,8 +167,8 @@ ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::TakeRead(size_t count) {
     auto* slot = reinterpret_cast<OperationSlot*>(entry->op_context);
     if (slot == nullptr) continue;
     FabricQueuePair* const queue_pair = slot->queue_pair;
-    if (direct_ != direct_end_ && queue_pair->RetireUsual(slot)) {
-      *direct_++ = slot->outcome;
+    if (ready().has_direct() && queue_pair->RetireUsual(slot)) {
+      ready().Report(slot->outcome);
       queue_pair->RequestPolled(slot->outcome.kind);
       queue_pair->RetireDone();
     } else {
@@ -229,47 +199,39 @@ void FabricCompletionQueue::Drain() {
 
 int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   size_t count = 0;
-  if (ready_taken_ != ready_put_) count = TakeReady(out);
+  if (!ready().empty()) count = TakeReady(out);
   if (count == out.size()) return static_cast<int>(count);
   // Whoever polls comes again: what there is now is worth more to him than to
   // know that there is no more, which a provider may need a system call for.
-  direct_ = out.data() + count;
-  direct_end_ = out.data() + out.size();
+  ready().OpenDirect(out.subspan(count));
   if (looks_) {
-    Look(reactor_->Now());
+    Look(reactor()->Now());
   } else {
     ReadSome();
   }
-  count = static_cast<size_t>(direct_ - out.data());
-  direct_ = direct_end_ = nullptr;
-  if (!with_reads_due_.empty()) DoDueReads();
-  if (!service_.empty()) Serve();
+  count = static_cast<size_t>(ready().CloseDirect() - out.data());
+  if (!work().with_reads_due.empty()) DoDueReads();
+  if (!work().service.empty()) Serve();
   polled_ = true;
-  if (ready_taken_ != ready_put_) count += TakeReady(out.subspan(count));
+  if (!ready().empty()) count += TakeReady(out.subspan(count));
   return static_cast<int>(count);
 }
 
 bool FabricCompletionQueue::Arm() {
-  if (ready_taken_ == ready_put_) {
+  if (ready().empty()) {
     if (waits()) {
       Settle();
     } else {
       looked_in_vain_ = absl::InfinitePast();
-      Look(reactor_->Now());
+      Look(reactor()->Now());
       DoDueReads();
       Serve();
     }
   }
-  armed_ = ready_taken_ == ready_put_;
-  return armed_;
+  return ready().Arm();
 }
 
-void FabricCompletionQueue::Disarm() {
-  armed_ = false;
-  uint64_t count = 0;
-  // Nothing to read is fine.
-  [[maybe_unused]] const ssize_t taken = read(event_fd_, &count, sizeof(count));
-}
+void FabricCompletionQueue::Disarm() { ready().Disarm(); }
 
 bool FabricCompletionQueue::ReadFailed(ssize_t result) {
   if (result == -FI_EAVAIL) {
@@ -278,7 +240,8 @@ bool FabricCompletionQueue::ReadFailed(ssize_t result) {
   }
   if (result < 0 && result != -FI_EAGAIN) {
     const absl::Status why = FabricStatus(
-        result, absl::StrCat(domain_->name(), ": the completion queue failed"));
+        result,
+        absl::StrCat(domain()->name(), ": the completion queue failed"));
     for (const auto& queue_pair : queue_pairs_) queue_pair->BreakSoon(why);
   }
   return false;
@@ -297,7 +260,7 @@ void FabricCompletionQueue::DrainError() {
   // ofi_rxm looks for an endpoint of the queue, also where there is none left
   // (rxm_cq_strerror()).
   const char* provider_text =
-      domain_->datagrams()
+      domain()->datagrams()
           ? fi_strerror(std::abs(error.err))
           : fi_cq_strerror(queue_.get(), error.prov_errno, error.err_data, text,
                            sizeof(text) - 1);
@@ -317,9 +280,9 @@ ABSL_ATTRIBUTE_NOINLINE void FabricCompletionQueue::Look(absl::Time now) {
     looked_in_vain_ = now;
     return;
   }
-  active_ = now;
+  work().active = now;
   // More may follow, and somebody has to see it.
-  if (!polling_) ScheduleTurnEnd();
+  if (!work().polling) ScheduleTurnEnd();
 }
 
 void FabricCompletionQueue::DrainAndServe() {
@@ -328,33 +291,29 @@ void FabricCompletionQueue::DrainAndServe() {
   Serve();
 }
 
-void FabricCompletionQueue::ScheduleService(FabricQueuePair* queue_pair) {
-  if (queue_pair->SetInService()) service_.push_back(queue_pair);
-  ScheduleTurnEnd();
-}
-
 // Also for a user who does not poll now: he is told.
 void FabricCompletionQueue::DoDueReads() {
-  for (FabricQueuePair* queue_pair : with_reads_due_) {
-    if (queue_pair->DoDueReads()) active_ = reactor_->Now();
+  for (FabricQueuePair* queue_pair : work().with_reads_due) {
+    if (queue_pair->DoDueReads()) work().active = reactor()->Now();
   }
-  std::erase_if(with_reads_due_,
+  std::erase_if(work().with_reads_due,
                 [](const auto* pair) { return !pair->has_due(); });
 }
 
 // What needs doing now that no post is on the stack. Callbacks wait for
 // OnTurnEnd().
 void FabricCompletionQueue::Serve() {
-  for (size_t i = 0; i < service_.size(); ++i) service_[i]->Service();
+  const std::vector<FabricQueuePair*>& service = work().service;
+  for (size_t i = 0; i < service.size(); ++i) service[i]->Service();
 }
 
 void FabricCompletionQueue::OnTurnEnd() {
   // Callbacks may destroy endpoints, and with the last of them the queue.
   const auto self = shared_from_this();
   Serve();
-  auto served = std::exchange(service_, {});
+  auto served = std::exchange(work().service, {});
   for (FabricQueuePair* queue_pair : served) queue_pair->FinishService();
-  if (unsettled_) {
+  if (work().unsettled) {
     Unmute();
     Settle();
   }
@@ -378,7 +337,7 @@ void FabricCompletionQueue::Linger() {
   if (lingering_ != nullptr) return;
   auto lingering = std::make_unique<Lingering>(shared_from_this());
   lingering_ = lingering.get();
-  reactor_->Own(std::move(lingering));
+  reactor()->Own(std::move(lingering));
 }
 
 // The caller holds the queue.
@@ -386,7 +345,7 @@ void FabricCompletionQueue::EndLingering() {
   if (lingering_ != nullptr &&
       std::none_of(queue_pairs_.begin(), queue_pairs_.end(),
                    [](const auto& pair) { return pair->closing(); })) {
-    reactor_->Disown(lingering_);
+    reactor()->Disown(lingering_);
   }
 }
 
@@ -407,7 +366,7 @@ void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
 
 void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
   // The user looks himself. The descriptor stays readable for when he stops.
-  if (std::exchange(polled_, false) && !armed_) return;
+  if (std::exchange(polled_, false) && !ready().armed()) return;
   const uint64_t before = seen_;
   Settle();
   fruitless_ = seen_ == before ? fruitless_ + 1 : 0;
@@ -415,7 +374,7 @@ void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
     return;
   muted_ = true;
   // Cannot fail for a descriptor that is watched.
-  reactor_->ModifyFd(provider_fd_, 0).IgnoreError();
+  reactor()->ModifyFd(provider_fd_, 0).IgnoreError();
   Backoff();
 }
 
@@ -427,7 +386,7 @@ bool FabricCompletionQueue::StarvedOfReceives() const {
 void FabricCompletionQueue::OnTimer() {
   if (std::exchange(held_back_, false)) {
     for (const auto& queue_pair : queue_pairs_) {
-      if (queue_pair->holding()) ScheduleService(queue_pair.get());
+      if (queue_pair->holding()) queue_pair->ScheduleService();
     }
   }
   Unmute();
@@ -442,12 +401,12 @@ void FabricCompletionQueue::HeldBack() {
 void FabricCompletionQueue::Unmute() {
   fruitless_ = 0;
   if (std::exchange(muted_, false)) {
-    reactor_->ModifyFd(provider_fd_, EPOLLIN).IgnoreError();
+    reactor()->ModifyFd(provider_fd_, EPOLLIN).IgnoreError();
   }
 }
 
 void FabricCompletionQueue::Backoff() {
-  unsettled_ = true;
+  work().unsettled = true;
   if (!timer_.scheduled()) timer_.ScheduleAfter(settings_.retry_interval);
 }
 
@@ -455,15 +414,15 @@ void FabricCompletionQueue::Settle() {
   if (!waits()) {
     const uint64_t before = seen_;
     DrainAndServe();
-    if (seen_ != before) active_ = reactor_->Now();
+    if (seen_ != before) work().active = reactor()->Now();
     UpdatePoller();
     return;
   }
   fid* fids[] = {&queue_->fid};
   for (int i = 0; i < kSettleRounds; ++i) {
     DrainAndServe();
-    if (fi_trywait(domain_->fabric(), fids, 1) == 0) {
-      unsettled_ = muted_;
+    if (fi_trywait(domain()->fabric(), fids, 1) == 0) {
+      work().unsettled = muted_;
       return;
     }
   }
@@ -472,32 +431,22 @@ void FabricCompletionQueue::Settle() {
 
 int FabricCompletionQueue::Poll() {
   // The user looks himself.
-  if (std::exchange(polled_, false) && !armed_) return 0;
+  if (std::exchange(polled_, false) && !ready().armed()) return 0;
   const uint64_t before = seen_;
-  Look(reactor_->Now());
+  Look(reactor()->Now());
   DoDueReads();
   Serve();
   if (!WorthPolling()) {
-    polling_ = false;
-    reactor_->RemovePoller(this);
+    work().polling = false;
+    reactor()->RemovePoller(this);
     UpdatePoller();
   }
   return static_cast<int>(seen_ - before);
 }
 
-void FabricCompletionQueue::RequestPosted() {
-  active_ = reactor_->Now();
-  if (!polling_) ScheduleTurnEnd();
-}
-
-void FabricCompletionQueue::ReadsDue(FabricQueuePair* queue_pair) {
-  with_reads_due_.push_back(queue_pair);
-  if (!polling_) ScheduleTurnEnd();
-}
-
 void FabricCompletionQueue::Wake() {
   if (waits()) return;
-  active_ = reactor_->Now();
+  work().active = reactor()->Now();
   UpdatePoller();
 }
 
@@ -508,22 +457,23 @@ bool FabricCompletionQueue::Restless() const {
 
 bool FabricCompletionQueue::WorthPolling() const {
   if (spins_) return !queue_pairs_.empty();
-  if (std::any_of(with_reads_due_.begin(), with_reads_due_.end(),
+  const std::vector<FabricQueuePair*>& due = work().with_reads_due;
+  if (std::any_of(due.begin(), due.end(),
                   [](const auto* pair) { return !pair->due_refused(); })) {
     return true;
   }
-  const absl::Duration idle = reactor_->Now() - active_;
+  const absl::Duration idle = reactor()->Now() - work().active;
   return idle < settings_.spin || (idle < settings_.patience && Restless());
 }
 
 // Without wait objects: every turn, and after a while without success every
 // retry_interval, for as long as something is under way.
 void FabricCompletionQueue::UpdatePoller() {
-  if (waits() || polling_ || queue_pairs_.empty()) return;
+  if (waits() || work().polling || queue_pairs_.empty()) return;
   if (WorthPolling()) {
-    polling_ = true;
+    work().polling = true;
     // Spinning reactors do not sleep anyway.
-    reactor_->AddPoller(this, /*busy=*/!spins_);
+    reactor()->AddPoller(this, /*busy=*/!spins_);
   } else if (!Restless()) {
     // Nobody looks from here on.
     for (const auto& queue_pair : queue_pairs_) queue_pair->Sleep();

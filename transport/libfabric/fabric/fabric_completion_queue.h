@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "transport/libfabric/fabric/completion_host.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fid.h"
 #include "transport/rdma_endpoint.h"
 #include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
-
-class FabricQueuePair;
-struct OperationSlot;
 
 // A completion queue, and what drives its queue pairs: software providers make
 // progress only while their queue is read (fi_domain(3), FI_PROGRESS_MANUAL),
@@ -31,6 +29,7 @@ struct OperationSlot;
 // reactor that never sleeps looks at it every turn.
 class FabricCompletionQueue final
     : public CompletionQueue,
+      public FabricCompletionHost,
       public std::enable_shared_from_this<FabricCompletionQueue>,
       private FdHandler,
       private TurnHook,
@@ -43,48 +42,19 @@ class FabricCompletionQueue final
   int Poll(absl::Span<Completion> out) override;
   bool Arm() override;
   void Disarm() override;
-  int fd() const override { return event_fd_; }
-  bool keeps_awake() const override { return polling_ && WorthPolling(); }
+  int fd() const override { return ready().fd(); }
+  bool keeps_awake() const override { return work().polling && WorthPolling(); }
 
-  // For queue pairs.
-  Reactor* reactor() const { return reactor_; }
-  const std::shared_ptr<FabricDomain>& domain() const { return domain_; }
-  fid_cq* handle() const { return queue_.get(); }
-  // The provider's descriptor tells of what there is.
-  bool waits() const { return provider_fd_ >= 0; }
-  // Takes entries for a queue pair; an error when there are too few.
-  absl::Status Reserve(uint32_t entries);
-  void Unreserve(uint32_t entries) { reserved_ -= entries; }
-  FabricQueuePair* Adopt(std::unique_ptr<FabricQueuePair> queue_pair);
-  // The operation is over and reported; its slot stays as it is until then.
-  void Push(OperationSlot* slot);
-  // Reads all that the provider has, for the queue pairs. Does not act on what
-  // it finds.
-  void Drain();
-  // Calls queue_pair->Service() at the end of the turn.
-  void ScheduleService(FabricQueuePair* queue_pair);
-  // Its user is gone; it goes when its completions were polled.
-  void Detached(FabricQueuePair* queue_pair);
-  // A receive was posted: a message that waited for one can move on.
-  void ReceivePosted() {
-    if (unsettled_) ScheduleTurnEnd();
-  }
-  // The queue pair has READs to do that wait for a look at the queue; or has
-  // none any more.
-  void ReadsDue(FabricQueuePair* queue_pair);
-  void NoReadsDue(FabricQueuePair* queue_pair) {
-    std::erase(with_reads_due_, queue_pair);
-  }
-  // The provider did not take an operation yet: try again soon.
-  void HeldBack();
-  // For each, if the queue has to know.
-  bool wants_posts() const { return !waits() && !spins_; }
-  void RequestPosted();
-  // A queue pair closes step by step: the queue stays until it is done, even if
-  // its users let go.
-  void Linger();
-  // A peer says that there is something to look at.
-  void Wake();
+  // FabricCompletionHost:
+  fid_cq* handle() const override { return queue_.get(); }
+  bool wants_posts() const override { return !waits() && !spins_; }
+  absl::Status Reserve(uint32_t entries) override;
+  FabricQueuePair* Adopt(std::unique_ptr<FabricQueuePair> queue_pair) override;
+  void Drain() override;
+  void Detached(FabricQueuePair* queue_pair) override;
+  void HeldBack() override;
+  void Linger() override;
+  void Wake() override;
 
  private:
   class Lingering;
@@ -98,7 +68,10 @@ class FabricCompletionQueue final
   void OnTurnEnd() override;
   int Poll() override;
   void OnTimer();
-  void ScheduleTurnEnd() { reactor_->ScheduleTurnEnd(this); }
+
+  // The provider's descriptor tells of what there is.
+  bool waits() const { return provider_fd_ >= 0; }
+  void Unreserve(uint32_t entries) { reserved_ -= entries; }
 
   // Reads a batch of what the provider has; false if there is nothing.
   inline bool ReadSome();
@@ -121,49 +94,30 @@ class FabricCompletionQueue final
   bool WorthPolling() const;
   void Unmute();
   bool StarvedOfReceives() const;
-  void PutReady(OperationSlot* slot);
   size_t TakeReady(absl::Span<Completion> out);
   // The slot is free after this.
   static void Report(const OperationSlot& slot, Completion* out);
-  void WakeUser();
 
-  const std::shared_ptr<FabricDomain> domain_;
   const LibfabricOptions& settings_;  // The domain's.
-  Reactor* const reactor_;
   const bool spins_;  // The reactor never sleeps.
   Fid<fid_cq> queue_;
   int provider_fd_ = -1;  // None where the provider has no wait objects.
-  int event_fd_ = -1;
   bool watched_ = false;
   bool muted_ = false;
-  bool unsettled_ = false;
   bool held_back_ = false;
-  bool armed_ = false;
   bool draining_ = false;
   bool looks_ = false;  // Without wait objects, for a reactor that sleeps.
-  bool polling_ = false;
   bool polled_ = false;  // By the user, since the descriptor was last ready.
   Lingering* lingering_ = nullptr;  // The reactor's.
   absl::Time looked_in_vain_ = absl::InfinitePast();
-  absl::Time active_;  // When there was something to look at last.
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.
   std::array<fi_cq_msg_entry, kBatch> read_ = {};  // While draining_.
 
   const uint32_t entries_;
-  // Those to report, a ring with room for every entry.
-  const uint32_t ready_mask_;
-  const std::unique_ptr<OperationSlot*[]> ready_;
-  uint64_t ready_taken_ = 0;
-  uint64_t ready_put_ = 0;
-  // Where they go at once while the user polls; no room once one is in ready_.
-  Completion* direct_ = nullptr;
-  Completion* direct_end_ = nullptr;
 
   std::vector<std::unique_ptr<FabricQueuePair>> queue_pairs_;
-  std::vector<FabricQueuePair*> service_;
-  std::vector<FabricQueuePair*> with_reads_due_;
   // Gone, but a provider with threads of its own might still be writing about
   // them.
   std::vector<std::unique_ptr<FabricQueuePair>> quarantine_;

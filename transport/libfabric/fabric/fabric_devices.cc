@@ -15,6 +15,7 @@
 #include "transport/libfabric/fabric/fabric_error.h"
 #include "transport/libfabric/fabric/fabric_info.h"
 #include "transport/libfabric/fabric/libfabric_library.h"
+#include "transport/libfabric/fabric/open_domains.h"
 
 namespace skiff::transport {
 namespace {
@@ -85,7 +86,7 @@ DeviceReport Report(const fi_info& info, const LibfabricOptions& settings) {
                     "; use another provider (option provider=)");
     return report;
   }
-  auto domain = FabricDomain::For(info, settings);
+  auto domain = DomainFor(info, settings);
   if (!domain.ok()) {
     report.problem = std::string(domain.status().message());
     return report;

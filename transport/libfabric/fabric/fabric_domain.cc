@@ -7,14 +7,11 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <iterator>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "transport/libfabric/fabric/fabric_completion_queue.h"
 #include "transport/libfabric/fabric/fabric_error.h"
 #include "transport/libfabric/fabric/fabric_info.h"
 #include "transport/libfabric/fabric/private_data_limit.h"
@@ -39,11 +36,6 @@ constexpr size_t kMaxShmMessage = 1 << 20;
 // Regions that were not listed, before that is said: keys are random, so that a
 // few may meet in a list with room.
 constexpr uint32_t kUnlistedToSay = 16;
-
-std::string DomainKey(const fi_info& info) {
-  return absl::StrCat(info.fabric_attr->prov_name, "|", info.fabric_attr->name,
-                      "|", info.domain_attr->name, "|", info.ep_attr->type);
-}
 
 // The largest queue that the provider gives for `info`, found by asking.
 size_t LargestQueue(const fi_info& info, bool send) {
@@ -101,72 +93,48 @@ uint64_t FabricAccess(Access access, bool iwarp) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::For(
-    const fi_info& info, const LibfabricOptions& settings) {
-  static std::mutex mutex;
-  // Nearly always one for each key.
-  using Domains = std::vector<std::weak_ptr<FabricDomain>>;
-  static auto* domains = new std::map<std::string, Domains>;
-  std::lock_guard<std::mutex> lock(mutex);
-  Domains& known = (*domains)[DomainKey(info)];
-  for (auto it = known.begin(); it != known.end();) {
-    const auto domain = it->lock();
-    const bool gone = domain == nullptr || domain->removed();
-    if (!gone && domain->settings() == settings) return domain;
-    it = gone ? known.erase(it) : std::next(it);
-  }
-  auto opened = Open(info, settings);
-  if (opened.ok()) known.push_back(*opened);
-  return opened;
-}
-
-absl::StatusOr<std::shared_ptr<FabricDomain>> FabricDomain::Open(
-    const fi_info& info, const LibfabricOptions& settings) {
-  std::shared_ptr<FabricDomain> out(new FabricDomain(settings));
-  out->name_ = FabricName(info);
-  out->provider_ = info.fabric_attr->prov_name;
-  out->device_ = info.domain_attr->name;
-  out->info_.reset(fi_dupinfo(&info));
-  fi_info* const copy = out->info_.get();
+absl::Status FabricDomain::Open(const fi_info& info) {
+  name_ = FabricName(info);
+  provider_ = info.fabric_attr->prov_name;
+  device_ = info.domain_attr->name;
+  info_.reset(fi_dupinfo(&info));
+  fi_info* const copy = info_.get();
   if (copy == nullptr) return absl::ResourceExhaustedError("out of memory");
   fid_fabric* fabric = nullptr;
   int result = fi_fabric(copy->fabric_attr, &fabric, nullptr);
   if (result != 0) {
-    return FabricStatus(result, absl::StrCat(out->name_, ": fi_fabric"));
+    return FabricStatus(result, absl::StrCat(name_, ": fi_fabric"));
   }
-  out->fabric_.reset(fabric);
+  fabric_.reset(fabric);
   fid_domain* domain = nullptr;
   result = fi_domain(fabric, copy, &domain, nullptr);
   if (result != 0) {
-    return FabricStatus(result, absl::StrCat(out->name_, ": fi_domain"));
+    return FabricStatus(result, absl::StrCat(name_, ": fi_domain"));
   }
-  out->domain_.reset(domain);
-  out->hold_ = DeviceHold::Create(fabric, info);
+  domain_.reset(domain);
+  hold_ = DeviceHold::Create(fabric, info);
   if (IsSoftIwarp(info)) {
-    absl::Status opened = out->OpenPlaceholder();
+    absl::Status opened = OpenPlaceholder();
     if (!opened.ok()) return opened;
-    out->completes_before_reads_ = true;
+    completes_before_reads_ = true;
   }
   const auto mode = static_cast<uint64_t>(info.domain_attr->mr_mode);
-  out->local_ = (mode & FI_MR_LOCAL) != 0;
-  out->provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
-  out->virtual_addresses_ = (mode & FI_MR_VIRT_ADDR) != 0;
-  out->send_passes_write_ = (info.tx_attr->msg_order & FI_ORDER_SAW) == 0;
+  local_ = (mode & FI_MR_LOCAL) != 0;
+  provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
+  virtual_addresses_ = (mode & FI_MR_VIRT_ADDR) != 0;
+  send_passes_write_ = (info.tx_attr->msg_order & FI_ORDER_SAW) == 0;
   // The tcp provider completes a WRITE when the kernel has its data. What is
   // fenced needs to know in any case.
-  out->asks_for_delivery_ =
-      out->send_passes_write_ || absl::StartsWith(out->provider_, "tcp");
-  out->random_.seed((uint64_t{std::random_device()()} << 32) |
-                    std::random_device()());
-  out->datagrams_ = info.ep_attr->type == FI_EP_RDM;
-  out->FindLimits(info);
-  if (out->provider_ == "shm") {
-    absl::Status adapted = out->AdaptToShm();
+  asks_for_delivery_ = send_passes_write_ || absl::StartsWith(provider_, "tcp");
+  random_.seed((uint64_t{std::random_device()()} << 32) |
+               std::random_device()());
+  datagrams_ = info.ep_attr->type == FI_EP_RDM;
+  FindLimits(info);
+  if (provider_ == "shm") {
+    absl::Status adapted = AdaptToShm();
     if (!adapted.ok()) return adapted;
   }
-  absl::Status status = out->CheckNoCache();
-  if (!status.ok()) return status;
-  return out;
+  return CheckNoCache();
 }
 
 FabricDomain::~FabricDomain() {
@@ -340,14 +308,6 @@ uint32_t FabricDomain::List(uint64_t key, const void* data, size_t size) {
                      kUnlistedToSay, "; register fewer and larger ones"));
   }
   return entry;
-}
-
-absl::StatusOr<std::shared_ptr<CompletionQueue>>
-FabricDomain::CreateCompletionQueue(Reactor* reactor, uint32_t entries) {
-  auto queue =
-      FabricCompletionQueue::Create(shared_from_this(), reactor, entries);
-  if (!queue.ok()) return queue.status();
-  return std::shared_ptr<CompletionQueue>(*std::move(queue));
 }
 
 }  // namespace skiff::transport

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "transport/libfabric/fabric/device_hold.h"
 #include "transport/libfabric/fabric/fid.h"
@@ -20,28 +21,25 @@
 namespace skiff::transport {
 
 // A libfabric fabric and access domain with this process' registrations.
-class FabricDomain final : public MemoryDomain,
-                           public std::enable_shared_from_this<FabricDomain> {
+// open_domains.h has those of the process. A completion queue knows its domain,
+// which knows of none.
+class FabricDomain : public MemoryDomain,
+                     public std::enable_shared_from_this<FabricDomain> {
  public:
-  // The process' one domain for the fabric, domain and endpoint type of `info`
-  // with these settings, opened if need be. May block for milliseconds.
-  static absl::StatusOr<std::shared_ptr<FabricDomain>> For(
-      const fi_info& info, const LibfabricOptions& settings);
   ~FabricDomain() override;
 
-  const Capabilities& capabilities() const override { return capabilities_; }
-  std::string name() const override { return name_; }
+  const Capabilities& capabilities() const final { return capabilities_; }
+  std::string name() const final { return name_; }
   // With the verbs provider only; others do not say.
-  bool removed() const override;
-  // Somebody else has heard of it: a later For() looks again.
+  bool removed() const final;
+  // Somebody else has heard of it: a later DomainFor() looks again.
   void SetRemoved() { removed_ = true; }
   const std::string& provider() const { return provider_; }
   // The domain's name in libfabric: an interface or device.
   const std::string& device() const { return device_; }
-  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
-      void* data, size_t size, Access access) override;
-  absl::StatusOr<std::shared_ptr<CompletionQueue>> CreateCompletionQueue(
-      Reactor* reactor, uint32_t entries) override;
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(void* data,
+                                                         size_t size,
+                                                         Access access) final;
 
   const LibfabricOptions& settings() const { return settings_; }
   fid_fabric* fabric() const { return fabric_.get(); }
@@ -78,11 +76,13 @@ class FabricDomain final : public MemoryDomain,
   // (vrb_poll_cq()).
   bool completes_before_reads() const { return completes_before_reads_; }
 
- private:
+ protected:
   explicit FabricDomain(const LibfabricOptions& settings)
       : settings_(settings) {}
-  static absl::StatusOr<std::shared_ptr<FabricDomain>> Open(
-      const fi_info& info, const LibfabricOptions& settings);
+  // Once, before anything else.
+  absl::Status Open(const fi_info& info);
+
+ private:
   void FindLimits(const fi_info& info);
   absl::Status OpenPlaceholder();
   absl::Status CheckNoCache();

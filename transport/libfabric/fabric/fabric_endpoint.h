@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "transport/libfabric/fabric/fabric_completion_queue.h"
 #include "transport/libfabric/fabric/queue_pair.h"
 #include "transport/rdma_endpoint.h"
 

@@ -44,7 +44,7 @@ absl::Status FabricQueuePair::CheckLimits(const FabricDomain& domain,
 }
 
 absl::StatusOr<FabricQueuePair*> FabricQueuePair::Create(
-    FabricCompletionQueue* queue, const ConnectOptions& options) {
+    FabricCompletionHost* queue, const ConnectOptions& options) {
   const Capabilities& device = queue->domain()->capabilities();
   const absl::Status status =
       queue->Reserve(options.send_queue + options.receive_queue);
@@ -63,7 +63,7 @@ absl::StatusOr<FabricQueuePair*> FabricQueuePair::Create(
       std::unique_ptr<FabricQueuePair>(new FabricQueuePair(queue, granted)));
 }
 
-FabricQueuePair::FabricQueuePair(FabricCompletionQueue* queue,
+FabricQueuePair::FabricQueuePair(FabricCompletionHost* queue,
                                  const Capabilities& capabilities)
     : queue_(queue),
       domain_(queue->domain()),
@@ -124,7 +124,7 @@ void FabricQueuePair::Outcome(OperationSlot* slot, CompletionStatus status,
   slot->outcome.status = status;
   slot->outcome.provider_code = code;
   if (slot->outcome.kind != OperationKind::kReceive) Stop();
-  queue_->ScheduleService(this);
+  ScheduleService();
 }
 
 void FabricQueuePair::Stop() {
@@ -153,7 +153,7 @@ void FabricQueuePair::Completed(OperationSlot* slot, size_t bytes) {
   }
   slot->state = OperationSlot::State::kDone;
   if (ring->OldestIsDone()) Retire(ring);
-  if (requests_.holding()) queue_->ScheduleService(this);
+  if (requests_.holding()) ScheduleService();
 }
 
 void FabricQueuePair::Received(OperationSlot* slot, size_t bytes) {
@@ -198,14 +198,14 @@ void FabricQueuePair::Retire(OperationRing* ring) {
     }
     if (ring->OldestIsHeld()) ring->ReleaseHeld();
     ring->RetireOldest();
-    queue_->Push(slot);
+    if (queue_->Push(slot)) Polled(slot->outcome.kind);
   }
 }
 
 void FabricQueuePair::BreakSoon(const absl::Status& why) {
   if (closed_) return;
   SetBreakReason(why);
-  queue_->ScheduleService(this);
+  ScheduleService();
 }
 
 void FabricQueuePair::SetBreakReason(const absl::Status& why) {
@@ -232,7 +232,7 @@ void FabricQueuePair::FinishService() {
   in_service_ = false;
   // What callbacks posted, and is over, since Service().
   if (requests_.OldestIsDone() || receives_.OldestIsDone()) {
-    queue_->ScheduleService(this);
+    ScheduleService();
   }
   if (std::exchange(link_due_, false) && link_ != nullptr) link_->OnTurnEnd();
   if (std::exchange(disconnect_due_, false) && user_ != nullptr &&
@@ -270,7 +270,7 @@ void FabricQueuePair::End(const absl::Status& why, bool tell_peer) {
   closing_ = endpoint_ != nullptr && !link_->OnClosing(tell_peer);
   if (closing_) {
     queue_->Linger();
-    queue_->ScheduleService(this);
+    ScheduleService();
   } else {
     Close();
   }
@@ -286,7 +286,7 @@ void FabricQueuePair::CloseEndpoint() {
   queue_->Drain();
   FlushRing(&requests_);
   FlushRing(&receives_);
-  queue_->ScheduleService(this);
+  ScheduleService();
 }
 
 bool FabricQueuePair::SendNothing(OperationKind kind) {
@@ -322,7 +322,7 @@ bool FabricQueuePair::SendNothing(OperationKind kind) {
 void FabricQueuePair::NothingDone() {
   if (!std::exchange(nothing_.under_way, false)) return;
   if (nothing_.slot.outcome.kind == OperationKind::kRead) --provider_reads_;
-  if (requests_.holding()) queue_->ScheduleService(this);
+  if (requests_.holding()) ScheduleService();
 }
 
 void FabricQueuePair::Detach() {

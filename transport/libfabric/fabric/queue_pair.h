@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
-#include "transport/libfabric/fabric/fabric_completion_queue.h"
+#include "transport/libfabric/fabric/completion_host.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fabric_info.h"
 #include "transport/libfabric/fabric/fid.h"
@@ -75,7 +75,7 @@ class FabricQueuePair {
   static absl::Status CheckLimits(const FabricDomain& domain,
                                   const ConnectOptions& options);
   // The options have passed CheckLimits().
-  static absl::StatusOr<FabricQueuePair*> Create(FabricCompletionQueue* queue,
+  static absl::StatusOr<FabricQueuePair*> Create(FabricCompletionHost* queue,
                                                  const ConnectOptions& options);
   ~FabricQueuePair();
   FabricQueuePair(const FabricQueuePair&) = delete;
@@ -130,7 +130,7 @@ class FabricQueuePair {
   // Calls Link::OnTurnEnd() at the end of the turn.
   void ServeLink() {
     link_due_ = true;
-    queue_->ScheduleService(this);
+    ScheduleService();
   }
   // Reads what the provider has until all requests are done, if they can be:
   // a provider may need several rounds.
@@ -171,7 +171,7 @@ class FabricQueuePair {
   bool connected() const { return connected_; }
   const absl::Status& error() const { return error_; }
   const Capabilities& capabilities() const { return capabilities_; }
-  FabricCompletionQueue* queue() const { return queue_; }
+  FabricCompletionHost* queue() const { return queue_; }
   uint32_t entries() const {
     return requests_.capacity() + receives_.capacity();
   }
@@ -257,7 +257,10 @@ class FabricQueuePair {
   bool due_refused() const { return due_refused_; }
   // Does as many as a look at the queue has time for. False if none was.
   bool DoDueReads();
-  bool SetInService() { return !std::exchange(in_service_, true); }
+  // Service() runs at the end of the turn.
+  void ScheduleService() {
+    queue_->ScheduleService(this, std::exchange(in_service_, true));
+  }
   bool in_service() const { return in_service_; }
   void Service();
   void FinishService();
@@ -298,7 +301,7 @@ class FabricQueuePair {
     bool under_way = false;
   };
 
-  FabricQueuePair(FabricCompletionQueue* queue,
+  FabricQueuePair(FabricCompletionHost* queue,
                   const Capabilities& capabilities);
   void End(const absl::Status& why, bool tell_peer);
 
@@ -413,7 +416,7 @@ class FabricQueuePair {
   void Retire(OperationRing* ring);
   void FlushRing(OperationRing* ring);
 
-  FabricCompletionQueue* const queue_;
+  FabricCompletionHost* const queue_;
   const std::shared_ptr<FabricDomain> domain_;
   Capabilities capabilities_;
   // Of SENDs, those of up to so many bytes are inline, or all have tags.

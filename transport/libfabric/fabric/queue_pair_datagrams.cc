@@ -116,7 +116,7 @@ void FabricQueuePair::RefusedByPeer() {
     NotProvidersAnyMore(slot->outcome.kind);
     Outcome(slot, CompletionStatus::kRemoteAccess, FI_EKEYREJECTED);
   }
-  queue_->ScheduleService(this);
+  ScheduleService();
 }
 
 void FabricQueuePair::PeerVanished(const absl::Status& why) {
@@ -153,7 +153,7 @@ bool FabricQueuePair::ReadHere(OperationSlot* slot, const Pieces& pieces,
     return true;
   }
   if (!ReadNow(slot, pieces, from)) return false;
-  queue_->ScheduleService(this);
+  ScheduleService();
   return true;
 }
 
@@ -226,7 +226,7 @@ bool FabricQueuePair::DoDueReads() {
   }
   Retire(&requests_);
   // What is posted from the next turn on is read at once again.
-  if (!has_due()) queue_->ScheduleService(this);
+  if (!has_due()) ScheduleService();
   return due_taken_ != before;
 }
 

@@ -218,7 +218,7 @@ void FabricQueuePair::PostWork(OperationSlot* slot, absl::Span<const Sge> sges,
     // Soft-iWARP would take the last list's first entry for an empty list's,
     // and the provider takes no piece without memory.
     slot->state = OperationSlot::State::kDone;
-    queue_->ScheduleService(this);
+    ScheduleService();
     return;
   }
   if (!hold) {

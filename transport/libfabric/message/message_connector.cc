@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/annotate.h"
+#include "transport/libfabric/fabric/open_domains.h"
 
 namespace skiff::transport {
 
@@ -45,7 +46,7 @@ void MessageConnector::OnResolved(absl::StatusOr<InfoPtr> resolved) {
 }
 
 absl::Status MessageConnector::Start(const fi_info& info) {
-  auto domain = FabricDomain::For(info, settings_);
+  auto domain = DomainFor(info, settings_);
   if (!domain.ok()) return domain.status();
   bool opened = false;
   auto made = MakeConnectable(*domain, info, reactor_, options_, &opened);

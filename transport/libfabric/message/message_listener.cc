@@ -13,6 +13,7 @@
 #include "transport/annotate.h"
 #include "transport/libfabric/fabric/fabric_error.h"
 #include "transport/libfabric/fabric/fabric_info.h"
+#include "transport/libfabric/fabric/open_domains.h"
 #include "transport/libfabric/message/message_endpoint.h"
 
 namespace skiff::transport {
@@ -132,7 +133,7 @@ absl::StatusOr<std::unique_ptr<MessageListener>> MessageListener::Create(
 
 absl::Status MessageListener::Listen(Reactor* reactor, InfoPtr info) {
   info_ = std::move(info);
-  auto domain = FabricDomain::For(*info_, settings_);
+  auto domain = DomainFor(*info_, settings_);
   if (!domain.ok()) return domain.status();
   domain_ = *std::move(domain);
   auto events = FabricEventQueue::Create(reactor, domain_);
@@ -177,7 +178,7 @@ absl::StatusOr<std::shared_ptr<FabricDomain>> MessageListener::DomainOf(
   }
   // A device that came back under its name has another domain.
   if (domain_->device() == name && !domain_->removed()) return domain_;
-  return FabricDomain::For(info, settings_);
+  return DomainFor(info, settings_);
 }
 
 void MessageListener::OnEvent(uint32_t event, InfoPtr info,
