@@ -11,13 +11,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Backoff::Options SomeOptions(double jitter, uint64_t seed = 1) {
-  Backoff::Options options;
-  options.first = absl::Seconds(1);
-  options.max = absl::Seconds(5);
-  options.jitter = jitter;
-  options.seed = seed;
-  return options;
+ReconnectPolicy SomePolicy(double jitter, uint64_t seed = 1) {
+  ReconnectPolicy policy;
+  policy.delay = absl::Seconds(1);
+  policy.max_delay = absl::Seconds(5);
+  policy.jitter = jitter;
+  policy.seed = seed;
+  return policy;
 }
 
 std::vector<absl::Duration> Pauses(Backoff backoff, int count) {
@@ -29,13 +29,13 @@ std::vector<absl::Duration> Pauses(Backoff backoff, int count) {
 }
 
 TEST(BackoffTest, DoublesUpToTheLimit) {
-  EXPECT_THAT(Pauses(Backoff(SomeOptions(0)), 5),
+  EXPECT_THAT(Pauses(Backoff(SomePolicy(0)), 5),
               ElementsAre(absl::Seconds(1), absl::Seconds(2), absl::Seconds(4),
                           absl::Seconds(5), absl::Seconds(5)));
 }
 
 TEST(BackoffTest, StartsAgainAfterReset) {
-  Backoff backoff(SomeOptions(0));
+  Backoff backoff(SomePolicy(0));
   backoff.Next(absl::ZeroDuration());
   backoff.Next(absl::ZeroDuration());
   backoff.Reset();
@@ -43,7 +43,7 @@ TEST(BackoffTest, StartsAgainAfterReset) {
 }
 
 TEST(BackoffTest, JitterLengthensWithinItsBound) {
-  Backoff backoff(SomeOptions(0.5));
+  Backoff backoff(SomePolicy(0.5));
   absl::Duration least = absl::InfiniteDuration();
   absl::Duration most = absl::ZeroDuration();
   for (int i = 0; i < 1000; ++i) {
@@ -59,10 +59,10 @@ TEST(BackoffTest, JitterLengthensWithinItsBound) {
 }
 
 TEST(BackoffTest, TheSeedDecides) {
-  EXPECT_EQ(Pauses(Backoff(SomeOptions(0.5, 7)), 10),
-            Pauses(Backoff(SomeOptions(0.5, 7)), 10));
-  EXPECT_NE(Pauses(Backoff(SomeOptions(0.5, 7)), 10),
-            Pauses(Backoff(SomeOptions(0.5, 8)), 10));
+  EXPECT_EQ(Pauses(Backoff(SomePolicy(0.5, 7)), 10),
+            Pauses(Backoff(SomePolicy(0.5, 7)), 10));
+  EXPECT_NE(Pauses(Backoff(SomePolicy(0.5, 7)), 10),
+            Pauses(Backoff(SomePolicy(0.5, 8)), 10));
 }
 
 }  // namespace

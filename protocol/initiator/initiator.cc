@@ -30,19 +30,19 @@ Isid RandomIsid() {
 }
 
 absl::Status CheckReconnect(const InitiatorOptions& options) {
-  const absl::Duration first = options.reconnect_delay;
-  const absl::Duration longest = options.max_reconnect_delay;
+  const absl::Duration first = options.reconnect.delay;
+  const absl::Duration longest = options.reconnect.max_delay;
   if (first <= absl::ZeroDuration() || longest == absl::InfiniteDuration() ||
       first > longest) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "reconnect_delay is ", absl::FormatDuration(first),
-        " and max_reconnect_delay is ", absl::FormatDuration(longest),
+        "reconnect.delay is ", absl::FormatDuration(first),
+        " and reconnect.max_delay is ", absl::FormatDuration(longest),
         "; the first must be more than 0, and the second at least as much and "
         "finite"));
   }
-  if (!(options.reconnect_jitter >= 0 && options.reconnect_jitter <= 1)) {
+  if (!(options.reconnect.jitter >= 0 && options.reconnect.jitter <= 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("reconnect_jitter is ", options.reconnect_jitter,
+        absl::StrCat("reconnect.jitter is ", options.reconnect.jitter,
                      "; it must be between 0 and 1"));
   }
   return absl::OkStatus();
@@ -79,8 +79,8 @@ absl::Status Check(InitiatorOptions* options) {
         absl::FormatDuration(CoalesceOptions::kMaxDelay)));
   }
   if (options->isid == Isid{}) options->isid = RandomIsid();
-  if (options->reconnect_seed == 0) {
-    options->reconnect_seed = std::random_device()();
+  if (options->reconnect.seed == 0) {
+    options->reconnect.seed = std::random_device()();
   }
   return absl::OkStatus();
 }
@@ -133,8 +133,7 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
           IserMemories::Role::kInitiator, MemoryOptions(options))),
       coalescer_(options.coalesce),
       move_timer_(reactor, [this] { TryRdma(); }),
-      backoff_({options.reconnect_delay, options.max_reconnect_delay,
-                options.reconnect_jitter, options.reconnect_seed}),
+      backoff_(options.reconnect),
       work_timer_(reactor, [this] { Wake(); }),
       coalesce_timer_(reactor,
                       [this] {
@@ -182,8 +181,8 @@ void InitiatorImpl::Submit(Command* command) {
     // It may have ended: the command, or all of the session.
     if (!completions_.empty() || session_->ended()) Wake();
     pump_->Kick();
-    if (options_.command_timeout > absl::ZeroDuration()) {
-      ScheduleWork(now + options_.command_timeout);
+    if (options_.timeouts.command_timeout > absl::ZeroDuration()) {
+      ScheduleWork(now + options_.timeouts.command_timeout);
     }
     return;
   }
@@ -429,16 +428,18 @@ void InitiatorImpl::Coalesce(absl::Time now) {
 // take the commands that wait. Returns when to look again.
 absl::Time InitiatorImpl::CheckStall(absl::Time now) {
   if (!up_ || queue_.empty() || session_->outstanding() > 0 ||
-      holding_commands() || options_.command_timeout <= absl::ZeroDuration()) {
+      holding_commands() ||
+      options_.timeouts.command_timeout <= absl::ZeroDuration()) {
     stalled_since_ = absl::InfiniteFuture();
     return absl::InfiniteFuture();
   }
   stalled_since_ = std::min(stalled_since_, now);
-  const absl::Time deadline = stalled_since_ + options_.command_timeout;
+  const absl::Time deadline =
+      stalled_since_ + options_.timeouts.command_timeout;
   if (now >= deadline) {
     session_->Terminate(absl::DeadlineExceededError(
         absl::StrCat("the target took no command for ",
-                     absl::FormatDuration(options_.command_timeout),
+                     absl::FormatDuration(options_.timeouts.command_timeout),
                      ": it keeps its command window closed")));
   }
   return deadline;

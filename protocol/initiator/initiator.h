@@ -14,9 +14,11 @@
 #include "absl/time/time.h"
 #include "protocol/connection/connection_info.h"
 #include "protocol/initiator/answer_coalescer.h"
+#include "protocol/initiator/backoff.h"
 #include "protocol/negotiation/auth.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
+#include "protocol/session/session_timeouts.h"
 #include "scsi/initiator/command.h"
 #include "transport/backend.h"
 #include "transport/limited_log.h"
@@ -32,8 +34,8 @@ enum class SessionChange : uint8_t {
   // Its connection is gone. It is being restored, and commands wait for that.
   kLost,
   kRestored,
-  // Not restored within `replacement_timeout`: commands fail, those that waited
-  // and new ones. Restoring it goes on.
+  // Not restored within `reconnect.replacement_timeout`: commands fail, those
+  // that waited and new ones. Restoring it goes on.
   kGivenUp,
   // No connection will be made any more: it was logged out.
   kClosed,
@@ -56,30 +58,8 @@ struct InitiatorOptions {
   size_t max_spare_buffer_bytes = 16u << 20;
   // Byte streams on a reactor that sleeps.
   CoalesceOptions coalesce;
-  absl::Duration login_timeout = absl::Seconds(15);
-  absl::Duration logout_timeout = absl::Seconds(5);
-  // NOP-Out pings after this much silence; no answer in `nop_timeout` drops the
-  // connection. Zero turns pings off.
-  absl::Duration nop_interval = absl::Seconds(5);
-  absl::Duration nop_timeout = absl::Seconds(5);
-  // How long a lost session is tried to be restored before its commands fail
-  // with kConnectionLost. Zero: they fail at once. Restored sessions retry
-  // them, but for those that are not idempotent and had been sent, and those
-  // under which a session was lost for the first time longer ago than this.
-  absl::Duration replacement_timeout = absl::Seconds(120);
-  // Between attempts: doubled from the first, which is more than zero, to the
-  // second, which is at least the first, and finite. It is the first again once
-  // a session was up for as long as the second.
-  absl::Duration reconnect_delay = absl::Milliseconds(100);
-  absl::Duration max_reconnect_delay = absl::Seconds(5);
-  // The longest pause that a target can ask for: it may name 18 hours.
-  absl::Duration max_time2wait = absl::Minutes(5);
-  // Each of these pauses, also the one that the target asks for, is longer by a
-  // random part of up to this share of itself (0 to 1), so that the initiators
-  // of a target that was away do not all come back at the same moment. A
-  // nonzero seed makes the pauses the same every time.
-  double reconnect_jitter = 0.25;
-  uint64_t reconnect_seed = 0;
+  SessionTimeouts timeouts;
+  ReconnectPolicy reconnect;
   // Where the portal is of a kind that prefers RDMA ("auto://…") and there was
   // none: how often RDMA is tried while the session is up over a byte stream.
   // Once it connects, the session moves there: no new command is sent, and when
@@ -90,17 +70,6 @@ struct InitiatorOptions {
   // RDMA was to move, doubles the interval, up to 64 times. Zero: never.
   absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration rdma_move_patience = absl::Seconds(2);
-  // A command without an answer for this long is aborted (ABORT TASK, then
-  // LOGICAL UNIT RESET, then the session is dropped). A session is dropped,
-  // too, whose target takes none for this long, or sends other things instead
-  // of the answer to a ping. Zero: never.
-  absl::Duration command_timeout = absl::Seconds(60);
-  // How long each task management request, and each Text Request, may take.
-  absl::Duration task_management_timeout = absl::Seconds(10);
-  // For each Text Request, such as those of SendTargets(), and for all of an
-  // answer, which can take many.
-  absl::Duration text_timeout = absl::Seconds(10);
-  absl::Duration text_answer_timeout = absl::Seconds(60);
   uint32_t max_redirects = 4;
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
@@ -158,7 +127,8 @@ class Initiator : public scsi::CommandPort {
   // are told at once; but where the portal prefers RDMA ("auto://…"), RDMA
   // connects and the login over it fails, there is one more without RDMA,
   // unless the target does not admit us. Each has `connect.timeout` and
-  // `login_timeout` of its own. Commands may be submitted before; they wait.
+  // `timeouts.login_timeout` of its own. Commands may be submitted before; they
+  // wait.
   static absl::StatusOr<std::unique_ptr<Initiator>> Create(
       const transport::Registry* registry, transport::Reactor* reactor,
       const InitiatorOptions& options,

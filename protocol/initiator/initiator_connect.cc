@@ -96,14 +96,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   login.auth_methods = options_.auth_methods;
   login.start_auth = options_.start_auth;
   session.max_commands = options_.max_commands;
-  session.login_timeout = options_.login_timeout;
-  session.logout_timeout = options_.logout_timeout;
-  session.nop_interval = options_.nop_interval;
-  session.nop_timeout = options_.nop_timeout;
-  session.command_timeout = options_.command_timeout;
-  session.task_management_timeout = options_.task_management_timeout;
-  session.text_timeout = options_.text_timeout;
-  session.text_answer_timeout = options_.text_answer_timeout;
+  session.timeouts = options_.timeouts;
   session.on_async_event = [this](uint64_t lun,
                                   absl::Span<const uint8_t> sense) {
     if (on_async_event_) on_async_event_(lun, sense);
@@ -246,7 +239,7 @@ void InitiatorImpl::OnSessionEnded() {
   const InitiatorSession::State state = session_->state();
   const absl::Status why = session_->failure();
   const absl::Duration wait =
-      std::min(session_->time2wait(), options_.max_time2wait);
+      std::min(session_->time2wait(), options_.reconnect.max_time2wait);
   const std::string redirect = session_->redirect_address();
   std::unique_ptr<Move> move = std::move(move_);
   const bool final =
@@ -350,7 +343,7 @@ void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
 void InitiatorImpl::BeginOutage() {
   if (!in_outage_) {
     in_outage_ = true;
-    outage_ends_ = reactor_->Now() + options_.replacement_timeout;
+    outage_ends_ = reactor_->Now() + options_.reconnect.replacement_timeout;
   }
   if (!commands_given_up_) outage_timer_.ScheduleAt(outage_ends_);
 }
@@ -361,7 +354,7 @@ void InitiatorImpl::Reconnect(absl::Duration wait) {
 
 void InitiatorImpl::GiveUpCommands() {
   Log(absl::StrCat("not restored within ",
-                   absl::FormatDuration(options_.replacement_timeout),
+                   absl::FormatDuration(options_.reconnect.replacement_timeout),
                    " (replacement_timeout): ", queue_.size(),
                    " commands fail, and new ones until it is"));
   commands_given_up_ = true;
@@ -369,9 +362,10 @@ void InitiatorImpl::GiveUpCommands() {
       SessionChange::kGivenUp,
       absl::Status(
           last_failure_.code(),
-          absl::StrCat("not restored within ",
-                       absl::FormatDuration(options_.replacement_timeout),
-                       " (replacement_timeout): ", last_failure_.message())));
+          absl::StrCat(
+              "not restored within ",
+              absl::FormatDuration(options_.reconnect.replacement_timeout),
+              " (replacement_timeout): ", last_failure_.message())));
   FailQueued();
 }
 
@@ -379,7 +373,7 @@ void InitiatorImpl::GiveUpCommands() {
 void InitiatorImpl::TearDown() {
   // A target that takes each login, perhaps answers something, and ends the
   // session at once, is asked ever more seldom, too.
-  if (up_ && reactor_->Now() - up_since_ >= options_.max_reconnect_delay) {
+  if (up_ && reactor_->Now() - up_since_ >= options_.reconnect.max_delay) {
     backoff_.Reset();
   }
   up_ = false;
@@ -408,7 +402,7 @@ void InitiatorImpl::FailThoseLostForLong(CommandList* unanswered) {
   for (size_t left = unanswered->size(); left > 0; --left) {
     scsi::Command* const command = unanswered->PopFront();
     command->session_lost = std::min(command->session_lost, now);
-    if (now - command->session_lost <= options_.replacement_timeout) {
+    if (now - command->session_lost <= options_.reconnect.replacement_timeout) {
       unanswered->PushBack(command);
       continue;
     }
@@ -418,7 +412,7 @@ void InitiatorImpl::FailThoseLostForLong(CommandList* unanswered) {
   if (failed == 0) return;
   Log(absl::StrCat(failed, " commands fail: sessions were lost before they ",
                    "were answered for more than ",
-                   absl::FormatDuration(options_.replacement_timeout),
+                   absl::FormatDuration(options_.reconnect.replacement_timeout),
                    " (replacement_timeout)"));
 }
 

@@ -75,8 +75,8 @@ absl::Time InitiatorImpl::ContinueMove(absl::Time now) {
     Log(absl::StrCat("RDMA can be had: the session moves there, ",
                      queue_.size(), " commands wait"));
     move_->logging_out = true;
-    move_->give_up =
-        now + std::max(options_.logout_timeout, options_.rdma_move_patience);
+    move_->give_up = now + std::max(options_.timeouts.logout_timeout,
+                                    options_.rdma_move_patience);
     session_->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0, nullptr);
     return move_->give_up;
   }

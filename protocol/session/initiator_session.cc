@@ -26,8 +26,8 @@ InitiatorSession::InitiatorSession(const InitiatorSessionOptions& options,
 
 void InitiatorSession::Start(absl::Time now) {
   now_ = now;
-  if (options_.login_timeout > absl::ZeroDuration()) {
-    login_deadline_ = now + options_.login_timeout;
+  if (options_.timeouts.login_timeout > absl::ZeroDuration()) {
+    login_deadline_ = now + options_.timeouts.login_timeout;
   }
   general_.NextTag();  // One tag for the whole login phase (section 11.12).
   SendLoginRequest(login_.Start());
@@ -255,15 +255,15 @@ void InitiatorSession::CheckTimeouts(absl::Time last_receive) {
     return Lose(Loss::kTimeout,
                 absl::DeadlineExceededError(absl::StrCat(
                     "the target did not finish the login within ",
-                    absl::FormatDuration(options_.login_timeout))));
+                    absl::FormatDuration(options_.timeouts.login_timeout))));
   }
   for (Lane* lane : {&logout_, &task_management_, &general_}) {
     if (!lane->current.has_value()) continue;
     Request& request = *lane->current;
     // Whoever sends is alive, and its answer may wait behind what it sends.
     if (request.kind == Request::Kind::kPing && !request.unsent &&
-        last_receive + options_.nop_timeout > request.deadline) {
-      request.deadline = last_receive + options_.nop_timeout;
+        last_receive + options_.timeouts.nop_timeout > request.deadline) {
+      request.deadline = last_receive + options_.timeouts.nop_timeout;
     }
     if (now_ >= std::min(request.deadline, request.answer_by)) {
       RequestTimedOut(lane);
@@ -273,8 +273,8 @@ void InitiatorSession::CheckTimeouts(absl::Time last_receive) {
   if (state_ != State::kFullFeature) return;
   TimeOutCommands();
   if (ended()) return;
-  if (options_.nop_interval > absl::ZeroDuration() &&
-      now_ >= last_receive + options_.nop_interval &&
+  if (options_.timeouts.nop_interval > absl::ZeroDuration() &&
+      now_ >= last_receive + options_.timeouts.nop_interval &&
       !general_.current.has_value() && general_.waiting.empty()) {
     Enqueue(&general_, Request());
   }
@@ -289,11 +289,11 @@ absl::Time InitiatorSession::NextDeadline(absl::Time last_receive) const {
     }
   }
   if (state_ != State::kFullFeature) return next;
-  if (options_.nop_interval > absl::ZeroDuration() &&
+  if (options_.timeouts.nop_interval > absl::ZeroDuration() &&
       !general_.current.has_value()) {
-    next = std::min(next, last_receive + options_.nop_interval);
+    next = std::min(next, last_receive + options_.timeouts.nop_interval);
   }
-  if (options_.command_timeout > absl::ZeroDuration()) {
+  if (options_.timeouts.command_timeout > absl::ZeroDuration()) {
     for (TaskSlot slot = tasks_.oldest(); slot != kNoTask;
          slot = tasks_[slot].next) {
       const InitiatorTask& task = tasks_[slot];
@@ -301,7 +301,7 @@ absl::Time InitiatorSession::NextDeadline(absl::Time last_receive) const {
           task.abort != InitiatorTask::Abort::kNone) {
         continue;
       }
-      return std::min(next, task.issued + options_.command_timeout);
+      return std::min(next, task.issued + options_.timeouts.command_timeout);
     }
   }
   return next;

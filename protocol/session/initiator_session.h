@@ -23,6 +23,7 @@
 #include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_request.h"
 #include "protocol/session/initiator_task_table.h"
+#include "protocol/session/session_timeouts.h"
 #include "protocol/session/unexpected_pdus.h"
 #include "scsi/initiator/command.h"
 #include "transport/log/log.h"
@@ -31,23 +32,12 @@ namespace skiff::protocol {
 
 struct InitiatorSessionOptions {
   InitiatorLoginOptions login;
+  SessionTimeouts timeouts;
   uint32_t max_commands = 128;  // Outstanding at once.
   uint32_t initial_cmd_sn = 1;  // Of the leading login.
   uint32_t max_requests = 256;  // Pings, texts and task management waiting.
   uint32_t max_text_bytes = 4u << 20;  // Of one Text answer, all PDUs together.
   uint32_t max_text_exchanges = 4096;  // Request/response pairs for one answer.
-  // Zero turns a timeout off.
-  absl::Duration login_timeout = absl::Seconds(15);
-  absl::Duration logout_timeout = absl::Seconds(5);
-  absl::Duration nop_interval = absl::Seconds(5);
-  absl::Duration nop_timeout = absl::Seconds(5);
-  // Also of a ping whose answer may wait behind what the target sends, and of a
-  // request for which the target has no room.
-  absl::Duration command_timeout = absl::Seconds(60);
-  absl::Duration task_management_timeout = absl::Seconds(10);
-  absl::Duration text_timeout = absl::Seconds(10);  // For each Text Request.
-  // For an answer, all of its Text Requests together.
-  absl::Duration text_answer_timeout = absl::Seconds(60);
   // Asynchronous SCSI events; told through the completion queue.
   std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
       on_async_event;

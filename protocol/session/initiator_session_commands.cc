@@ -272,11 +272,11 @@ void InitiatorSession::Abort(Command* command) {
 }
 
 void InitiatorSession::TimeOutCommands() {
-  if (options_.command_timeout <= absl::ZeroDuration()) return;
+  if (options_.timeouts.command_timeout <= absl::ZeroDuration()) return;
   for (TaskSlot slot = tasks_.oldest(); slot != kNoTask;
        slot = tasks_[slot].next) {
     InitiatorTask& task = tasks_[slot];
-    if (now_ < task.issued + options_.command_timeout) return;
+    if (now_ < task.issued + options_.timeouts.command_timeout) return;
     if (task.state != InitiatorTask::State::kActive ||
         task.abort != InitiatorTask::Abort::kNone) {
       continue;
@@ -286,7 +286,7 @@ void InitiatorSession::TimeOutCommands() {
     ++aborts_wanted_;
     Log(absl::StrCat("no answer to command 0x", absl::Hex(task.command->cdb[0]),
                      " for LUN 0x", absl::Hex(task.command->lun), " within ",
-                     absl::FormatDuration(options_.command_timeout),
+                     absl::FormatDuration(options_.timeouts.command_timeout),
                      ": aborting it"));
   }
 }

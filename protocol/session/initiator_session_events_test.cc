@@ -230,7 +230,7 @@ TEST_F(InitiatorEventsTest, ARejectedRequestFails) {
 TEST_F(InitiatorEventsTest, ARejectedAbortOfAStuckCommandResetsItsUnit) {
   LogIn();
   Issue(MakeRead(1));
-  AdvanceHearing(options_.command_timeout);
+  AdvanceHearing(options_.timeouts.command_timeout);
   RejectPduOf(Sent<TaskManagementRequestPdu>(),
               RejectPdu::kImmediateCommandReject);
   AdvanceHearing(absl::ZeroDuration());

@@ -174,11 +174,11 @@ void InitiatorSession::TaskManagementTimedOut() {
     Finish(&task_management_, absl::OkStatus());
     return AbortRefused(referenced_tag);
   }
-  Lose(
-      Loss::kTimeout,
-      absl::DeadlineExceededError(absl::StrCat(
-          "the target did not answer ", FunctionName(request.function),
-          " within ", absl::FormatDuration(options_.task_management_timeout))));
+  Lose(Loss::kTimeout,
+       absl::DeadlineExceededError(absl::StrCat(
+           "the target did not answer ", FunctionName(request.function),
+           " within ",
+           absl::FormatDuration(options_.timeouts.task_management_timeout))));
 }
 
 // ABORT TASK did not end the task. A command that has been waited for long

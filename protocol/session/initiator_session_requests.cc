@@ -113,15 +113,16 @@ void InitiatorSession::SendRequest(Lane* lane) {
 
 absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
   const bool urgent = IsUrgent(request);
-  absl::Duration timeout = options_.task_management_timeout;
-  if (request.kind == Request::Kind::kLogout) timeout = options_.logout_timeout;
-  if (request.kind == Request::Kind::kText) timeout = options_.text_timeout;
+  const SessionTimeouts& of = options_.timeouts;
+  absl::Duration timeout = of.task_management_timeout;
+  if (request.kind == Request::Kind::kLogout) timeout = of.logout_timeout;
+  if (request.kind == Request::Kind::kText) timeout = of.text_timeout;
   if (request.kind == Request::Kind::kPing &&
-      options_.nop_timeout > absl::ZeroDuration()) {
-    timeout = options_.nop_timeout;
+      of.nop_timeout > absl::ZeroDuration()) {
+    timeout = of.nop_timeout;
   }
   // The target is not silent because it was not asked.
-  if (request.unsent && !urgent) timeout = options_.command_timeout;
+  if (request.unsent && !urgent) timeout = options_.timeouts.command_timeout;
   return timeout > absl::ZeroDuration() ? now_ + timeout
                                         : absl::InfiniteFuture();
 }
@@ -130,9 +131,11 @@ absl::Time InitiatorSession::DeadlineOf(const Request& request) const {
 // go on sending something, or small parts of the answer.
 absl::Time InitiatorSession::AnswerBy(const Request& request) const {
   const absl::Duration limit =
-      request.kind == Request::Kind::kText ? options_.text_answer_timeout
-      : options_.command_timeout > absl::ZeroDuration()
-          ? std::max(options_.command_timeout, options_.nop_timeout)
+      request.kind == Request::Kind::kText
+          ? options_.timeouts.text_answer_timeout
+      : options_.timeouts.command_timeout > absl::ZeroDuration()
+          ? std::max(options_.timeouts.command_timeout,
+                     options_.timeouts.nop_timeout)
           : absl::ZeroDuration();
   return limit > absl::ZeroDuration() ? now_ + limit : absl::InfiniteFuture();
 }
@@ -264,25 +267,28 @@ std::string InitiatorSession::WhyTimedOut(const Request& request) const {
   };
   const bool ping = request.kind == Request::Kind::kPing;
   if (request.unsent) {
-    return absl::StrCat("the target took no ", ping ? "ping" : "Text Request",
-                        within(options_.command_timeout, "command_timeout"),
-                        ": it keeps its command window closed");
+    return absl::StrCat(
+        "the target took no ", ping ? "ping" : "Text Request",
+        within(options_.timeouts.command_timeout, "command_timeout"),
+        ": it keeps its command window closed");
   }
   if (now_ >= request.deadline) {
-    return ping ? absl::StrCat("the target is silent: no answer to a ping",
-                               within(options_.nop_timeout, "nop_timeout"))
-                : absl::StrCat("the target did not answer a Text Request",
-                               within(options_.text_timeout, "text_timeout"));
+    return ping ? absl::StrCat(
+                      "the target is silent: no answer to a ping",
+                      within(options_.timeouts.nop_timeout, "nop_timeout"))
+                : absl::StrCat(
+                      "the target did not answer a Text Request",
+                      within(options_.timeouts.text_timeout, "text_timeout"));
   }
-  return ping
-             ? absl::StrCat("the target sends, but did not answer a ping",
-                            within(std::max(options_.command_timeout,
-                                            options_.nop_timeout),
-                                   "command_timeout"))
-             : absl::StrCat(
-                   "the target did not end its answer to a Text "
-                   "Request",
-                   within(options_.text_answer_timeout, "text_answer_timeout"));
+  return ping ? absl::StrCat("the target sends, but did not answer a ping",
+                             within(std::max(options_.timeouts.command_timeout,
+                                             options_.timeouts.nop_timeout),
+                                    "command_timeout"))
+              : absl::StrCat(
+                    "the target did not end its answer to a Text "
+                    "Request",
+                    within(options_.timeouts.text_answer_timeout,
+                           "text_answer_timeout"));
 }
 
 void InitiatorSession::RequestTimedOut(Lane* lane) {
@@ -292,9 +298,10 @@ void InitiatorSession::RequestTimedOut(Lane* lane) {
       return Lose(Loss::kTimeout,
                   absl::DeadlineExceededError(WhyTimedOut(*lane->current)));
     case Request::Kind::kLogout:
-      Finish(lane, absl::DeadlineExceededError(absl::StrCat(
-                       "the target did not answer the logout within ",
-                       absl::FormatDuration(options_.logout_timeout))));
+      Finish(lane,
+             absl::DeadlineExceededError(absl::StrCat(
+                 "the target did not answer the logout within ",
+                 absl::FormatDuration(options_.timeouts.logout_timeout))));
       return End(State::kLoggedOut);
     case Request::Kind::kTaskManagement:
       return TaskManagementTimedOut();

@@ -133,7 +133,7 @@ TEST_F(InitiatorRequestsTest, RequestsFailWithTheSession) {
 }
 
 TEST_F(InitiatorRequestsTest, ATextIsNotWaitedForForEver) {
-  options_.text_timeout = absl::Seconds(3);
+  options_.timeouts.text_timeout = absl::Seconds(3);
   LogIn();
   std::optional<absl::StatusOr<std::string>> text;
   session_->SendText(
@@ -149,7 +149,7 @@ TEST_F(InitiatorRequestsTest, ATextIsNotWaitedForForEver) {
 
 // Whose parts each come in time.
 TEST_F(InitiatorRequestsTest, ATextThatTricklesIsNotWaitedForForEver) {
-  options_.text_answer_timeout = absl::Seconds(20);
+  options_.timeouts.text_answer_timeout = absl::Seconds(20);
   LogIn();
   session_->SendText("x", nullptr);
   Advance();
@@ -566,7 +566,7 @@ TEST_F(InitiatorRequestsTest, LateAnswersToTaskManagementAreDiscarded) {
   session_->Abort(command);
   Advance();
   const auto abort = Sent<TaskManagementRequestPdu>();
-  AdvanceHearing(options_.task_management_timeout);
+  AdvanceHearing(options_.timeouts.task_management_timeout);
   AnswerTmf(abort);
   EXPECT_EQ(session_->state(), State::kFullFeature);
   TaskManagementRequestPdu unknown;
@@ -609,7 +609,7 @@ TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
 
   LogIn();
   session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
-  AdvanceHearing(options_.logout_timeout);
+  AdvanceHearing(options_.timeouts.logout_timeout);
   Completed();
   EXPECT_EQ(status_->code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(session_->state(), State::kLoggedOut);

@@ -39,8 +39,8 @@ TEST_F(InitiatorSessionTest, ALoginMayBeRedirected) {
 
 TEST_F(InitiatorSessionTest, ALoginTimesOut) {
   Start();
-  EXPECT_EQ(Advance(), now_ + options_.login_timeout);
-  AdvanceHearing(options_.login_timeout);
+  EXPECT_EQ(Advance(), now_ + options_.timeouts.login_timeout);
+  AdvanceHearing(options_.timeouts.login_timeout);
   EXPECT_EQ(session_->state(), State::kLoginFailed);
   EXPECT_EQ(session_->failure().code(), absl::StatusCode::kDeadlineExceeded);
 }
@@ -468,7 +468,7 @@ TEST_F(InitiatorSessionTest, NothingIsHeardAfterTheEnd) {
 }
 
 TEST_F(InitiatorSessionTest, ACommandWithoutAnswerIsAbortedThenItsUnitReset) {
-  options_.command_timeout = absl::Seconds(60);
+  options_.timeouts.command_timeout = absl::Seconds(60);
   LogIn();
   scsi::Command* stuck = MakeRead(1);
   scsi::Command* other = MakeRead(1);
@@ -516,9 +516,9 @@ TEST_F(InitiatorSessionTest, AnUnansweredResetEndsTheSession) {
   Issue(other);
   AdvanceHearing(absl::Seconds(30));
   EXPECT_EQ(Sent<TaskManagementRequestPdu>().function, 1);
-  AdvanceHearing(options_.task_management_timeout);
+  AdvanceHearing(options_.timeouts.task_management_timeout);
   EXPECT_EQ(Sent<TaskManagementRequestPdu>().function, 5);
-  AdvanceHearing(options_.task_management_timeout);
+  AdvanceHearing(options_.timeouts.task_management_timeout);
   ExpectLost(Loss::kTimeout, "LOGICAL UNIT RESET");
   CommandList retry;
   session_->TakeUnfinished(&retry);
@@ -548,8 +548,8 @@ TEST_F(InitiatorSessionTest, AnAnswerDuringTheAbortCounts) {
 }
 
 TEST_F(InitiatorSessionTest, ASilentTargetIsPingedAndGivenUp) {
-  options_.nop_interval = absl::Seconds(5);
-  options_.nop_timeout = absl::Seconds(3);
+  options_.timeouts.nop_interval = absl::Seconds(5);
+  options_.timeouts.nop_timeout = absl::Seconds(3);
   LogIn();
   absl::Time next = AdvanceHearing(absl::Seconds(1));
   EXPECT_EQ(next, now_ + absl::Seconds(5));
@@ -573,8 +573,8 @@ TEST_F(InitiatorSessionTest, ASilentTargetIsPingedAndGivenUp) {
 
 // But what sends something for ever is not waited for as long.
 TEST_F(InitiatorSessionTest, APingIsNotWaitedForForEver) {
-  options_.command_timeout = absl::Seconds(20);
-  options_.nop_timeout = absl::Seconds(3);
+  options_.timeouts.command_timeout = absl::Seconds(20);
+  options_.timeouts.nop_timeout = absl::Seconds(3);
   LogIn();
   session_->Ping(nullptr);
   Advance();
@@ -589,7 +589,7 @@ TEST_F(InitiatorSessionTest, APingIsNotWaitedForForEver) {
 // Over iSER, a target can have no room for more immediate requests.
 TEST_F(InitiatorSessionTest, NorDoesARequestWaitForRoomForEver) {
   options_.login.offer.iser.enabled = true;
-  options_.command_timeout = absl::Seconds(20);
+  options_.timeouts.command_timeout = absl::Seconds(20);
   LogIn(/*window=*/0);
   for (int i = 0; i < 1000; ++i) {
     session_->Ping(nullptr);

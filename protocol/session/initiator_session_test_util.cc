@@ -48,7 +48,7 @@ InitiatorSessionTest::InitiatorSessionTest() {
   options_.login.isid = {0x80, 1, 2, 3, 4, 5};
   options_.max_commands = 4;
   options_.initial_cmd_sn = 0xfffffffd;  // Wraps soon.
-  options_.nop_interval = absl::ZeroDuration();
+  options_.timeouts.nop_interval = absl::ZeroDuration();
   options_.log = [this](absl::string_view message, const transport::LogSite&) {
     log_.emplace_back(message);
   };

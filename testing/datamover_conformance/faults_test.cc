@@ -104,8 +104,8 @@ TEST_P(FaultTest, SilenceIsNoticedAndSurvived) {
   for (const bool one_way : {false, true}) {
     SimStack stack(seed(), 1, fabric().rdma);
     InitiatorOptions options = stack.Options();
-    options.nop_interval = absl::Seconds(2);
-    options.nop_timeout = absl::Seconds(3);
+    options.timeouts.nop_interval = absl::Seconds(2);
+    options.timeouts.nop_timeout = absl::Seconds(3);
     options.connect.timeout = absl::Seconds(3);
     stack.LogIn(options);
     VerifiedLoad::Options load_options;
@@ -140,7 +140,7 @@ TEST_P(FaultTest, SilenceInEveryPhaseOfTheLogin) {
     SCOPED_TRACE(::testing::Message() << "dark after " << steps << " steps");
     SimStack stack(seed() * 1000 + steps, 1, fabric().rdma);
     InitiatorOptions options = stack.Options();
-    options.login_timeout = absl::Seconds(7);
+    options.timeouts.login_timeout = absl::Seconds(7);
     options.connect.timeout = absl::Seconds(3);
     stack.Connect(options);
     const absl::Time begin = stack.world.now();
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FaultTest,
 TEST_P(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
   SimStack stack(50, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
-  options.replacement_timeout = absl::Seconds(20);
+  options.reconnect.replacement_timeout = absl::Seconds(20);
   stack.LogIn(options);
   stack.StopServer();
   TestCommand first(scsi::cdb::TestUnitReady(), 0);
@@ -200,7 +200,7 @@ TEST_P(OutageTest, CommandsFailWhenTheSessionIsNotRestoredInTime) {
 TEST_P(OutageTest, ZeroMeansAtOnce) {
   SimStack stack(51, 1, GetParam().rdma);
   InitiatorOptions options = stack.Options();
-  options.replacement_timeout = absl::ZeroDuration();
+  options.reconnect.replacement_timeout = absl::ZeroDuration();
   stack.LogIn(options);
   stack.world.network().Blackhole("client", "server");
   TestCommand command(scsi::cdb::TestUnitReady(), 0);

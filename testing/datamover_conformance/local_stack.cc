@@ -31,10 +31,10 @@ LocalStack::LocalStack(const std::string& address,
 
 InitiatorOptions LocalStack::Options() const {
   InitiatorOptions options = Stack::Options();
-  options.login_timeout = absl::Seconds(60);
-  options.nop_timeout = absl::Seconds(60);
-  options.reconnect_delay = absl::Milliseconds(5);
-  options.max_reconnect_delay = absl::Milliseconds(100);
+  options.timeouts.login_timeout = absl::Seconds(60);
+  options.timeouts.nop_timeout = absl::Seconds(60);
+  options.reconnect.delay = absl::Milliseconds(5);
+  options.reconnect.max_delay = absl::Milliseconds(100);
   return options;
 }
 

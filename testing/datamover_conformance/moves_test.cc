@@ -219,8 +219,8 @@ TEST_P(MoveTest, ZeroMeansNever) {
 TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
   ways_->rdma.works = false;
   InitiatorOptions options = Options();
-  options.nop_interval = absl::ZeroDuration();
-  options.command_timeout = absl::ZeroDuration();
+  options.timeouts.nop_interval = absl::ZeroDuration();
+  options.timeouts.command_timeout = absl::ZeroDuration();
   stack_.LogIn(options);
   ways_->rdma.works = true;
   // The way back is dark: nothing that is under way ends.
@@ -351,7 +351,7 @@ TEST_P(MoveTest, WhoDoesNotAnswerByRdmaIsReachedWithout) {
   RawIserPeer peer(&stack_.world);
   LeadRdmaTo(&peer);
   InitiatorOptions options = Options();
-  options.login_timeout = absl::Seconds(7);
+  options.timeouts.login_timeout = absl::Seconds(7);
   const absl::Time begin = stack_.world.now();
   stack_.LogIn(options);
   EXPECT_EQ(stack_.initiator->data_model(), "iSCSI");
@@ -499,7 +499,7 @@ TEST_P(MoveTest, CommandsWaitForAMoveAlsoWhereTheyDoNotForALostSession) {
   ways_->rdma.works = false;
   InitiatorOptions initiator = Options();
   initiator.rdma_retry_interval = absl::Milliseconds(20);
-  initiator.replacement_timeout = absl::ZeroDuration();
+  initiator.reconnect.replacement_timeout = absl::ZeroDuration();
   stack_.LogIn(initiator);
   VerifiedLoad::Options options;
   options.commands = 25000;

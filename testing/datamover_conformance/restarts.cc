@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(RestartTest, ATargetThatRestartsIsFoundAgain) {
   InitiatorOptions options = stack_->Options();
-  options.reconnect_delay = absl::Milliseconds(5);
-  options.max_reconnect_delay = absl::Milliseconds(50);
+  options.reconnect.delay = absl::Milliseconds(5);
+  options.reconnect.max_delay = absl::Milliseconds(50);
   BeginLoad(options);
   uint64_t times = 0;
   for (const absl::Duration grace : {absl::ZeroDuration(), absl::Seconds(5)}) {
@@ -112,7 +112,7 @@ TEST_P(RestartTest, ASessionThatIsReinstatedComesBack) {
 
 TEST_P(RestartTest, CommandsFailAtOnceWhenTheyShall) {
   InitiatorOptions options = stack_->Options();
-  options.replacement_timeout = absl::ZeroDuration();
+  options.reconnect.replacement_timeout = absl::ZeroDuration();
   stack_->LogIn(options);
   stack_->StopServer();
   EXPECT_TRUE(

@@ -141,7 +141,8 @@ class Attack {
     InitiatorOptions options = stack_.Options();
     options.portal = transport::Address::Parse(kPortal).value();
     // Held until then: nobody lets it in again.
-    options.replacement_timeout = absl::Seconds((how_ & 3) == 3 ? 20 : 0);
+    options.reconnect.replacement_timeout =
+        absl::Seconds((how_ & 3) == 3 ? 20 : 0);
     options.offer.iser.hello_required = (how_ & 0x40) != 0;
     options.offer.first_burst_length = 6000;
     login_.policy.offer.initial_r2t = (how_ & 0x20) == 0;

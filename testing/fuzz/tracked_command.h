@@ -129,7 +129,7 @@ class TrackedCommand {
   static constexpr char kUntouched = '\xa5';
   static constexpr char kSent = 's';
   // A command that waits for the window may see each of those before it end at
-  // the last moment of InitiatorOptions::command_timeout.
+  // the last moment of SessionTimeouts::command_timeout.
   static constexpr absl::Duration kLongest = absl::Minutes(10);
 
   struct Data {

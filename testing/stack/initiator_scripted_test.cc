@@ -182,8 +182,8 @@ TEST_F(InitiatorScriptedTest, RefusesNonsenseAddresses) {
 TEST_F(InitiatorScriptedTest, ReconnectsAfterAPauseThatChanceSpreads) {
   // As long as the pauses take from the loss of the session to the next one.
   const auto outage = [&](double jitter, uint64_t seed) {
-    options_.reconnect_jitter = jitter;
-    options_.reconnect_seed = seed;
+    options_.reconnect.jitter = jitter;
+    options_.reconnect.seed = seed;
     EXPECT_TRUE(LogIn().ok());
     scripted_.Drop();
     EXPECT_TRUE(
@@ -201,7 +201,7 @@ TEST_F(InitiatorScriptedTest, ReconnectsAfterAPauseThatChanceSpreads) {
 }
 
 TEST_F(InitiatorScriptedTest, ATargetThatDropsEachSessionIsAskedMoreSeldom) {
-  options_.nop_interval = absl::ZeroDuration();
+  options_.timeouts.nop_interval = absl::ZeroDuration();
   ASSERT_TRUE(LogIn().ok());
   const auto drop = [&] {
     scripted_.Drop();
@@ -213,10 +213,10 @@ TEST_F(InitiatorScriptedTest, ATargetThatDropsEachSessionIsAskedMoreSeldom) {
   };
   absl::Duration last;
   for (int i = 0; i < 10; ++i) last = drop();
-  EXPECT_GE(last, options_.max_reconnect_delay);
+  EXPECT_GE(last, options_.reconnect.max_delay);
   // One that was up for a while is missed again.
-  stack_.RunFor(options_.max_reconnect_delay);
-  EXPECT_LT(drop(), options_.max_reconnect_delay / 4);
+  stack_.RunFor(options_.reconnect.max_delay);
+  EXPECT_LT(drop(), options_.reconnect.max_delay / 4);
 }
 
 TEST_F(InitiatorScriptedTest, ATargetCannotSendUsAwayForADay) {
@@ -227,22 +227,22 @@ TEST_F(InitiatorScriptedTest, ATargetCannotSendUsAwayForADay) {
     message.stat_sn = scripted_.stat_sn++;
     return ToWire(message);
   };
-  options_.nop_interval = absl::ZeroDuration();
-  options_.reconnect_jitter = 0;
+  options_.timeouts.nop_interval = absl::ZeroDuration();
+  options_.reconnect.jitter = 0;
   ASSERT_TRUE(LogIn().ok());
   TestCommand command(scsi::cdb::TestUnitReady(), 0);
   const absl::Time begin = stack_.world.now();
   stack_.Run(&command.command);  // Fails after replacement_timeout.
   EXPECT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
-  EXPECT_GE(stack_.world.now() - begin, options_.max_time2wait);
+  EXPECT_GE(stack_.world.now() - begin, options_.reconnect.max_time2wait);
   EXPECT_LE(stack_.world.now() - begin,
-            options_.max_time2wait + absl::Seconds(5));
+            options_.reconnect.max_time2wait + absl::Seconds(5));
 }
 
 TEST_F(InitiatorScriptedTest, ChecksTheJitter) {
   for (const double jitter : {-0.1, 1.1}) {
-    options_.reconnect_jitter = jitter;
-    EXPECT_THAT(Refusal(), HasSubstr("reconnect_jitter is "));
+    options_.reconnect.jitter = jitter;
+    EXPECT_THAT(Refusal(), HasSubstr("reconnect.jitter is "));
   }
 }
 
@@ -256,16 +256,16 @@ TEST_F(InitiatorScriptedTest, ChecksThePausesBetweenAttempts) {
   };
   const Case cases[] = {
       {absl::ZeroDuration(), absl::Seconds(5),
-       "reconnect_delay is 0 and max_reconnect_delay is 5s"},
-      {-absl::Seconds(1), absl::Seconds(5), "reconnect_delay is -1s and"},
+       "reconnect.delay is 0 and reconnect.max_delay is 5s"},
+      {-absl::Seconds(1), absl::Seconds(5), "reconnect.delay is -1s and"},
       {absl::Seconds(6), absl::Seconds(5),
-       "reconnect_delay is 6s and max_reconnect_delay is 5s"},
+       "reconnect.delay is 6s and reconnect.max_delay is 5s"},
       {absl::Seconds(1), absl::InfiniteDuration(),
-       "max_reconnect_delay is inf"},
+       "reconnect.max_delay is inf"},
   };
   for (const Case& bad : cases) {
-    options_.reconnect_delay = bad.first;
-    options_.max_reconnect_delay = bad.longest;
+    options_.reconnect.delay = bad.first;
+    options_.reconnect.max_delay = bad.longest;
     EXPECT_THAT(Refusal(), HasSubstr(bad.message));
   }
 }
@@ -282,10 +282,10 @@ TEST_F(InitiatorScriptedTest, ChecksHowLongAnswersMayWait) {
 TEST_F(InitiatorScriptedTest, AMuteTargetTimesTheCommandOut) {
   ScriptedTarget mute(&stack_.world, backend_.get(), "sim://server:2222");
   options_.portal.port = 2222;
-  options_.nop_interval = absl::ZeroDuration();
+  options_.timeouts.nop_interval = absl::ZeroDuration();
   stack_.LogIn(options_);
   // Full feature phase, then silence: only the command's own timeout helps.
-  options_.command_timeout = absl::Seconds(60);
+  options_.timeouts.command_timeout = absl::Seconds(60);
   TestCommand command(scsi::cdb::TestUnitReady(), 0);
   const absl::Time begin = stack_.world.now();
   stack_.Run(&command.command);
@@ -293,7 +293,8 @@ TEST_F(InitiatorScriptedTest, AMuteTargetTimesTheCommandOut) {
             scsi::Command::Outcome::kTimedOutWithSession);
   // ABORT TASK and LOGICAL UNIT RESET had their chance.
   EXPECT_EQ(stack_.world.now() - begin,
-            options_.command_timeout + 2 * options_.task_management_timeout);
+            options_.timeouts.command_timeout +
+                2 * options_.timeouts.task_management_timeout);
 }
 
 // Linux's drops a command when a reset by another session aborts it. This one
@@ -328,8 +329,8 @@ TEST_F(InitiatorScriptedTest, WhatATargetDroppedIsSentAgain) {
     response.max_cmd_sn = request.cmd_sn + 10;
     return ToWire(response);
   };
-  options_.nop_interval = absl::ZeroDuration();
-  options_.command_timeout = absl::Seconds(60);
+  options_.timeouts.nop_interval = absl::ZeroDuration();
+  options_.timeouts.command_timeout = absl::Seconds(60);
   stack_.LogIn(options_);
 
   scsi::RetryingCommand::Environment environment;
@@ -360,7 +361,7 @@ TEST_F(InitiatorScriptedTest, ATargetThatDiesOfACommandIsNotAskedForever) {
     scripted_.Drop();
     return std::string();
   };
-  options_.replacement_timeout = absl::Seconds(10);
+  options_.reconnect.replacement_timeout = absl::Seconds(10);
   ASSERT_TRUE(LogIn().ok());
   TestCommand command(scsi::cdb::TestUnitReady(), 0);
   const absl::Time begin = stack_.world.now();
@@ -385,8 +386,8 @@ TEST_F(InitiatorScriptedTest, WhatIsNeverAnsweredIsNotSentAgainForever) {
     response.max_cmd_sn = command.cmd_sn + 10;
     return ToWire(response);
   };
-  options_.nop_interval = absl::ZeroDuration();
-  options_.replacement_timeout = absl::Seconds(10);
+  options_.timeouts.nop_interval = absl::ZeroDuration();
+  options_.reconnect.replacement_timeout = absl::Seconds(10);
   ASSERT_TRUE(LogIn().ok());
   TestCommand never(scsi::cdb::TestUnitReady(), 0);
   const absl::Time begin = stack_.world.now();
@@ -402,7 +403,7 @@ TEST_F(InitiatorScriptedTest, WhatIsNeverAnsweredIsNotSentAgainForever) {
   }
   EXPECT_TRUE(never.finished);
   EXPECT_EQ(never.command.outcome, scsi::Command::Outcome::kConnectionLost);
-  EXPECT_GE(stack_.world.now() - begin, options_.replacement_timeout);
+  EXPECT_GE(stack_.world.now() - begin, options_.reconnect.replacement_timeout);
   stack_.initiator.reset();  // While its command is there.
 }
 

@@ -34,7 +34,7 @@ class InitiatorStateTest : public ::testing::Test {
 
   void LogIn(absl::Duration replacement_timeout = absl::Minutes(2)) {
     InitiatorOptions options = stack_.Options();
-    options.replacement_timeout = replacement_timeout;
+    options.reconnect.replacement_timeout = replacement_timeout;
     options.on_change = [this](SessionChange change, const absl::Status& why) {
       EXPECT_FALSE(in_call_);
       changes_.push_back(Describe(change, why));

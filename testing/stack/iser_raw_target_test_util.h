@@ -37,7 +37,7 @@ class RawTargetTest : public ::testing::TestWithParam<bool> {
   void Connect() {
     InitiatorOptions options = stack_.Options();
     options.portal = transport::Address::Parse(kPortal).value();
-    options.replacement_timeout = replacement_timeout_;
+    options.reconnect.replacement_timeout = replacement_timeout_;
     options.connect.send_queue = send_queue_;
     options.offer.iser = offer_;
     stack_.Connect(options);

@@ -235,7 +235,7 @@ InitiatorOptions Stack::Options() const {
   options.target_name = kTargetName;
   options.initiator_name = "iqn.2001-04.com.example:host";
   options.isid = {0x80, 1, 2, 3, 0, 1};
-  options.reconnect_seed = 1;
+  options.reconnect.seed = 1;
   return options;
 }
 

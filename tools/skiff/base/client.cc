@@ -98,11 +98,11 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   }
   options.offer = offer_;
   options.connect.timeout = options_.login_timeout;
-  options.login_timeout = options_.login_timeout;
-  options.command_timeout = options_.command_timeout;
-  options.text_timeout = options_.command_timeout;
-  options.text_answer_timeout = options_.command_timeout;
-  options.replacement_timeout = options_.reconnect_timeout;
+  options.timeouts.login_timeout = options_.login_timeout;
+  options.timeouts.command_timeout = options_.command_timeout;
+  options.timeouts.text_timeout = options_.command_timeout;
+  options.timeouts.text_answer_timeout = options_.command_timeout;
+  options.reconnect.replacement_timeout = options_.reconnect_timeout;
   options.rdma_retry_interval = options_.rdma_retry_interval;
   options.coalesce.max_delay = options_.coalesce;
   options.lasting_keys = options_.lasting_keys;
