@@ -48,7 +48,7 @@ TargetSession::TargetSession(TargetSessionHost* host,
       policy_(std::make_unique<Policy>(this)),
       login_(std::make_unique<TargetLogin>(policy_.get(), options.login)),
       max_tasks_(options.max_tasks()),
-      tags_(options.tag_secret) {
+      tags_(host->TagSecret()) {
   assert(max_tasks_ <= kMaxTaskSlots);
   tasks_.SetMaxTasks(max_tasks_);
   datamover_->SetClient(this, max_tasks_);

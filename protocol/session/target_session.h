@@ -25,6 +25,7 @@
 #include "protocol/negotiation/send_targets.h"
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/tag_table.h"
+#include "protocol/session/target_session_options.h"
 #include "protocol/session/unexpected_pdus.h"
 #include "scsi/target/target.h"
 #include "transport/log/log.h"
@@ -32,30 +33,6 @@
 namespace skiff::protocol {
 
 struct KeySpec;
-
-struct TargetSessionOptions {
-  uint32_t queue_depth = 128;  // Commands in the CmdSN window.
-  uint32_t max_immediate_tasks =
-      16;  // SCSI Commands with the I bit, beyond the window.
-  uint32_t max_task_management = 16;  // Functions in progress.
-  uint32_t max_text_bytes = 65536;    // Of one Text Request's key set.
-  // Of the answer to one. As many as Skiff's initiator takes.
-  uint32_t max_text_answer_bytes = 4u << 20;
-  absl::Duration nop_interval = absl::Seconds(30);
-  absl::Duration nop_timeout = absl::Seconds(15);
-  // Data that a WRITE was asked for must have come after this long: they hold
-  // buffers that other sessions wait for. Zero: never.
-  absl::Duration data_out_timeout = absl::Seconds(60);
-  TargetLogin::Limits login;  // `max_unknown_keys` holds for text, too.
-  uint64_t tag_secret = 0;    // Anything that peers can't know.
-  // Counts what the system has no memory for; not owned, may be null.
-  MemoryBudget* budget = nullptr;
-
-  // Slots for SCSI Commands. Twice the window: an initiator counts a command
-  // until it has our answer, which may still wait to be sent; the session
-  // counts it until it is answered.
-  uint32_t max_tasks() const { return 2 * queue_depth + max_immediate_tasks; }
-};
 
 // What a session asks of its surroundings, all on its reactor. The policy part
 // decides the login.
@@ -88,6 +65,10 @@ class TargetSessionHost : public TargetLoginPolicy {
   // (not from inside the call).
   virtual void SessionEnded() = 0;
   virtual absl::Time Now() = 0;
+  // Anything that peers can't know; asked once, by the constructor.
+  virtual uint64_t TagSecret() { return 0; }
+  // Counts what the system has no memory for; may be null.
+  virtual MemoryBudget* budget() { return nullptr; }
   // Of the bytes that the connection has taken, those that the peer's host has
   // not: a system's buffer may hold seconds of a slow peer's data.
   virtual uint64_t Unacknowledged() const { return 0; }

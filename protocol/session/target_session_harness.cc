@@ -25,6 +25,7 @@ T Must(absl::StatusOr<T> value) {
 
 TargetSessionHarness::TargetSessionHarness(const Options& options)
     : offer_(options.offer),
+      budget_(options.budget),
       reactor_(Must(transport::EpollReactor::Create())),
       target_(scsi::Target::Create(kTargetName)) {
   scsi::WorkerOptions worker;

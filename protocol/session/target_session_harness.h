@@ -27,6 +27,7 @@ class TargetSessionHarness final : private TargetSessionHost {
     TargetSessionOptions session;
     StreamDatamoverOptions datamover;
     Offer offer;
+    MemoryBudget* budget = nullptr;
     std::shared_ptr<scsi::Backend> backend;  // Null: memory of kDiskBytes.
     absl::Duration data_patience = scsi::WorkerOptions().data_patience;
   };
@@ -78,10 +79,12 @@ class TargetSessionHarness final : private TargetSessionHost {
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
+  MemoryBudget* budget() override { return budget_; }
   void OnLog(bool warning, LogLine line,
              const transport::LogSite& site) override;
 
   const Offer offer_;
+  MemoryBudget* const budget_;
   absl::Time now_ = absl::UnixEpoch();
   bool closed_ = false;
   bool ended_ = false;

@@ -57,7 +57,7 @@ TargetSession::Task* TargetSession::AllocateTask() {
   if (free_ == nullptr) {
     const uint32_t first = used_;  // All slots below are taken.
     assert(first % kChunk == 0 && !tasks_.Has(first));
-    if (!tasks_.Reserve(first, options_.budget)) return nullptr;
+    if (!tasks_.Reserve(first, host_->budget())) return nullptr;
     const uint32_t end = std::min(kChunk, max_tasks_ - first);
     for (uint32_t i = end; i-- > 0;) {
       Task& task = tasks_[first + i];

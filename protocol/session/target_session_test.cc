@@ -381,7 +381,7 @@ TEST_F(TargetSessionTest, LimitsImmediateCommands) {
 // One that there is no memory for is refused; the session goes on.
 TEST_F(TargetSessionTest, WithoutMemoryForATaskTheCommandIsRefused) {
   MemoryBudget budget(1 << 20);
-  options_.session.budget = &budget;
+  options_.budget = &budget;
   options_.session.queue_depth = 32;
   Start();
   budget.RefuseEvery(1);

@@ -60,6 +60,18 @@ std::string PeerOfAddress(absl::string_view address) {
   return absl::StrCat(network, "/64");
 }
 
+ConnectionLimits ConnectionLimits::Complete() const {
+  const auto half = [](uint32_t* part, uint32_t all) {
+    if (*part == 0) *part = std::max(1u, all / 2);
+  };
+  ConnectionLimits out = *this;
+  half(&out.max_logins_per_peer, max_connections_in_login);
+  half(&out.max_discovery_per_peer, max_discovery_sessions);
+  half(&out.max_sessions_per_peer,
+       std::min(max_connections, 2 * kDefaultSessionsPerPeer));
+  return out;
+}
+
 bool ConnectionShares::Counts::empty() const {
   return std::all_of(std::begin(of), std::end(of),
                      [](uint32_t count) { return count == 0; });
@@ -143,7 +155,8 @@ std::string ConnectionShares::Arrive(Id id, absl::string_view address,
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t all = total();
-    if (all >= size_t{limits_.connections} + limits_.in_login) {
+    if (all >=
+        size_t{limits_.max_connections} + limits_.max_connections_in_login) {
       return "max_connections is reached, and those that end are not gone yet";
     }
     const auto of_peer = [&peer](const Connection& c) {
@@ -151,13 +164,14 @@ std::string ConnectionShares::Arrive(Id id, absl::string_view address,
     };
     std::string limit;
     bool room = true;
-    if (CountOf(addresses_, peer, Stage::kLogin) >= limits_.in_login_per_peer) {
+    if (CountOf(addresses_, peer, Stage::kLogin) >=
+        limits_.max_logins_per_peer) {
       limit = "max_logins_per_peer is reached";
       room = evicted.Set(GiveWay(Stage::kLogin, now, peer, of_peer));
-    } else if (At(Stage::kLogin).size() >= limits_.in_login) {
+    } else if (At(Stage::kLogin).size() >= limits_.max_connections_in_login) {
       limit = "max_connections_in_login is reached";
       room = evicted.Set(GiveWay(Stage::kLogin, now, peer, nullptr));
-    } else if (all - At(Stage::kLeaving).size() >= limits_.connections) {
+    } else if (all - At(Stage::kLeaving).size() >= limits_.max_connections) {
       limit = "max_connections is reached";
       room = evicted.Set(GiveWay(Stage::kLogin, now, peer, nullptr)) ||
              evicted.Set(GiveWay(Stage::kDiscovery, now, peer, nullptr));
@@ -202,7 +216,7 @@ std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
     if (!connection.initiator.empty()) return "";
     std::string name(initiator);
     if (CountOf(initiators_, name, Stage::kLogin) >=
-        limits_.in_login_per_peer) {
+        limits_.max_logins_per_peer) {
       if (!evicted.Set(GiveWay(
               Stage::kLogin, now, connection.address,
               [&name](const Connection& c) { return c.initiator == name; }))) {
@@ -244,10 +258,10 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
               reached(initiators_, &Connection::initiator));
     };
     if (!discovery) {
-      if (full(limits_.sessions_per_peer)) {
+      if (full(limits_.max_sessions_per_peer)) {
         return "max_sessions_per_peer is reached";
       }
-    } else if (full(limits_.discovery_per_peer)) {
+    } else if (full(limits_.max_discovery_per_peer)) {
       if (!evicted.Set(GiveWay(stage, now, connection.address,
                                [&connection](const Connection& c) {
                                  return c.address == connection.address ||
@@ -255,7 +269,7 @@ std::string ConnectionShares::Enter(Id id, bool discovery, absl::Time now,
                                }))) {
         return "max_discovery_per_peer is reached";
       }
-    } else if (At(stage).size() >= limits_.discovery &&
+    } else if (At(stage).size() >= limits_.max_discovery_sessions &&
                !evicted.Set(GiveWay(stage, now, connection.address, nullptr))) {
       return "max_discovery_sessions is reached";
     }

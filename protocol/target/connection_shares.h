@@ -14,16 +14,23 @@
 
 namespace skiff::protocol {
 
-// How many connections a server has, and how many of them each peer. A peer is
-// an address, and once it has said it, an initiator name: each counts for
-// itself.
+// How many connections a server has, over all portals. Of more, quiet ones give
+// way to new ones while they log in or discover; otherwise the new one is
+// closed.
 struct ConnectionLimits {
-  uint32_t connections = 0;
-  uint32_t in_login = 0;
-  uint32_t discovery = 0;
-  uint32_t in_login_per_peer = 0;
-  uint32_t discovery_per_peer = 0;
-  uint32_t sessions_per_peer = 0;
+  uint32_t max_connections = 4096;
+  uint32_t max_connections_in_login = 256;
+  uint32_t max_discovery_sessions = 256;
+  // What each peer may have of these. A peer is an address, and once it has
+  // said it, an initiator name: each counts for itself. Zero: half of it, but
+  // no more than kDefaultSessionsPerPeer sessions.
+  uint32_t max_logins_per_peer = 0;
+  uint32_t max_discovery_per_peer = 0;
+  uint32_t max_sessions_per_peer = 0;
+  static constexpr uint32_t kDefaultSessionsPerPeer = 1024;
+
+  // With what zero stands for.
+  ConnectionLimits Complete() const;
 };
 
 // Who of a `peer_address()` ("host:port") shares with whom: the host, of IPv6
@@ -48,7 +55,8 @@ class ConnectionShares {
   // How long whoever has said something is left alone.
   static constexpr absl::Duration kPatience = absl::Seconds(1);
 
-  explicit ConnectionShares(const ConnectionLimits& limits) : limits_(limits) {}
+  explicit ConnectionShares(const ConnectionLimits& limits)
+      : limits_(limits.Complete()) {}
 
   // A connection from `address` wants to log in. Empty: it may. Otherwise which
   // limit it would exceed; it is not known then.

@@ -25,12 +25,12 @@ class RefuseEach {
 
 ConnectionLimits Limits() {
   ConnectionLimits limits;
-  limits.connections = 20;
-  limits.in_login = 8;
-  limits.discovery = 6;
-  limits.in_login_per_peer = 2;
-  limits.discovery_per_peer = 2;
-  limits.sessions_per_peer = 2;
+  limits.max_connections = 20;
+  limits.max_connections_in_login = 8;
+  limits.max_discovery_sessions = 6;
+  limits.max_logins_per_peer = 2;
+  limits.max_discovery_per_peer = 2;
+  limits.max_sessions_per_peer = 2;
   return limits;
 }
 

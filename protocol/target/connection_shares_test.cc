@@ -17,12 +17,12 @@ class ConnectionSharesTest : public ::testing::Test {
 
   static ConnectionLimits Limits() {
     ConnectionLimits limits;
-    limits.connections = 20;
-    limits.in_login = 8;
-    limits.discovery = 6;
-    limits.in_login_per_peer = 4;
-    limits.discovery_per_peer = 3;
-    limits.sessions_per_peer = 5;
+    limits.max_connections = 20;
+    limits.max_connections_in_login = 8;
+    limits.max_discovery_sessions = 6;
+    limits.max_logins_per_peer = 4;
+    limits.max_discovery_per_peer = 3;
+    limits.max_sessions_per_peer = 5;
     return limits;
   }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "protocol/negotiation/keys.h"
-#include "protocol/session/target_session.h"
+#include "protocol/session/target_session_options.h"
 #include "scsi/backend/memory_limit.h"
 
 namespace skiff::protocol {
@@ -36,17 +36,16 @@ IserMemoryOptions MemoryOptions(const TargetServerOptions& options,
 
 IserDatamoverOptions MoverOptions(const TargetServerOptions& options) {
   // What may come besides commands of the window (docs/iser.md).
-  TargetSessionOptions session;
-  session.queue_depth = options.limits.queue_depth;
+  const TargetSessionOptions& session = options.limits.session;
   constexpr uint32_t kOtherRequests = 16;
   IserDatamoverOptions iser;
   iser.receives =
-      options.limits.queue_depth + kOtherRequests +
+      session.queue_depth + kOtherRequests +
       std::max(session.max_immediate_tasks + session.max_task_management,
                UnexpectedReceives(options.offer.iser));
   if (options.offer.iser.unsolicited_data_out && !options.offer.initial_r2t) {
     iser.unsolicited_commands =
-        options.limits.queue_depth + session.max_immediate_tasks;
+        session.queue_depth + session.max_immediate_tasks;
     iser.unsolicited_receives = static_cast<uint32_t>(UnsolicitedReceives(
         iser.unsolicited_commands, options.offer.first_burst_length,
         options.offer.iser.target_recv_data_segment_length));
@@ -57,23 +56,6 @@ IserDatamoverOptions MoverOptions(const TargetServerOptions& options) {
       iser.max_queued_messages,
       session.max_tasks() + session.max_task_management + kOtherRequests);
   return iser;
-}
-
-ConnectionLimits SharesOf(const TargetServerLimits& limits) {
-  const auto part = [](uint32_t set, uint32_t all) {
-    return set != 0 ? set : std::max(1u, all / 2);
-  };
-  ConnectionLimits out;
-  out.connections = limits.max_connections;
-  out.in_login = limits.max_connections_in_login;
-  out.discovery = limits.max_discovery_sessions;
-  out.in_login_per_peer = part(limits.max_logins_per_peer, out.in_login);
-  out.discovery_per_peer = part(limits.max_discovery_per_peer, out.discovery);
-  out.sessions_per_peer =
-      part(limits.max_sessions_per_peer,
-           std::min(out.connections,
-                    2 * TargetServerLimits::kDefaultSessionsPerPeer));
-  return out;
 }
 
 }  // namespace skiff::protocol

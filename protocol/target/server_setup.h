@@ -6,7 +6,6 @@
 
 #include "protocol/connection/connection_transport.h"
 #include "protocol/datamover/memory_budget.h"
-#include "protocol/target/connection_shares.h"
 #include "protocol/target/target_server.h"
 
 namespace skiff::protocol {
@@ -26,8 +25,6 @@ IserMemoryOptions MemoryOptions(const TargetServerOptions& options,
                                 size_t spare);
 
 IserDatamoverOptions MoverOptions(const TargetServerOptions& options);
-
-ConnectionLimits SharesOf(const TargetServerLimits& limits);
 
 }  // namespace skiff::protocol
 

@@ -22,28 +22,6 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 // The same when the server shuts down.
 constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
 
-// Not std::random_device, which asks the processor: in a virtual machine that
-// may take longer than the rest of a login.
-uint64_t Secret() {
-  uint64_t secret = 0;
-  // So little never fails (getrandom(2)).
-  [[maybe_unused]] const ssize_t got = getrandom(&secret, sizeof(secret), 0);
-  assert(got == sizeof(secret));
-  return secret;
-}
-
-TargetSessionOptions SessionOptions(const TargetConnectionContext& context) {
-  const TargetServerLimits& limits = context.options->limits;
-  TargetSessionOptions options;
-  options.budget = context.budget;
-  options.queue_depth = limits.queue_depth;
-  options.nop_interval = limits.nop_interval;
-  options.nop_timeout = limits.nop_timeout;
-  options.data_out_timeout = limits.data_out_timeout;
-  options.tag_secret = Secret();
-  return options;
-}
-
 }  // namespace
 
 TargetConnection::TargetConnection(
@@ -59,7 +37,7 @@ TargetConnection::TargetConnection(
       transport_(std::move(transport)),
       session_(std::make_unique<TargetSession>(
           static_cast<TargetSessionHost*>(this), transport_->datamover(),
-          SessionOptions(context))),
+          context.options->limits.session)),
       pump_(transport_->MakePump(context.reactor,
                                  static_cast<PumpClient*>(this))),
       timer_(context.reactor,
@@ -230,6 +208,16 @@ void TargetConnection::ScheduleTimer(absl::Time now) {
   // Half the timeout: a stall is noticed within one and a half.
   next = std::min(next, now + context_.options->limits.send_timeout / 2);
   timer_.ScheduleAt(std::max(next, now + absl::Milliseconds(1)));
+}
+
+// Not std::random_device, which asks the processor: in a virtual machine that
+// may take longer than the rest of a login.
+uint64_t TargetConnection::TagSecret() {
+  uint64_t secret = 0;
+  // So little never fails (getrandom(2)).
+  [[maybe_unused]] const ssize_t got = getrandom(&secret, sizeof(secret), 0);
+  assert(got == sizeof(secret));
+  return secret;
 }
 
 // --- Progress.

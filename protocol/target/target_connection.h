@@ -91,6 +91,8 @@ class TargetConnection final : private TargetSessionHost,
   void CloseConnection(const absl::Status& why, bool after_sending) override;
   void SessionEnded() override;
   absl::Time Now() override { return context_.reactor->Now(); }
+  uint64_t TagSecret() override;
+  MemoryBudget* budget() override { return context_.budget; }
   uint64_t Unacknowledged() const override {
     return pump_ == nullptr ? 0 : pump_->unacknowledged();
   }

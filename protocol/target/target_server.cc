@@ -13,7 +13,6 @@
 #include "protocol/connection/connection_transport.h"
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
-#include "protocol/target/connection_shares.h"
 #include "protocol/target/server_setup.h"
 #include "protocol/target/target_connection.h"
 #include "protocol/target/target_node.h"
@@ -78,7 +77,7 @@ struct State : std::enable_shared_from_this<State> {
         const TargetServerOptions& server_options)
       : options(server_options),
         budget(MakeBudget(server_options)),
-        shares(SharesOf(server_options.limits)) {
+        shares(server_options.limits.connections) {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<Shard>());
       shards.back()->reactor = reactor;
@@ -638,17 +637,23 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
     return absl::InvalidArgumentError("a server needs a reactor");
   const absl::Status valid = Validate(options.offer, Role::kTarget);
   if (!valid.ok()) return valid;
-  if (options.limits.queue_depth == 0 ||
-      options.limits.queue_depth > TargetServerLimits::kMaxQueueDepth) {
+  const uint32_t depth = options.limits.session.queue_depth;
+  if (depth == 0 || depth > TargetSessionOptions::kMaxQueueDepth) {
     return absl::InvalidArgumentError(
-        absl::StrCat("queue depth ", options.limits.queue_depth,
-                     " is not in 1..", TargetServerLimits::kMaxQueueDepth));
+        absl::StrCat("queue depth ", depth, " is not in 1..",
+                     TargetSessionOptions::kMaxQueueDepth));
+  }
+  if (options.limits.session.max_tasks() > kMaxTaskSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue depth ", depth, " and max_immediate_tasks ",
+                     options.limits.session.max_immediate_tasks, " take ",
+                     options.limits.session.max_tasks(),
+                     " slots for tasks; there are ", kMaxTaskSlots));
   }
   if (options.message_memory < IserMemoryOfSession(options)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "message_memory is ", options.message_memory, " bytes; a session of ",
-        "queue depth ", options.limits.queue_depth, " needs ",
-        IserMemoryOfSession(options)));
+        "queue depth ", depth, " needs ", IserMemoryOfSession(options)));
   }
   const absl::Duration delay = options.limits.coalesce_delay;
   if (delay < absl::ZeroDuration() ||

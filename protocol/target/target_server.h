@@ -15,6 +15,8 @@
 #include "protocol/connection/connection_info.h"
 #include "protocol/datamover/memory_budget.h"
 #include "protocol/negotiation/parameters.h"
+#include "protocol/session/target_session_options.h"
+#include "protocol/target/connection_shares.h"
 #include "scsi/target/target.h"
 #include "transport/backend.h"
 #include "transport/limited_log.h"
@@ -30,21 +32,10 @@ using transport::LogSink;  // Thread-safe, and may not block: see there.
 
 // The limits of one server. Every one has a reason to be changed somewhere.
 struct TargetServerLimits {
-  static constexpr uint32_t kMaxQueueDepth = 8192;
   static constexpr absl::Duration kMaxCoalesceDelay = absl::Milliseconds(10);
 
-  // Over all portals. Of more, quiet ones give way to new ones while they log
-  // in or discover (connection_shares.h); otherwise the new one is closed.
-  uint32_t max_connections = 4096;
-  uint32_t max_connections_in_login = 256;
-  uint32_t max_discovery_sessions = 256;
-  // What each peer may have of these: each address, and each initiator name.
-  // Zero: half of it, but no more than kDefaultSessionsPerPeer sessions.
-  uint32_t max_logins_per_peer = 0;
-  uint32_t max_discovery_per_peer = 0;
-  uint32_t max_sessions_per_peer = 0;
-  static constexpr uint32_t kDefaultSessionsPerPeer = 1024;
-  uint32_t queue_depth = 128;  // Commands per session (MaxCmdSN window).
+  ConnectionLimits connections;
+  TargetSessionOptions session;
   // Per connection: above it no command is received, and so no READ started.
   // What waits costs memory where it is copied or in buffers, which have bounds
   // of their own; data that lie in a medium's memory cost their headers, which
@@ -65,13 +56,6 @@ struct TargetServerLimits {
   // A discovery session that asks for nothing for this long is ended. Zero:
   // never.
   absl::Duration discovery_idle_timeout = absl::Seconds(60);
-  // A NOP-In ping is sent after this much silence in full feature phase, and
-  // the session dropped when no answer comes in time. Zero turns pings off.
-  absl::Duration nop_interval = absl::Seconds(30);
-  absl::Duration nop_timeout = absl::Seconds(15);
-  // A session whose initiator withholds the data of a WRITE for this long is
-  // dropped. Zero: never.
-  absl::Duration data_out_timeout = absl::Seconds(60);
   // With 8 or more commands of an initiator outstanding, about how long one may
   // wait for others, so that one wake-up of a sleeping reactor brings several;
   // twice as long if they fail to come. Zero: not at all.

@@ -55,14 +55,14 @@ class Neighbourhood {
     stack_.StopServer();
     TargetServerOptions& options = stack_.server_options;
     options.budget = budget_;
-    options.limits.queue_depth = 32;
+    options.limits.session.queue_depth = 32;
     options.limits.max_spare_buffer_bytes = 0;
     options.limits.max_send_queue_bytes = 128 << 10;
     options.limits.login_timeout = absl::Seconds(3);
-    options.limits.data_out_timeout = absl::Seconds(5);
+    options.limits.session.data_out_timeout = absl::Seconds(5);
     options.limits.send_timeout = absl::Seconds(5);
-    options.limits.nop_interval = absl::Seconds(3);
-    options.limits.nop_timeout = absl::Seconds(3);
+    options.limits.session.nop_interval = absl::Seconds(3);
+    options.limits.session.nop_timeout = absl::Seconds(3);
     options.worker.buffer_pool_bytes = 4u << 20;
     options.worker.buffer_bytes = 256u << 10;
     options.log = [this](LogLevel, absl::string_view line) {

@@ -242,8 +242,8 @@ TEST_P(OutageTest, ASlowNetworkIsNotSilence) {
   SimStack stack(54, 1, GetParam().rdma);
   stack.StopServer();
   stack.server_options.limits.max_send_queue_bytes = 64 << 10;
-  stack.server_options.limits.nop_interval = absl::Seconds(2);
-  stack.server_options.limits.nop_timeout = absl::Seconds(2);
+  stack.server_options.limits.session.nop_interval = absl::Seconds(2);
+  stack.server_options.limits.session.nop_timeout = absl::Seconds(2);
   stack.StartServer();
   stack.LogIn();
   TestCommand attention(scsi::cdb::TestUnitReady(), 0);

@@ -18,7 +18,7 @@ class ReinstatementTest : public ::testing::TestWithParam<Network> {
   ReinstatementTest() : stack_(GetParam().MakeStack(1)) {
     stack_->StopServer();
     // The target does not find out by itself.
-    stack_->server_options.limits.nop_interval = absl::ZeroDuration();
+    stack_->server_options.limits.session.nop_interval = absl::ZeroDuration();
     stack_->StartServer();
     streams_ = stack_->Listen(stack_->StreamAddress());
   }

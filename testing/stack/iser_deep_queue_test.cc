@@ -66,7 +66,7 @@ TEST(IserDeepQueueTest, ResponsesThatWaitHoldBackNoReceives) {
   link.bytes_per_second = uint64_t{1} << 30;
   stack.world.network().SetDefaultLink(link);
   stack.StopServer();
-  stack.server_options.limits.queue_depth = kDepth;
+  stack.server_options.limits.session.queue_depth = kDepth;
   stack.StartServer();
   InitiatorOptions options = stack.Options();
   options.max_commands = kDepth;

@@ -39,7 +39,7 @@ class UnsolicitedReceivesTest : public ::testing::TestWithParam<Fabric> {
     TargetServerOptions& server = stack_->server_options;
     server.offer.iser.unsolicited_data_out = target_takes;
     server.offer.first_burst_length = kFirstBurst;
-    server.limits.queue_depth = kDepth;
+    server.limits.session.queue_depth = kDepth;
     server.log = [this](LogLevel, absl::string_view line) {
       log_.emplace_back(line);
     };

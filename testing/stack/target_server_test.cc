@@ -91,10 +91,10 @@ TEST_F(TargetServerTest, DropsALoginThatNeverFinishes) {
 
 TEST_F(TargetServerTest, ClosesConnectionsBeyondTheLimits) {
   TargetServerLimits limits;
-  limits.max_connections = 4;
-  limits.max_connections_in_login = 2;
-  limits.max_logins_per_peer = 2;
-  limits.max_sessions_per_peer = 4;
+  limits.connections.max_connections = 4;
+  limits.connections.max_connections_in_login = 2;
+  limits.connections.max_logins_per_peer = 2;
+  limits.connections.max_sessions_per_peer = 4;
   Restart(limits);
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (int i = 0; i < 3; ++i)
@@ -147,8 +147,9 @@ TEST_F(TargetServerTest, ALoginNeverWaitsForThoseThatAreQuiet) {
 
 TEST_F(TargetServerTest, DiscoverySessionsKeepNobodyOut) {
   TargetServerLimits limits;
-  limits.max_discovery_sessions = 20;
-  limits.nop_interval = absl::ZeroDuration();  // Or it would notice first.
+  limits.connections.max_discovery_sessions = 20;
+  limits.session.nop_interval =
+      absl::ZeroDuration();  // Or it would notice first.
   Restart(limits);
   std::vector<std::unique_ptr<RawPeer>> hoard;
   for (int i = 0; i < 30; ++i) {
@@ -175,7 +176,7 @@ TEST_F(TargetServerTest, DiscoverySessionsKeepNobodyOut) {
 
 TEST_F(TargetServerTest, EachPeerHasItsShareOfTheSessions) {
   TargetServerLimits limits;
-  limits.max_sessions_per_peer = 3;
+  limits.connections.max_sessions_per_peer = 3;
   Restart(limits);
   std::vector<std::unique_ptr<RawPeer>> peers;
   const auto log_in = [&](transport::Reactor* from, uint8_t isid,
@@ -211,7 +212,8 @@ TEST_F(TargetServerTest, EachPeerHasItsShareOfTheSessions) {
 TEST_F(TargetServerTest, DropsAReaderThatNeverDrainsAndServesTheOthers) {
   TargetServerLimits limits;
   limits.max_send_queue_bytes = 1 << 20;
-  limits.nop_interval = absl::ZeroDuration();  // Or it would notice first.
+  limits.session.nop_interval =
+      absl::ZeroDuration();  // Or it would notice first.
   Restart(limits);
   RawPeer greedy(&stack_);
   greedy.LogIn(1);

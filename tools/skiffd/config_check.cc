@@ -77,17 +77,18 @@ void CheckConnections(const Limits& limits, Checker* checker,
                       protocol::TargetServerLimits* to) {
   constexpr uint32_t kMost = 1000000;
   for (const auto& [field, out] :
-       {std::pair(Limits::kMaxConnectionsFieldNumber, &to->max_connections),
+       {std::pair(Limits::kMaxConnectionsFieldNumber,
+                  &to->connections.max_connections),
         std::pair(Limits::kMaxConnectionsInLoginFieldNumber,
-                  &to->max_connections_in_login),
+                  &to->connections.max_connections_in_login),
         std::pair(Limits::kMaxDiscoverySessionsFieldNumber,
-                  &to->max_discovery_sessions),
+                  &to->connections.max_discovery_sessions),
         std::pair(Limits::kMaxLoginsPerPeerFieldNumber,
-                  &to->max_logins_per_peer),
+                  &to->connections.max_logins_per_peer),
         std::pair(Limits::kMaxDiscoveryPerPeerFieldNumber,
-                  &to->max_discovery_per_peer),
+                  &to->connections.max_discovery_per_peer),
         std::pair(Limits::kMaxSessionsPerPeerFieldNumber,
-                  &to->max_sessions_per_peer)}) {
+                  &to->connections.max_sessions_per_peer)}) {
     checker->Number(limits, field, 1, kMost, out);
   }
   checker->Duration(limits, Limits::kDiscoveryIdleTimeoutFieldNumber,
@@ -99,8 +100,8 @@ void CheckLimits(const Limits& limits, Checker* checker,
   protocol::TargetServerLimits* to = &out->limits;
   CheckConnections(limits, checker, to);
   checker->Number(limits, Limits::kQueueDepthFieldNumber, 1,
-                  protocol::TargetServerLimits::kMaxQueueDepth,
-                  &to->queue_depth);
+                  protocol::TargetSessionOptions::kMaxQueueDepth,
+                  &to->session.queue_depth);
   checker->Size(limits, Limits::kMaxSendQueueFieldNumber, 64 * kKiB, kGiB,
                 &to->max_send_queue_bytes);
   checker->Size(limits, Limits::kSpareBuffersFieldNumber, 0, 64 * kGiB,
@@ -111,13 +112,14 @@ void CheckLimits(const Limits& limits, Checker* checker,
                 &to->memory_budget);
   checker->PositiveDuration(limits, Limits::kLoginTimeoutFieldNumber,
                             &to->login_timeout);
-  checker->Duration(limits, Limits::kNopIntervalFieldNumber, &to->nop_interval);
+  checker->Duration(limits, Limits::kNopIntervalFieldNumber,
+                    &to->session.nop_interval);
   checker->PositiveDuration(limits, Limits::kNopTimeoutFieldNumber,
-                            &to->nop_timeout);
+                            &to->session.nop_timeout);
   checker->PositiveDuration(limits, Limits::kSendTimeoutFieldNumber,
                             &to->send_timeout);
   checker->Duration(limits, Limits::kDataOutTimeoutFieldNumber,
-                    &to->data_out_timeout);
+                    &to->session.data_out_timeout);
   checker->Duration(limits, Limits::kListenRetryIntervalFieldNumber,
                     &to->listen_retry_interval);
   if (to->listen_retry_interval > absl::ZeroDuration() &&
@@ -244,7 +246,7 @@ void CheckIser(const Iser& iser, Checker* checker,
         iser, Iser::kMessageMemoryFieldNumber,
         absl::StrCat("message_memory must hold one session, which takes ",
                      (session + kKiB - 1) / kKiB, " KiB with queue_depth ",
-                     out->limits.queue_depth,
+                     out->limits.session.queue_depth,
                      out->offer.iser.unsolicited_data_out
                          ? " and unsolicited_data_out; a shorter "
                            "first_burst_length makes it less"

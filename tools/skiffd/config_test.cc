@@ -455,8 +455,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_THAT(config_.reactors.cpus, ElementsAre(0, 1));
   EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));
   EXPECT_FALSE(config_.reactors.reactor.adaptive_spin);
-  EXPECT_EQ(config_.server.limits.queue_depth, 32u);
-  EXPECT_EQ(config_.server.limits.nop_interval, absl::Seconds(1));
+  EXPECT_EQ(config_.server.limits.session.queue_depth, 32u);
+  EXPECT_EQ(config_.server.limits.session.nop_interval, absl::Seconds(1));
   EXPECT_EQ(config_.server.limits.listen_retry_interval, absl::Seconds(3));
   EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
   EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
@@ -536,7 +536,7 @@ TEST_F(ConfigTest, FlagsWinOverTheFile) {
   ASSERT_THAT(FlagProblems(flags), IsEmpty());
   EXPECT_EQ(config_.reactors.count, 3);
   EXPECT_EQ(config_.reactors.reactor.spin, absl::InfiniteDuration());
-  EXPECT_EQ(config_.server.limits.queue_depth, 9u);
+  EXPECT_EQ(config_.server.limits.session.queue_depth, 9u);
   EXPECT_EQ(config_.log_level, protocol::LogLevel::kDebug);
 
   flags.reactors = 0;

@@ -162,15 +162,15 @@ void Daemon::FitConnections(const DaemonConfig& config,
     needs.luns += target.luns.size();
   }
   needs.reactors = static_cast<uint64_t>(config.reactors.count);
-  needs.in_login = limits->max_connections_in_login;
+  needs.in_login = limits->connections.max_connections_in_login;
   const uint32_t fit = ConnectionsThatFit(needs);
-  if (config.fit_connections) limits->max_connections = fit;
+  if (config.fit_connections) limits->connections.max_connections = fit;
   if (log_ == nullptr) return;
   if (config.fit_connections) {
     log_(protocol::LogLevel::kInfo, ChosenConnections(fit, *limit));
-  } else if (limits->max_connections > fit) {
+  } else if (limits->connections.max_connections > fit) {
     log_(protocol::LogLevel::kWarning,
-         TooManyConnections(limits->max_connections, fit, *limit));
+         TooManyConnections(limits->connections.max_connections, fit, *limit));
   }
 }
 
