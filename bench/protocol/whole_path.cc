@@ -66,7 +66,7 @@ void WholePath::LogIn(const Options& options) {
   initiator.target_name = kDiskName;
   initiator.initiator_name = kHostName;
   initiator.offer.immediate_data = options.immediate_data;
-  initiator.lasting_keys = options.lasting_keys;
+  initiator.rdma.lasting_keys = options.lasting_keys;
   std::optional<absl::Status> ready;
   initiator_ = Initiator::Create(
                    &registry_, client_reactor_, initiator,

@@ -29,7 +29,7 @@ class WholePath final : public CommandRunner {
     uint32_t queue_depth = 32;
     uint32_t bytes = 4096;  // Of each command.
     bool immediate_data = true;
-    // InitiatorOptions::lasting_keys, where there are no memory windows.
+    // RdmaPolicy::lasting_keys, where there are no memory windows.
     bool lasting_keys = false;
   };
 

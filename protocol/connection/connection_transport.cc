@@ -139,7 +139,7 @@ std::unique_ptr<IserDatamoverOf<Role>> MakeIserDatamover(
 // What an initiator does instead of using memory windows, for people.
 std::string WithoutWindows(const IserMemoryOptions& options) {
   const char* instead = "memory is registered for each command";
-  if (options.lasting_keys) {
+  if (options.rdma.lasting_keys) {
     instead = options.keep_registrations
                   ? "keys outlive their commands"
                   : "keys of lasting memory outlive their commands, and other "
@@ -180,7 +180,7 @@ absl::StatusOr<std::shared_ptr<IserMemory>> IserMemories::For(
     IserMemoryOptions options = options_;
     if (role_ == Role::kInitiator) {
       options.arena_access = Access::kRemoteRead | Access::kRemoteWrite;
-    } else if (options.lasting_keys &&
+    } else if (options.rdma.lasting_keys &&
                domain->capabilities().read_sink_needs_remote_write) {
       // Otherwise what a Read fills is registered for the Read alone: its
       // Request shows the key to the peer (RFC 5040 section 4.4).

@@ -87,7 +87,7 @@ absl::Status Check(InitiatorOptions* options) {
 
 IserMemoryOptions MemoryOptions(const InitiatorOptions& options) {
   IserMemoryOptions memory;
-  memory.lasting_keys = options.lasting_keys;
+  memory.rdma = options.rdma;
   memory.keep_registrations = options.keep_registrations;
   memory.cache = options.kept_registrations;
   return memory;
@@ -128,7 +128,7 @@ InitiatorImpl::InitiatorImpl(transport::Backend* backend,
           options.log_limits),
       on_ready_(std::move(on_ready)),
       buffers_(StreamBuffers::kDefaultScratchBytes,
-               options.max_spare_buffer_bytes),
+               options.memory.max_spare_buffer_bytes),
       iser_memories_(std::make_shared<IserMemories>(
           IserMemories::Role::kInitiator, MemoryOptions(options))),
       coalescer_(options.coalesce),

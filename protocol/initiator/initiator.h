@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "protocol/connection/connection_info.h"
+#include "protocol/datamover/policies.h"
 #include "protocol/initiator/answer_coalescer.h"
 #include "protocol/initiator/backoff.h"
 #include "protocol/negotiation/auth.h"
@@ -52,10 +53,7 @@ struct InitiatorOptions {
   transport::ConnectOptions connect;
   uint32_t max_commands =
       128;  // Outstanding at once; more wait in Submit's queue.
-  size_t max_send_queue_bytes = 4u << 20;
-  // What is kept of the memory for copies (of what is sent under a data digest,
-  // above all) while it is not used. More copies at once work, but allocate.
-  size_t max_spare_buffer_bytes = 16u << 20;
+  MemoryPolicy memory;
   // Byte streams on a reactor that sleeps.
   CoalesceOptions coalesce;
   SessionTimeouts timeouts;
@@ -74,12 +72,7 @@ struct InitiatorOptions {
   std::vector<std::string> auth_methods = {"None"};
   std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
       start_auth;
-  // What devices without memory windows (libfabric's, and Soft-iWARP) have
-  // instead of a registration for each command: iSER targets get the key of the
-  // whole memory that was given to UseMemory(), and it stays valid after the
-  // command. A target can then read and write all of that memory for as long as
-  // the initiator lives, whatever commands say: only for targets that may.
-  bool lasting_keys = false;
+  RdmaPolicy rdma;
   // Registrations of memory that was not given to UseMemory() are kept, too,
   // for the next command that uses the same buffer, or a part of it. Whoever
   // frees memory that a command has used then has to call ForgetMemory(). It

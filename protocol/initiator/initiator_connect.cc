@@ -196,7 +196,7 @@ InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
     return iser_->Take(std::move(*rdma));
   }
   StreamDatamoverOptions mover;
-  mover.max_send_queue_bytes = options_.max_send_queue_bytes;
+  mover.memory = options_.memory;
   mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
   return MakeStreamTransport(
       std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),

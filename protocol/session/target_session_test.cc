@@ -430,7 +430,7 @@ TEST_F(TargetSessionTest, ImmediateCommandsWithoutReadingStayBounded) {
 
 TEST_F(TargetSessionTest, AFloodWithoutReadingStaysBounded) {
   options_.session.queue_depth = 16;
-  options_.datamover.max_send_queue_bytes = 100000;
+  options_.datamover.memory.max_send_queue_bytes = 100000;
   Start();
   // Commands as fast as they can be encoded, whatever the window says.
   for (int i = 0; i < 5000; ++i) Send(Transfer(/*write=*/false, 0, 8));
@@ -440,7 +440,7 @@ TEST_F(TargetSessionTest, AFloodWithoutReadingStaysBounded) {
 
 // The limit holds within one read of the stream, too.
 TEST_F(TargetSessionTest, CommandsThatCameTogetherWaitForTheSendQueue) {
-  options_.datamover.max_send_queue_bytes = 64 << 10;
+  options_.datamover.memory.max_send_queue_bytes = 64 << 10;
   Start();
   std::string batch;
   for (int i = 0; i < 64; ++i) batch += ToWire(Transfer(false, 0, 256));

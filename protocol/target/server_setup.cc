@@ -19,7 +19,7 @@ std::shared_ptr<MemoryBudget> MakeBudget(const TargetServerOptions& options) {
 size_t SpareBytes(const TargetServerOptions& options,
                   const MemoryBudget& budget, size_t reactors) {
   constexpr size_t kPools = 2;
-  return std::min<size_t>(options.limits.max_spare_buffer_bytes,
+  return std::min<size_t>(options.limits.memory.max_spare_buffer_bytes,
                           budget.use().limit / (4 * kPools * reactors));
 }
 
@@ -27,8 +27,7 @@ IserMemoryOptions MemoryOptions(const TargetServerOptions& options,
                                 std::shared_ptr<MemoryBudget> budget,
                                 size_t spare) {
   IserMemoryOptions memory;
-  memory.lasting_keys = options.lasting_keys;
-  memory.message_memory = options.message_memory;
+  memory.rdma = options.rdma;
   memory.budget = std::move(budget);
   memory.max_spare_block_bytes = spare;
   return memory;

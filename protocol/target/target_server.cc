@@ -258,7 +258,7 @@ State::TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
     return iser->Take(std::move(*rdma));
   }
   StreamDatamoverOptions stream;
-  stream.max_send_queue_bytes = options.limits.max_send_queue_bytes;
+  stream.memory = options.limits.memory;
   return MakeStreamTransport(
       std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
       MakeTargetStreamDatamover(shard->buffers.get(), stream));
@@ -650,10 +650,11 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
                      options.limits.session.max_tasks(),
                      " slots for tasks; there are ", kMaxTaskSlots));
   }
-  if (options.message_memory < IserMemoryOfSession(options)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "message_memory is ", options.message_memory, " bytes; a session of ",
-        "queue depth ", depth, " needs ", IserMemoryOfSession(options)));
+  if (options.rdma.message_memory < IserMemoryOfSession(options)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("message_memory is ", options.rdma.message_memory,
+                     " bytes; a session of ", "queue depth ", depth, " needs ",
+                     IserMemoryOfSession(options)));
   }
   const absl::Duration delay = options.limits.coalesce_delay;
   if (delay < absl::ZeroDuration() ||

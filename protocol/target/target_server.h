@@ -14,6 +14,7 @@
 #include "protocol/codec/pdu.h"
 #include "protocol/connection/connection_info.h"
 #include "protocol/datamover/memory_budget.h"
+#include "protocol/datamover/policies.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/session/target_session_options.h"
 #include "protocol/target/connection_shares.h"
@@ -36,15 +37,7 @@ struct TargetServerLimits {
 
   ConnectionLimits connections;
   TargetSessionOptions session;
-  // Per connection: above it no command is received, and so no READ started.
-  // What waits costs memory where it is copied or in buffers, which have bounds
-  // of their own; data that lie in a medium's memory cost their headers, which
-  // count here, too.
-  size_t max_send_queue_bytes = 4u << 20;
-  // What each reactor keeps of the memory for copies (of what is sent under a
-  // data digest, above all) while it is not used. More copies at once work, but
-  // allocate.
-  size_t max_spare_buffer_bytes = 16u << 20;
+  MemoryPolicy memory;
   // What all connections together may make the server keep: data that come
   // with writes before they can be served, and copies of what is sent. Past it,
   // commands that need it end in TASK SET FULL; and before that, those
@@ -81,15 +74,8 @@ struct TargetServerOptions {
   transport::ListenOptions listen;
   // Hooks, private data and the receive queue of RDMA are not taken from here.
   transport::AcceptOptions accept;
-  // On iWARP, memory that an RDMA Read fills is open to the peer's RDMA Writes.
-  // Where that may be all of the memory that was registered as a whole (RAM
-  // disks, the worker's buffers), for as long as the server lives, Reads need
-  // no registrations of their own: only for initiators that may write anywhere.
-  bool lasting_keys = false;
-  // Of each reactor, on each RDMA device: what iSER's messages are sent from
-  // and received into. Sessions set their part of it apart at login, and where
-  // there is not enough left they are refused (IserMemoryOfSession() each).
-  uint64_t message_memory = uint64_t{256} << 20;
+  // A session takes IserMemoryOfSession() of its `message_memory`.
+  RdmaPolicy rdma;
   // To share `limits.memory_budget` with other servers; null: one of its own.
   std::shared_ptr<MemoryBudget> budget;
   LogSink log;  // Null: silent.
@@ -100,8 +86,8 @@ struct TargetServerOptions {
   transport::CaptureSink capture;
 };
 
-// What each session over iSER takes of `message_memory`; its connection, less
-// while it logs in. The server wants room for one.
+// What each session over iSER takes of `rdma.message_memory`; its connection,
+// less while it logs in. The server wants room for one.
 uint64_t IserMemoryOfSession(const TargetServerOptions& options);
 
 // What one session looks like, for operators.

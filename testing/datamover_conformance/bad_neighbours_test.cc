@@ -56,8 +56,8 @@ class Neighbourhood {
     TargetServerOptions& options = stack_.server_options;
     options.budget = budget_;
     options.limits.session.queue_depth = 32;
-    options.limits.max_spare_buffer_bytes = 0;
-    options.limits.max_send_queue_bytes = 128 << 10;
+    options.limits.memory.max_spare_buffer_bytes = 0;
+    options.limits.memory.max_send_queue_bytes = 128 << 10;
     options.limits.login_timeout = absl::Seconds(3);
     options.limits.session.data_out_timeout = absl::Seconds(5);
     options.limits.send_timeout = absl::Seconds(5);

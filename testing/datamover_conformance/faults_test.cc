@@ -241,7 +241,7 @@ TEST_P(OutageTest, AnIdleSessionStaysUp) {
 TEST_P(OutageTest, ASlowNetworkIsNotSilence) {
   SimStack stack(54, 1, GetParam().rdma);
   stack.StopServer();
-  stack.server_options.limits.max_send_queue_bytes = 64 << 10;
+  stack.server_options.limits.memory.max_send_queue_bytes = 64 << 10;
   stack.server_options.limits.session.nop_interval = absl::Seconds(2);
   stack.server_options.limits.session.nop_timeout = absl::Seconds(2);
   stack.StartServer();

@@ -192,8 +192,8 @@ class FewBuffersTest : public MessageBuffersTest {
   FewBuffersTest() : MessageBuffersTest(Server()) {}
   static TargetServerOptions Server() {
     TargetServerOptions server;
-    server.message_memory = 3 * IserMemoryOfSession(server) +
-                            2 * kBuffersInLogin * IserMemory::kPairBytes;
+    server.rdma.message_memory = 3 * IserMemoryOfSession(server) +
+                                 2 * kBuffersInLogin * IserMemory::kPairBytes;
     return server;
   }
 };
@@ -361,7 +361,7 @@ TEST(NoBuffersTest, TheConnectionIsRefused) {
   std::vector<std::string> log;  // Outlives the server.
   SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
   stack.StopServer();
-  stack.server_options.message_memory =
+  stack.server_options.rdma.message_memory =
       IserMemoryOfSession(stack.server_options);
   stack.server_options.log = [&log](LogLevel, absl::string_view line) {
     log.emplace_back(line);
@@ -389,7 +389,7 @@ TEST(NoBuffersTest, TheConnectionIsRefused) {
 TEST(NoBuffersTest, AServerWantsRoomForOneSession) {
   SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
   TargetServerOptions options;
-  options.message_memory = IserMemoryOfSession(options) - 1;
+  options.rdma.message_memory = IserMemoryOfSession(options) - 1;
   const absl::Status status =
       TargetServer::Create(&stack.registry, stack.server_reactors, options)
           .status();

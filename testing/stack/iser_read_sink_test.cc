@@ -24,7 +24,7 @@ SimRdmaOptions IwarpThatShows(std::shared_ptr<Sinks> sinks) {
 
 TargetServerOptions Server(bool lasting_keys) {
   TargetServerOptions options;
-  options.lasting_keys = lasting_keys;
+  options.rdma.lasting_keys = lasting_keys;
   return options;
 }
 

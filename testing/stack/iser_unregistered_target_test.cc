@@ -87,7 +87,7 @@ class UnregisteredTargetTest : public ::testing::TestWithParam<Fabric> {
     };
     stack_.StartServer();
     InitiatorOptions options = stack_.Options();
-    options.lasting_keys = true;
+    options.rdma.lasting_keys = true;
     stack_.LogIn(options);
     ASSERT_TRUE(
         stack_.initiator->UseMemory(memory_->data(), memory_->size(), memory_)

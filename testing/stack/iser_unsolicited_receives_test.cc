@@ -173,7 +173,7 @@ TEST_P(UnsolicitedReceivesTest, RefusesPiecesOfWhichTooManyCouldCome) {
 TEST_P(UnsolicitedReceivesTest, AreSetApartForTheSessionsThatNeedThem) {
   Start(5, /*target_takes=*/true);
   stack_->StopServer();
-  stack_->server_options.message_memory =
+  stack_->server_options.rdma.message_memory =
       IserMemoryOfSession(stack_->server_options);
   stack_->StartServer();
   options_.offer.initial_r2t = true;

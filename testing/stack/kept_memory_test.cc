@@ -40,7 +40,7 @@ class KeptMemoryTest : public ::testing::TestWithParam<Fabric> {
     options.rdma_retry_interval = absl::Seconds(20);
     options.offer.immediate_data = false;
     options.keep_registrations = true;
-    options.lasting_keys = !windows();
+    options.rdma.lasting_keys = !windows();
     return options;
   }
   void LogIn(const InitiatorOptions& options) {
@@ -138,7 +138,7 @@ TEST_P(KeptMemoryTest, WithoutWindowsKeysOutliveTheirCommandsIfTheyMay) {
                 Contains(HasSubstr("keys outlive their commands: the device")));
   }
   InitiatorOptions options = Options();
-  options.lasting_keys = false;
+  options.rdma.lasting_keys = false;
   LogIn(options);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(WriteFrom(&out_), windows() && i > 0 ? 0u : 1u);

@@ -27,7 +27,7 @@ class LastingMemoryTest : public ::testing::TestWithParam<Fabric> {
   void LogIn(bool lasting_keys) {
     InitiatorOptions options = stack_.Options();
     options.offer.immediate_data = false;
-    options.lasting_keys = lasting_keys;
+    options.rdma.lasting_keys = lasting_keys;
     stack_.LogIn(options);
     TestCommand ready(scsi::cdb::TestUnitReady(), 0);  // A unit attention.
     stack_.Run(&ready.command);
@@ -108,7 +108,7 @@ TEST_P(LastingMemoryTest, WithLastingKeysItIsRegisteredOnceEverywhere) {
 TEST_P(LastingMemoryTest, GoesForLaterConnectionsToo) {
   InitiatorOptions options = stack_.Options();
   options.offer.immediate_data = false;
-  options.lasting_keys = true;
+  options.rdma.lasting_keys = true;
   stack_.Connect(options);
   EXPECT_TRUE(Use().ok());  // Before there is any.
   ASSERT_TRUE(stack_.RunUntil([this] { return stack_.ready().has_value(); }));

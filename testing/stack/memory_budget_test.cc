@@ -42,7 +42,7 @@ class MemoryBudgetTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(stack_.target->AddLogicalUnit(backend_, {}).ok());
     TargetServerOptions& options = stack_.server_options;
     options.budget = budget_;
-    options.limits.max_spare_buffer_bytes = 0;
+    options.limits.memory.max_spare_buffer_bytes = 0;
     options.worker.buffer_pool_bytes = 4u << 20;
     options.worker.buffer_bytes = 256u << 10;
     options.log = [this](LogLevel, absl::string_view line) {

@@ -211,7 +211,7 @@ TEST_F(TargetServerTest, EachPeerHasItsShareOfTheSessions) {
 
 TEST_F(TargetServerTest, DropsAReaderThatNeverDrainsAndServesTheOthers) {
   TargetServerLimits limits;
-  limits.max_send_queue_bytes = 1 << 20;
+  limits.memory.max_send_queue_bytes = 1 << 20;
   limits.session.nop_interval =
       absl::ZeroDuration();  // Or it would notice first.
   Restart(limits);

@@ -103,9 +103,9 @@ void CheckLimits(const Limits& limits, Checker* checker,
                   protocol::TargetSessionOptions::kMaxQueueDepth,
                   &to->session.queue_depth);
   checker->Size(limits, Limits::kMaxSendQueueFieldNumber, 64 * kKiB, kGiB,
-                &to->max_send_queue_bytes);
+                &to->memory.max_send_queue_bytes);
   checker->Size(limits, Limits::kSpareBuffersFieldNumber, 0, 64 * kGiB,
-                &to->max_spare_buffer_bytes);
+                &to->memory.max_spare_buffer_bytes);
   checker->Duration(limits, Limits::kBackendPatienceFieldNumber,
                     &to->backend_patience);
   checker->Size(limits, Limits::kMemoryBudgetFieldNumber, kMiB, 1024 * kGiB,
@@ -230,7 +230,7 @@ void CheckTransport(const Transport& transport, Checker* checker,
 
 void CheckIser(const Iser& iser, Checker* checker,
                protocol::TargetServerOptions* out) {
-  checker->Bool(iser, Iser::kLastingKeysFieldNumber, &out->lasting_keys);
+  checker->Bool(iser, Iser::kLastingKeysFieldNumber, &out->rdma.lasting_keys);
   checker->Bool(iser, Iser::kUnsolicitedDataOutFieldNumber,
                 &out->offer.iser.unsolicited_data_out);
   if (out->offer.iser.unsolicited_data_out && out->offer.initial_r2t) {
@@ -239,9 +239,9 @@ void CheckIser(const Iser& iser, Checker* checker,
                      "true; take out one of them");
   }
   checker->Size(iser, Iser::kMessageMemoryFieldNumber, kMiB, 1024 * kGiB,
-                &out->message_memory);
+                &out->rdma.message_memory);
   const uint64_t session = protocol::IserMemoryOfSession(*out);
-  if (out->message_memory < session) {
+  if (out->rdma.message_memory < session) {
     checker->Problem(
         iser, Iser::kMessageMemoryFieldNumber,
         absl::StrCat("message_memory must hold one session, which takes ",

@@ -458,7 +458,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.limits.session.queue_depth, 32u);
   EXPECT_EQ(config_.server.limits.session.nop_interval, absl::Seconds(1));
   EXPECT_EQ(config_.server.limits.listen_retry_interval, absl::Seconds(3));
-  EXPECT_EQ(config_.server.limits.max_spare_buffer_bytes, 0u);
+  EXPECT_EQ(config_.server.limits.memory.max_spare_buffer_bytes, 0u);
   EXPECT_EQ(config_.server.limits.coalesce_delay, absl::Microseconds(7));
   EXPECT_EQ(config_.server.limits.memory_budget, 24u << 20);
   EXPECT_EQ(config_.server.worker.data_patience, absl::Milliseconds(700));
@@ -466,8 +466,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   EXPECT_EQ(config_.server.worker.buffer_pool_bytes, 8u << 20);
   EXPECT_EQ(config_.server.listen.backlog, 5);
   EXPECT_EQ(config_.server.accept.user_timeout, absl::Seconds(9));
-  EXPECT_TRUE(config_.server.lasting_keys);
-  EXPECT_EQ(config_.server.message_memory, 19u << 20);
+  EXPECT_TRUE(config_.server.rdma.lasting_keys);
+  EXPECT_EQ(config_.server.rdma.message_memory, 19u << 20);
   EXPECT_TRUE(config_.server.offer.iser.unsolicited_data_out);
   EXPECT_THAT(config_.server.offer.header_digest,
               ElementsAre(protocol::Digest::kCrc32c));

@@ -263,8 +263,8 @@ absl::Status IserInitiatorDatamover::Register(Data* data, Access access) {
   }
   const bool must_bind = channel_.options().remote_invalidation;
   // A key of its own ends with the command; others need a window that does.
-  const bool own =
-      data->copy != nullptr || (!windows_ && !memory->options().lasting_keys);
+  const bool own = data->copy != nullptr ||
+                   (!windows_ && !memory->options().rdma.lasting_keys);
   absl::Status status =
       memory->Get(data->memory, data->length, access, own, &data->pin);
   if (!status.ok()) return status;

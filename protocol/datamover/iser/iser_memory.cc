@@ -22,7 +22,7 @@ IserMemory::IserMemory(transport::MemoryDomain* domain,
     : domain_(domain),
       options_(options),
       blocks_(options.max_spare_block_bytes, options.budget.get()),
-      max_buffers_(options.message_memory / kPairBytes) {
+      max_buffers_(options.rdma.message_memory / kPairBytes) {
   if (options.keep_registrations) {
     cache_ =
         std::make_unique<transport::RegistrationCache>(domain, options.cache);

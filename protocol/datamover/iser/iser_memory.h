@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "protocol/datamover/block_pool.h"
 #include "protocol/datamover/memory_budget.h"
+#include "protocol/datamover/policies.h"
 #include "transport/memory.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/memory/registration_cache.h"
@@ -23,21 +24,15 @@ namespace skiff::protocol {
 inline constexpr size_t kIserMessageBytes = 8576;
 
 struct IserMemoryOptions {
-  // Of the messages of all connections together, sending and receiving. It is
-  // for pairs of a message buffer and a small one.
-  size_t message_memory = size_t{256} << 20;
+  // Its `message_memory` is for pairs of a message buffer and a small one, its
+  // `lasting_keys` for arenas and kept registrations.
+  RdmaPolicy rdma;
   // What arenas (below) are registered for.
   transport::Access arena_access = transport::Access::kLocal;
   // Keep registrations of memory that is in no arena for the next time, as far
   // as `cache` has room. Who owns the memory must call Forget() before it is
   // freed.
   bool keep_registrations = false;
-  // An initiator without memory windows gives its targets the keys of arenas
-  // and of kept registrations. They stay valid after the command, as those of
-  // the Linux initiator do (RFC 7145 section 7.3.2 wants them invalidated
-  // first), and are for all of the memory that was registered with it. A target
-  // on iWARP shows such keys to its initiators, by its RDMA Reads.
-  bool lasting_keys = false;
   transport::RegistrationCacheOptions cache;
   // What blocks() are charged to; null: nothing.
   std::shared_ptr<MemoryBudget> budget;

@@ -269,7 +269,7 @@ TEST_F(IserMemoryTest, SaysWhereThePeerFindsIt) {
 
 TEST_F(IserMemoryTest, SharesAreSetApart) {
   IserMemoryOptions options;
-  options.message_memory = 10 * IserMemory::kPairBytes + 1;
+  options.rdma.message_memory = 10 * IserMemory::kPairBytes + 1;
   Make(options);
   std::vector<IserMemory::Buffer> buffers;
   IserMemory::Share first(memory_.get());

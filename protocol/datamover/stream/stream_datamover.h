@@ -11,6 +11,7 @@
 #include "protocol/datamover/block_pool.h"
 #include "protocol/datamover/connection_counters.h"
 #include "protocol/datamover/initiator_datamover.h"
+#include "protocol/datamover/policies.h"
 #include "protocol/datamover/target_datamover.h"
 
 namespace skiff::protocol {
@@ -19,13 +20,13 @@ namespace skiff::protocol {
 class StreamBuffers {
  public:
   static constexpr size_t kDefaultScratchBytes = 96 * 1024;
-  static constexpr size_t kDefaultSpareBytes = 16u << 20;
 
   // `max_spare_bytes`: what is kept of the blocks below while they are not
   // used. `budget`: what they are charged to (BlockPool).
-  explicit StreamBuffers(size_t scratch_bytes = kDefaultScratchBytes,
-                         size_t max_spare_bytes = kDefaultSpareBytes,
-                         MemoryBudget* budget = nullptr)
+  explicit StreamBuffers(
+      size_t scratch_bytes = kDefaultScratchBytes,
+      size_t max_spare_bytes = MemoryPolicy().max_spare_buffer_bytes,
+      MemoryBudget* budget = nullptr)
       : scratch_size_(scratch_bytes),
         scratch_(std::make_unique<uint8_t[]>(scratch_bytes)),
         blocks_(max_spare_bytes, budget) {}
@@ -48,8 +49,8 @@ class StreamBuffers {
 };
 
 struct StreamDatamoverOptions {
-  // congested() above this many bytes waiting to be sent.
-  size_t max_send_queue_bytes = 4u << 20;
+  // congested() above its `max_send_queue_bytes`.
+  MemoryPolicy memory;
   // Data segments of non-data PDUs beyond this end the connection (both before
   // and after login; the negotiated MaxRecvDataSegmentLength also holds).
   uint32_t max_control_data_bytes = 65536;

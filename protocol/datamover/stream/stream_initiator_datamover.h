@@ -46,7 +46,7 @@ class StreamInitiatorDatamover final
     return StreamCounters(receiver_, send_queue_, copied_bytes_);
   }
   bool congested() const override {
-    return send_queue_.exceeds(options_.max_send_queue_bytes);
+    return send_queue_.exceeds(options_.memory.max_send_queue_bytes);
   }
 
   // StreamDatamover:

@@ -616,7 +616,7 @@ TEST_F(StreamTargetDatamoverTest, DropsTheImmediateDataOfARefusedCommand) {
 
 TEST_F(StreamTargetDatamoverTest, StopsReceivingWhileTooMuchWaitsToBeSent) {
   StreamDatamoverOptions options;
-  options.max_send_queue_bytes = 10000;
+  options.memory.max_send_queue_bytes = 10000;
   datamover_ = MakeTargetStreamDatamover(&buffers_, options);
   session_.datamover = datamover_.get();
   datamover_->SetClient(&session_, 16);

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
   options.reconnect.replacement_timeout = options_.reconnect_timeout;
   options.rdma_retry_interval = options_.rdma_retry_interval;
   options.coalesce.max_delay = options_.coalesce;
-  options.lasting_keys = options_.lasting_keys;
+  options.rdma.lasting_keys = options_.lasting_keys;
   options.capture = capture_;
   options.warn = [](absl::string_view message) {
     LogToStderr(protocol::LogLevel::kWarning, message);
