@@ -24,14 +24,15 @@
 
 namespace skiff::protocol {
 
-// What the connections of one reactor get from their server.
+// What a connection gets from its server.
 struct TargetConnectionContext {
   transport::Reactor* reactor = nullptr;
   scsi::Worker* worker = nullptr;
   std::shared_ptr<const void> worker_memory;  // Keeps the worker's buffers.
   TargetNode* node = nullptr;
   ConnectionShares* shares = nullptr;
-  const TargetServerOptions* options = nullptr;
+  // As they were when it was accepted.
+  std::shared_ptr<const TargetServerOptions> options;
   MemoryBudget* budget = nullptr;  // Of all connections.
   transport::LimitedLog* log = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.

@@ -71,11 +71,20 @@ class Place {
   const TargetNode::ConnectionId id_;
 };
 
+// A connection on its way to its shard.
+struct Arrival {
+  Place place;
+  transport::Address portal;
+  // As they are now: it goes by them to its end.
+  std::shared_ptr<const TargetServerOptions> options;
+  IserSetup<TargetDatamover> iser;
+};
+
 // What posted functions hold: they may outlive the server.
 struct State : std::enable_shared_from_this<State> {
   State(const std::vector<transport::Reactor*>& reactors,
         const TargetServerOptions& server_options)
-      : options(server_options),
+      : options(std::make_shared<const TargetServerOptions>(server_options)),
         budget(MakeBudget(server_options)),
         shares(server_options.limits.connections) {
     for (transport::Reactor* reactor : reactors) {
@@ -97,22 +106,18 @@ struct State : std::enable_shared_from_this<State> {
                       IserCmPrivateData* said);
   void Consider(const transport::Address& portal,
                 transport::ConnectionRequest* request);
-  void Adopt(Place place, const transport::Address& portal,
-             IserSetup<TargetDatamover> iser,
-             absl::StatusOr<transport::Endpoint> endpoint);
+  void Adopt(Arrival arrival, absl::StatusOr<transport::Endpoint> endpoint);
   // Why not; empty: it is one of the shard's connections now.
-  std::string Take(Shard* shard, TargetNode::ConnectionId id,
-                   const transport::Address& portal,
-                   IserSetup<TargetDatamover>* iser,
+  std::string Take(Shard* shard, Arrival* arrival,
                    absl::StatusOr<transport::Endpoint>* endpoint);
   // Thread-safe.
   void PostTo(Shard* shard, TargetNode::ConnectionId id,
               absl::AnyInvocable<void(TargetConnection*)> fn);
   absl::StatusOr<std::unique_ptr<ConnectionTransport<TargetDatamover>>>
-  TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
+  TransportOf(Shard* shard, Arrival* arrival,
               transport::Endpoint endpoint) const;
   absl::Status Prepare(Shard* shard);
-  TargetConnectionContext ContextOf(Shard* shard);
+  TargetConnectionContext ContextOf(Shard* shard, const Arrival& arrival);
   void Ended(Shard* shard, TargetNode::ConnectionId id);
   // Of a portal: why it ended, or OK again.
   void ListeningChanged(const transport::Address& portal,
@@ -123,7 +128,7 @@ struct State : std::enable_shared_from_this<State> {
   void FinishDrain(Shard* shard);
   void LeaveBehind(Shard* shard);
 
-  const TargetServerOptions options;
+  const std::shared_ptr<const TargetServerOptions> options;
   const std::shared_ptr<MemoryBudget> budget;  // Outlives the shards.
   TargetNode node;
   std::vector<std::unique_ptr<Shard>> shards;
@@ -203,21 +208,23 @@ void State::Consider(const transport::Address& portal,
                                      ": refused a connection: ", refusal));
     return request->Reject({});
   }
-  Place place(shared_from_this(), shard, id);
-  IserSetup<TargetDatamover> iser(shard->iser_memories, MoverOptions(options),
-                                  options.capture);
-  iser.Answers(said);
-  transport::AcceptOptions accept = options.accept;
-  iser.FillIn(&accept);
+  Arrival arrival = {
+      Place(shared_from_this(), shard, id),
+      portal,
+      options,
+      {shard->iser_memories, MoverOptions(*options), options->capture}};
+  arrival.iser.Answers(said);
+  transport::AcceptOptions accept = options->accept;
+  arrival.iser.FillIn(&accept);
   request->Accept(shard->reactor, accept,
-                  [self = shared_from_this(), place = std::move(place), portal,
-                   iser](absl::StatusOr<transport::Endpoint> endpoint) mutable {
-                    transport::Reactor* const reactor = place.shard()->reactor;
+                  [self = shared_from_this(), arrival = std::move(arrival)](
+                      absl::StatusOr<transport::Endpoint> endpoint) mutable {
+                    transport::Reactor* const reactor =
+                        arrival.place.shard()->reactor;
                     reactor->newcomers().RunOrAdd(
-                        [self, place = std::move(place), portal, iser,
+                        [self, arrival = std::move(arrival),
                          endpoint = std::move(endpoint)]() mutable {
-                          self->Adopt(std::move(place), portal, iser,
-                                      std::move(endpoint));
+                          self->Adopt(std::move(arrival), std::move(endpoint));
                         });
                   });
 }
@@ -251,14 +258,14 @@ std::string State::Refusal(TargetNode::ConnectionId id, Shard* shard,
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionTransport<TargetDatamover>>>
-State::TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
+State::TransportOf(Shard* shard, Arrival* arrival,
                    transport::Endpoint endpoint) const {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
-    return iser->Take(std::move(*rdma));
+    return arrival->iser.Take(std::move(*rdma));
   }
   StreamDatamoverOptions stream;
-  stream.memory = options.limits.memory;
+  stream.memory = arrival->options->limits.memory;
   return MakeStreamTransport(
       std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
       MakeTargetStreamDatamover(shard->buffers.get(), stream));
@@ -267,23 +274,23 @@ State::TransportOf(Shard* shard, IserSetup<TargetDatamover>* iser,
 // Makes what the shard's connections share; the first connection pays for it.
 absl::Status State::Prepare(Shard* shard) {
   if (shard->worker != nullptr) return absl::OkStatus();
-  scsi::WorkerOptions with_log = options.worker;
+  scsi::WorkerOptions with_log = options->worker;
   if (with_log.log == nullptr) {
-    with_log.log = options.log;
-    with_log.log_limits = options.log_limits;
+    with_log.log = options->log;
+    with_log.log_limits = options->log_limits;
   }
   auto worker = scsi::Worker::Create(shard->reactor, with_log);
   if (!worker.ok()) return worker.status();
   // Both or none: memory may run out.
   auto buffers = std::make_unique<StreamBuffers>(
       StreamBuffers::kDefaultScratchBytes,
-      SpareBytes(options, *budget, shards.size()), budget.get());
+      SpareBytes(*options, *budget, shards.size()), budget.get());
   shard->worker = *std::move(worker);  // Shared with what registers it.
   shard->buffers = std::move(buffers);
   return absl::OkStatus();
 }
 
-TargetConnectionContext State::ContextOf(Shard* shard) {
+TargetConnectionContext State::ContextOf(Shard* shard, const Arrival& arrival) {
   TargetConnectionContext context;
   context.budget = budget.get();
   context.reactor = shard->reactor;
@@ -291,7 +298,7 @@ TargetConnectionContext State::ContextOf(Shard* shard) {
   context.worker_memory = shard->worker;
   context.node = &node;
   context.shares = &shares;
-  context.options = &options;
+  context.options = arrival.options;
   context.log = shard->log.get();
   context.post_to = [weak = weak_from_this(), shard](
                         TargetNode::ConnectionId id,
@@ -318,44 +325,43 @@ void State::PostTo(Shard* shard, TargetNode::ConnectionId id,
       });
 }
 
-void State::Adopt(Place place, const transport::Address& portal,
-                  IserSetup<TargetDatamover> iser,
+void State::Adopt(Arrival arrival,
                   absl::StatusOr<transport::Endpoint> endpoint) {
-  Shard* const shard = place.shard();
+  Shard* const shard = arrival.place.shard();
   std::string problem;
   try {
-    problem = Take(shard, place.id(), portal, &iser, &endpoint);
+    problem = Take(shard, &arrival, &endpoint);
   } catch (const std::bad_alloc&) {
     problem = kNoMemory;
   }
-  if (problem.empty()) return place.Keep();
+  if (problem.empty()) return arrival.place.Keep();
   endpoint = absl::CancelledError();  // Before the buffers that it was given.
   // Whoever shuts down was told that this is the end.
   if (shard->draining && shard->connections.empty()) return;
-  shard->log->Log(LogLevel::kWarning, portal.ToString(),
-                  absl::StrCat(portal.ToString(), ": ", problem));
+  const std::string portal = arrival.portal.ToString();
+  shard->log->Log(LogLevel::kWarning, portal,
+                  absl::StrCat(portal, ": ", problem));
 }
 
-std::string State::Take(Shard* shard, TargetNode::ConnectionId id,
-                        const transport::Address& portal,
-                        IserSetup<TargetDatamover>* iser,
+std::string State::Take(Shard* shard, Arrival* arrival,
                         absl::StatusOr<transport::Endpoint>* endpoint) {
   if (!endpoint->ok()) {
     return absl::StrCat("accept failed: ", endpoint->status().message());
   }
   if (shard->draining) return "shutting down";
-  if (shares.leaving(id)) {
+  if (shares.leaving(arrival->place.id())) {
     return "a connection gave way to a new one before it was accepted";
   }
   const transport::SpareMemory::Watch memory;
   const absl::Status prepared = Prepare(shard);
   if (!prepared.ok()) return std::string(prepared.message());
-  auto made = TransportOf(shard, iser, *std::move(*endpoint));
+  auto made = TransportOf(shard, arrival, *std::move(*endpoint));
   if (!made.ok()) return std::string(made.status().message());
   auto connection = std::make_unique<TargetConnection>(
-      ContextOf(shard), id, portal, *std::move(made));
+      ContextOf(shard, *arrival), arrival->place.id(), arrival->portal,
+      *std::move(made));
   if (memory.ran_out()) return kNoMemory;
-  shard->connections.try_emplace(id, std::move(connection));
+  shard->connections.try_emplace(arrival->place.id(), std::move(connection));
   return "";
 }
 
@@ -375,7 +381,7 @@ void State::ListeningChanged(const transport::Address& portal,
                         absl::StrCat(portal.ToString(), ": listening again"));
     return;
   }
-  const absl::Duration retry = options.limits.listen_retry_interval;
+  const absl::Duration retry = options->limits.listen_retry_interval;
   shards[0]->log->Log(
       LogLevel::kError, portal.ToString(),
       absl::StrCat(portal.ToString(), ": ", status.message(),
@@ -397,7 +403,7 @@ void State::Drain(Shard* shard, absl::Duration grace,
   shard->drained.push_back(std::move(done));
   for (auto& [id, connection] : shard->connections) connection->Drain(grace);
   const absl::Time limit =
-      shard->reactor->Now() + grace + options.limits.backend_patience;
+      shard->reactor->Now() + grace + options->limits.backend_patience;
   if (limit < shard->drain_limit) {
     shard->drain_limit = limit;
     shard->drain_timer = std::make_unique<transport::Timer>(
@@ -480,8 +486,8 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
   const absl::StatusOr<transport::Backend*> backend =
       registry_->Find(address.scheme);
   if (!backend.ok()) return backend.status();
-  transport::ListenOptions options = state_->options.listen;
-  options.retry_interval = state_->options.limits.listen_retry_interval;
+  transport::ListenOptions options = state_->options->listen;
+  options.retry_interval = state_->options->limits.listen_retry_interval;
   options.on_change =
       [state = state_, address,
        theirs = std::move(options.on_change)](const absl::Status& status) {
@@ -546,7 +552,7 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
           std::exchange(late->done, nullptr)();
         });
     gather->limit->ScheduleAfter(grace +
-                                 state_->options.limits.backend_patience +
+                                 state_->options->limits.backend_patience +
                                  TargetServerLimits::kShutdownMargin);
     for (const std::unique_ptr<Shard>& shard : state_->shards) {
       shard->reactor->Post(
