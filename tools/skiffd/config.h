@@ -40,6 +40,11 @@ struct PortalConfig {
 
 // A configuration that was checked, with every default filled in.
 struct DaemonConfig {
+  DaemonConfig() {
+    reactors.name = "skiffd";
+    reactors.reactor.adaptive_spin = true;
+  }
+
   protocol::LogLevel log_level = protocol::LogLevel::kInfo;
   StderrLog::Options log;
   transport::ReactorThreadsOptions reactors;
@@ -47,6 +52,7 @@ struct DaemonConfig {
   // As many connections as there are descriptors for, in place of its limit.
   bool fit_connections = true;
   absl::Duration shutdown_grace = absl::Seconds(10);
+  std::string state_directory = "/var/lib/skiff";
   std::vector<PortalConfig> portals;
   std::vector<TargetConfig> targets;
 };

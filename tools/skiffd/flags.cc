@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/common/usage.h"
 #include "tools/common/version.h"
+#include "tools/skiffd/settings.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -49,14 +50,15 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
       quick;
   const auto add_quick = [&](const char* name, QuickFlag::Kind kind,
                              std::vector<std::string>* values, const char* type,
-                             const char* help) {
+                             const std::string& help) {
     CLI::Option* option = app.add_option(name, *values, help);
     option->type_name(type)->excludes(config)->allow_extra_args(false);
     quick[option] = {kind, values};
   };
   add_quick("--listen", QuickFlag::Kind::kListen, &listen, "ADDRESS",
-            "A portal, such as tcp://[::]:3260; port 0: any free one "
-            "(default tcp://127.0.0.1:3260)");
+            WithDefault("A portal, such as tcp://[::]:3260; port 0: any free "
+                        "one",
+                        "", "portal"));
   add_quick("--target", QuickFlag::Kind::kTarget, &target, "NAME",
             "A target, by its iSCSI name");
   add_quick("--lun", QuickFlag::Kind::kLun, &lun, "MEDIUM",
@@ -66,16 +68,20 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags) {
             ",revision=TEXT");
   app.add_flag("--check", flags->check,
                "Check the configuration and end, without listening");
-  app.add_option("--reactors", flags->reactors, "Threads that serve")
+  app.add_option("--reactors", flags->reactors,
+                 WithDefault("Threads that serve", "reactors", "count"))
       ->type_name("N");
-  app.add_option("--spin", flags->spin,
-                 "How long a reactor polls before it sleeps: auto (default), "
-                 "auto:100us, never, always, or a duration such as 50us")
+  app.add_option(
+         "--spin", flags->spin,
+         WithDefault("How long a reactor polls before it sleeps: auto, "
+                     "auto:100us, never, always, or a duration such as 50us",
+                     "reactors", "spin"))
       ->type_name("DURATION");
-  app.add_option("--queue-depth", flags->queue_depth, "Commands per session")
+  app.add_option("--queue-depth", flags->queue_depth,
+                 WithDefault("Commands per session", "limits", "queue_depth"))
       ->type_name("N");
   app.add_option("--log-level", flags->log_level,
-                 "error, warning, info or debug")
+                 WithDefault("error, warning, info or debug", "", "log_level"))
       ->type_name("LEVEL");
 
   app.add_option("--clear-data-loss", flags->clear_data_loss,

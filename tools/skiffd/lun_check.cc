@@ -17,11 +17,6 @@
 namespace skiff::tools::skiffd {
 namespace {
 
-constexpr uint32_t kMaxLun = 16383;  // SAM-5 section 4.7: flat addressing.
-constexpr uint64_t kMaxMediumBytes = 1ull << 60;
-constexpr uint64_t kMinTransferBytes = 64u << 10;
-constexpr uint64_t kMaxTransferBytes = 1u << 30;
-
 std::string Directory(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -38,13 +33,13 @@ std::string NotAMultiple(uint64_t size, uint32_t block_size) {
 std::vector<LunConfig> LunChecker::Check(const Target& target) {
   std::vector<LunConfig> luns;
   std::map<uint64_t, std::string> taken;
-  uint32_t next = 0;
+  uint64_t next = 0;
   for (const Lun& lun : target.lun()) {
     LunConfig config;
     config.where = checker_->Where(lun);
-    uint32_t number = next;
-    checker_->Number(lun, Lun::kLunFieldNumber, 0, kMaxLun, &number);
-    config.options.lun = number;
+    config.options.lun = next;
+    checker_->Read(lun, SettingsOf(&config));
+    const uint64_t number = config.options.lun;
     next = number + 1;
     const auto [other, fresh] = taken.emplace(number, config.where);
     if (!fresh) {
@@ -53,14 +48,6 @@ std::vector<LunConfig> LunChecker::Check(const Target& target) {
           absl::StrCat("LUN ", number, " is taken by ", other->second,
                        "; give each LUN of a target a number of its own"));
     }
-    checker_->Text(lun, Lun::kSerialFieldNumber, 64, &config.options.serial);
-    checker_->Text(lun, Lun::kVendorFieldNumber, 8, &config.options.vendor);
-    checker_->Text(lun, Lun::kProductFieldNumber, 16, &config.options.product);
-    checker_->Text(lun, Lun::kRevisionFieldNumber, 4, &config.options.revision);
-    checker_->Size(lun, Lun::kMaxTransferFieldNumber, kMinTransferBytes,
-                   kMaxTransferBytes, &config.options.max_transfer_bytes);
-    checker_->Number(lun, Lun::kMaxTasksFieldNumber, 1, 65535,
-                     &config.options.max_tasks);
     CheckMedium(lun, &config);
     luns.push_back(std::move(config));
   }
@@ -81,14 +68,12 @@ void LunChecker::CheckMedium(const Lun& lun, LunConfig* out) {
     ram.block_size = block_size;
     ram.read_only = lun.read_only();
     if (lun.ram().has_huge_pages()) ram.huge_pages = lun.ram().huge_pages();
-    if (lun.ram().has_thin()) ram.thin = lun.ram().thin();
     if (!lun.ram().has_size()) {
       checker_->Problem(lun.ram(), 0,
                         "ram needs its size, such as size: \"1GiB\"");
       return;
     }
-    checker_->Size(lun.ram(), Ram::kSizeFieldNumber, block_size,
-                   kMaxMediumBytes, &ram.size_bytes);
+    checker_->Read(lun, SettingsOf(&ram));
     if (ram.size_bytes % block_size != 0) {
       checker_->Problem(lun.ram(), Ram::kSizeFieldNumber,
                         absl::StrCat(NotAMultiple(ram.size_bytes, block_size),
@@ -115,11 +100,7 @@ void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out) {
     return;
   }
   out->path = file.path();
-  out->direct = file.direct();
-  checker_->Number(file, File::kQueueDepthFieldNumber, 1, 4096,
-                   &out->queue_depth);
-  checker_->Size(file, File::kSizeFieldNumber, out->block_size, kMaxMediumBytes,
-                 &out->size_bytes);
+  checker_->Read(lun, SettingsOf(out));
   if (out->size_bytes % out->block_size != 0) {
     checker_->Problem(
         file, File::kSizeFieldNumber,

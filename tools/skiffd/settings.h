@@ -1,0 +1,100 @@
+#ifndef SKIFF_TOOLS_SKIFFD_SETTINGS_H_
+#define SKIFF_TOOLS_SKIFFD_SETTINGS_H_
+
+#include <google/protobuf/message.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tools/skiffd/config.h"
+
+namespace skiff::tools::skiffd {
+
+inline constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
+
+// What a field of the configuration can hold, and where its value goes. The
+// default is what is there before.
+
+struct Number {
+  std::variant<int*, uint32_t*, uint64_t*> out;
+  uint32_t min;
+  uint32_t max;
+};
+struct Size {
+  std::variant<uint32_t*, uint64_t*> out;
+  uint64_t min;
+  uint64_t max;
+};
+struct Time {
+  absl::Duration* out;
+  // What no time at all means; empty: just that, null: it would mean that
+  // nothing is served, and is refused.
+  const char* zero = "";
+  absl::Duration min = absl::ZeroDuration();  // Of what is not zero.
+  absl::Duration max = absl::InfiniteDuration();
+};
+struct Flag {
+  bool* out;
+};
+// Printable ASCII, as SCSI's identification fields want it.
+struct Text {
+  std::string* out;
+  size_t max;
+};
+struct Path {
+  std::string* out;
+};
+struct Level {
+  protocol::LogLevel* out;
+};
+struct Spin {
+  transport::EpollReactorOptions* out;
+};
+struct Digests {
+  std::vector<protocol::Digest>* out;
+};
+// Read and checked elsewhere.
+struct Other {
+  std::string default_text;
+  const char* range = "";
+};
+
+struct Setting {
+  const char* section;  // The message that it is in; empty: the one at hand.
+  const char* name;
+  std::variant<Number, Size, Time, Flag, Text, Path, Level, Spin, Digests,
+               Other>
+      value;
+  // Where the default is no value: what is told of it.
+  const char* default_text = nullptr;
+
+  // Reads its field, which is set. What is not valid leaves the default, and is
+  // told: "name is 0; ...", and the index in a list, or -1.
+  using Report = absl::FunctionRef<void(absl::string_view problem, int index)>;
+  void Read(const google::protobuf::Message& message, Report report) const;
+  // As docs/skiffd.md tells them.
+  std::string Default() const;
+  std::string Range() const;
+};
+
+// The table of skiffd's settings: names as in config.proto, defaults as in the
+// structs that they are set in. docs/skiffd.md says what they are for.
+std::vector<Setting> SettingsOf(DaemonConfig* config);
+std::vector<Setting> SettingsOf(TargetConfig* target);
+std::vector<Setting> SettingsOf(LunConfig* lun);
+std::vector<Setting> SettingsOf(scsi::RamBackendOptions* ram);
+std::vector<Setting> SettingsOf(scsi::FileBackendOptions* file);
+
+// `help`, with what a setting of the configuration can be, and its default.
+std::string WithDefault(absl::string_view help, absl::string_view section,
+                        absl::string_view name);
+
+}  // namespace skiff::tools::skiffd
+
+#endif  // SKIFF_TOOLS_SKIFFD_SETTINGS_H_
