@@ -82,6 +82,22 @@ std::string FormatSize(uint64_t bytes) {
                          letter);
 }
 
+std::string WriteSize(uint64_t bytes) {
+  for (size_t power = kUnitLetters.size(); power > 0; --power) {
+    const uint64_t unit = uint64_t{1} << (10 * power);
+    if (bytes >= unit && bytes % unit == 0) {
+      return absl::StrFormat("%d%ciB", bytes / unit, kUnitLetters[power - 1]);
+    }
+  }
+  return absl::StrCat(bytes);
+}
+
+std::string WriteDuration(absl::Duration duration) {
+  const int64_t seconds = absl::ToInt64Seconds(duration);
+  return duration == absl::Seconds(seconds) ? absl::StrCat(seconds, "s")
+                                            : absl::FormatDuration(duration);
+}
+
 std::string ShortDuration(absl::Duration duration) {
   const double seconds = absl::ToDoubleSeconds(duration);
   if (seconds < 1e-3) return absl::StrFormat("%.3g us", seconds * 1e6);

@@ -25,6 +25,10 @@ absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text);
 // Otherwise with one digit after the point: "1.5 GiB".
 std::string FormatSize(uint64_t bytes);
 
+// As the parsers above read them: "10GiB", "4097"; "60s", "50us".
+std::string WriteSize(uint64_t bytes);
+std::string WriteDuration(absl::Duration duration);
+
 // Short, for a person: "850 us", "12.3 s", "1 h 02 min".
 std::string ShortDuration(absl::Duration duration);
 

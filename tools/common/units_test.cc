@@ -84,6 +84,17 @@ TEST(FormatSizeTest, PrefersExactUnits) {
   EXPECT_EQ(FormatSize(2048ull << 50), "2048 PiB");
 }
 
+TEST(WriteTest, IsReadAgain) {
+  EXPECT_EQ(WriteSize(0), "0");
+  EXPECT_EQ(WriteSize(4097), "4097");
+  EXPECT_EQ(WriteSize(4096), "4KiB");
+  EXPECT_EQ(WriteSize(1536ull << 20), "1536MiB");
+  EXPECT_EQ(WriteSize(2048ull << 50), "2048PiB");
+  EXPECT_EQ(WriteDuration(absl::Seconds(90)), "90s");
+  EXPECT_EQ(WriteDuration(absl::Microseconds(50)), "50us");
+  EXPECT_EQ(WriteDuration(absl::Milliseconds(1500)), "1.5s");
+}
+
 TEST(ShortDurationTest, StaysShort) {
   EXPECT_EQ(ShortDuration(absl::Microseconds(850)), "850 us");
   EXPECT_EQ(ShortDuration(absl::Milliseconds(12)), "12 ms");

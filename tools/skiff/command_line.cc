@@ -35,10 +35,26 @@ Exit codes: 0 done, 1 I/O or SCSI error, 2 bad flags, URLs or files,
 3 connection or login failed, 4 data were not what they should be, 128+N ended
 by signal N.)";
 
+// Helps end with the default, which is what `*out` has before.
+std::string WithDefault(absl::string_view help, absl::string_view value) {
+  return absl::StrCat(help, " (", value, ")");
+}
+
+template <typename T>
+CLI::Option* AddValue(CLI::App* app, const char* name, T* out, const char* help,
+                      const char* type) {
+  return app->add_option(name, *out, WithDefault(help, absl::StrCat(*out)))
+      ->type_name(type);
+}
+
 template <typename T>
 CLI::Option* AddSize(CLI::App* app, const char* name, T* out,
                      const char* help) {
   using Value = std::conditional_t<std::is_integral_v<T>, T, uint64_t>;
+  std::string description = help;
+  if constexpr (std::is_integral_v<T>) {
+    description = WithDefault(help, WriteSize(*out));
+  }
   return app
       ->add_option_function<std::string>(
           name,
@@ -54,12 +70,13 @@ CLI::Option* AddSize(CLI::App* app, const char* name, T* out,
             }
             *out = static_cast<Value>(*size);
           },
-          help)
+          description)
       ->type_name("SIZE");
 }
 
+// None at all is no default worth telling.
 CLI::Option* AddDuration(CLI::App* app, const char* name, absl::Duration* out,
-                         const char* help) {
+                         const std::string& help) {
   return app
       ->add_option_function<std::string>(
           name,
@@ -71,7 +88,8 @@ CLI::Option* AddDuration(CLI::App* app, const char* name, absl::Duration* out,
             }
             *out = *value;
           },
-          help)
+          *out == absl::ZeroDuration() ? help
+                                       : WithDefault(help, WriteDuration(*out)))
       ->type_name("DURATION");
 }
 
@@ -88,31 +106,34 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   AddJson(app, o);
   app->add_flag("-v,--verbose", o->verbose,
                 "Tell the events of sessions on standard error");
-  app->add_option("--initiator-name", o->initiator_name,
-                  "The iSCSI name of this initiator")
-      ->type_name("NAME");
+  protocol::InitiatorOptions* i = &o->initiator;
+  AddValue(app, "--initiator-name", &i->initiator_name,
+           "The iSCSI name of this initiator", "NAME");
   app->add_option("--header-digest", o->header_digest,
                   "none, crc32c, or both in order of preference")
       ->type_name("LIST");
   app->add_option("--data-digest", o->data_digest, "As --header-digest")
       ->type_name("LIST");
-  AddDuration(app, "--timeout", &o->login_timeout,
-              "For connecting and logging in (15s)");
-  AddDuration(app, "--command-timeout", &o->command_timeout,
+  AddDuration(app, "--timeout", &i->timeouts.login_timeout,
+              "For connecting and logging in");
+  AddDuration(app, "--command-timeout", &i->timeouts.command_timeout,
               "For each command, before it is aborted and, where that does no "
-              "harm, sent again once (60s); 0: none");
-  AddDuration(app, "--reconnect-timeout", &o->reconnect_timeout,
-              "To restore a lost session before commands fail (30s)");
-  AddDuration(app, "--rdma-retry-interval", &o->rdma_retry_interval,
-              "With auto://, how often a session over TCP tries RDMA (30s); 0: "
+              "harm, sent again once; 0: none");
+  AddDuration(app, "--reconnect-timeout", &i->reconnect.replacement_timeout,
+              "To restore a lost session before commands fail");
+  AddDuration(app, "--rdma-retry-interval", &i->rdma_retry_interval,
+              "With auto://, how often a session over TCP tries RDMA; 0: "
               "never");
-  AddDuration(app, "--coalesce", &o->coalesce,
-              "How long an answer may wait for others with many commands in "
-              "flight, to save wake-ups (300us); 0: not at all; at most 100ms");
-  app->add_flag("--lasting-keys", o->lasting_keys,
+  AddDuration(
+      app, "--coalesce", &i->coalesce.max_delay,
+      absl::StrCat(
+          "How long an answer may wait for others with many commands in "
+          "flight, to save wake-ups; 0: not at all; at most ",
+          WriteDuration(protocol::CoalesceOptions::kMaxDelay)));
+  app->add_flag("--lasting-keys", i->rdma.lasting_keys,
                 "Leave the buffers open to an iSER target, where keys that end "
                 "with a command cost a registration");
-  app->add_flag("--unsolicited-data-out", o->unsolicited_data_out,
+  app->add_flag("--unsolicited-data-out", i->offer.iser.unsolicited_data_out,
                 "Offer InitialR2T=No over iSER, too, and send writes up to "
                 "FirstBurstLength unasked");
   app->add_option("--password-file", o->password_file,
@@ -137,9 +158,8 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
 
 void AddTransfer(CLI::App* app, CopyOptions* o) {
   AddSize(app, "--length", &o->length, "How much (default: all)");
-  app->add_option("--depth", o->depth, "Transfers in flight (16)")
-      ->type_name("N");
-  AddSize(app, "--transfer-size", &o->piece_bytes, "Of each command (1MiB)");
+  AddValue(app, "--depth", &o->depth, "Transfers in flight", "N");
+  AddSize(app, "--transfer-size", &o->piece_bytes, "Of each command");
   app->add_flag("-q,--quiet", o->quiet, "No progress and no summary");
 }
 
@@ -209,7 +229,7 @@ void AddCopies(Builder* builder) {
   AddUrl(app, &read->source, "iscsi://host[:port]/target/lun");
   app->add_option("-o,--output", read->destination, "Write to FILE")
       ->type_name("FILE");
-  AddSize(app, "--offset", &read->source_offset, "Where to start (0)");
+  AddSize(app, "--offset", &read->source_offset, "Where to start");
   AddTransfer(app, read);
 
   auto* write = builder->Add<CopyOptions>(
@@ -218,7 +238,7 @@ void AddCopies(Builder* builder) {
   AddUrl(app, &write->destination, "iscsi://host[:port]/target/lun");
   app->add_option("-i,--input", write->source, "Read from FILE")
       ->type_name("FILE");
-  AddSize(app, "--offset", &write->destination_offset, "Where to start (0)");
+  AddSize(app, "--offset", &write->destination_offset, "Where to start");
   app->add_flag("--pad", write->pad, "Fill the last block with zeroes");
   app->add_flag("--verify", write->verify, "Read back and compare");
   AddTransfer(app, write);
@@ -232,9 +252,9 @@ void AddCopies(Builder* builder) {
       ->required()
       ->type_name("");
   AddSize(app, "--source-offset", &copy->source_offset,
-          "Where to start to read (0)");
+          "Where to start to read");
   AddSize(app, "--destination-offset", &copy->destination_offset,
-          "Where to start to write (0)");
+          "Where to start to write");
   app->add_flag("--pad", copy->pad, "Fill the last block with zeroes");
   app->add_flag("--sparse", copy->sparse,
                 "Do not send zeroes: unmap, or leave holes");
@@ -248,24 +268,19 @@ void AddPerf(Builder* builder) {
   auto* perf = builder->Add<PerfOptions>(
       "perf", "Measure a logical unit (writing destroys its data)", &app);
   AddUrl(app, &perf->url, "iscsi://host[:port]/target/lun");
-  app->add_option("--rw", perf->rw,
-                  "read, write, rw, randread, randwrite or randrw (randread)")
-      ->type_name("KIND");
-  app->add_option("--rwmixread", perf->read_percent,
-                  "Reads of a mixed workload, in percent (50)")
-      ->type_name("N");
-  AddSize(app, "--bs", &perf->io_bytes, "Of each command (4k)");
-  app->add_option("--iodepth", perf->depth, "Commands in flight, per job (1)")
-      ->type_name("N");
-  app->add_option("--numjobs", perf->jobs,
-                  "Threads, each with a session and a part of the range (1)")
-      ->type_name("N");
-  AddSize(app, "--offset", &perf->offset, "Where the range starts (0)");
+  AddValue(app, "--rw", &perf->rw,
+           "read, write, rw, randread, randwrite or randrw", "KIND");
+  AddValue(app, "--rwmixread", &perf->read_percent,
+           "Reads of a mixed workload, in percent", "N");
+  AddSize(app, "--bs", &perf->io_bytes, "Of each command");
+  AddValue(app, "--iodepth", &perf->depth, "Commands in flight, per job", "N");
+  AddValue(app, "--numjobs", &perf->jobs,
+           "Threads, each with a session and a part of the range", "N");
+  AddSize(app, "--offset", &perf->offset, "Where the range starts");
   AddSize(app, "--size", &perf->size, "Of the range (to the end)");
   AddDuration(app, "--runtime", &perf->runtime,
               "Go on for so long (default: once over the range)");
-  app->add_option("--seed", perf->seed, "Of the random order (1)")
-      ->type_name("N");
+  AddValue(app, "--seed", &perf->seed, "Of the random order", "N");
   // A flag, so that it does not take the URL for its value.
   app->add_flag("--verify{crc32c}", perf->verify,
                 "Write blocks that prove themselves, and check what is read; "
@@ -278,8 +293,8 @@ void AddSession(Builder* builder) {
   auto* ping = builder->Add<PingOptions>(
       "ping", "Measure the round trip of iSCSI NOP-Out", &app);
   AddUrl(app, &ping->url, "iscsi://host[:port]/target");
-  app->add_option("-c,--count", ping->count, "How many (4)")->type_name("N");
-  AddDuration(app, "--interval", &ping->interval, "Between them (1s)");
+  AddValue(app, "-c,--count", &ping->count, "How many", "N");
+  AddDuration(app, "--interval", &ping->interval, "Between them");
 
   auto* reset = builder->Add<ResetOptions>(
       "reset", "Reset a logical unit; aborts everybody's commands", &app);

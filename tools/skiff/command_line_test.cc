@@ -1,11 +1,20 @@
 #include "tools/skiff/command_line.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
+#include "tools/common/read_file.h"
 #include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
@@ -59,12 +68,12 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_EQ(perf.seed, 9u);
   EXPECT_TRUE(line.common.json);
   EXPECT_EQ(line.common.reactor.spin, absl::InfiniteDuration());
-  EXPECT_EQ(line.common.coalesce, absl::Microseconds(50));
-  EXPECT_TRUE(line.common.lasting_keys);
-  EXPECT_TRUE(line.common.unsolicited_data_out);
-  EXPECT_EQ(line.common.login_timeout, absl::Seconds(3));
+  EXPECT_EQ(line.common.initiator.coalesce.max_delay, absl::Microseconds(50));
+  EXPECT_TRUE(line.common.initiator.rdma.lasting_keys);
+  EXPECT_TRUE(line.common.initiator.offer.iser.unsolicited_data_out);
+  EXPECT_EQ(line.common.initiator.timeouts.login_timeout, absl::Seconds(3));
   EXPECT_EQ(line.common.header_digest, "crc32c");
-  EXPECT_EQ(line.common.data_digest, "none,crc32c");
+  EXPECT_EQ(line.common.data_digest, "");
 }
 
 TEST(CommandLineTest, VerifyDoesNotTakeTheUrl) {
@@ -131,6 +140,54 @@ TEST(CommandLineTest, KnowsTheOtherSubcommands) {
   EXPECT_EQ(line.common.trace_file, "f");
   ASSERT_EQ(Parse({"reset", "h", "--target"}, &line), std::nullopt);
   EXPECT_TRUE(std::get<ResetOptions>(line.command).target);
+}
+
+// "--depth" and "16" of "  --depth N   Transfers in flight (16)". A description
+// may be on a line of its own.
+std::vector<std::pair<std::string, std::string>> DefaultsOf(
+    const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> defaults;
+  std::string flag;
+  for (absl::string_view line : absl::StrSplit(help, '\n')) {
+    const absl::string_view text = absl::StripLeadingAsciiWhitespace(line);
+    if (absl::StartsWith(text, "-")) {
+      const absl::string_view names = text.substr(0, text.find(' '));
+      flag = std::string(names.substr(names.find("--")));
+    }
+    const size_t open = text.rfind('(');
+    if (flag.empty() || open == absl::string_view::npos ||
+        !absl::EndsWith(text, ")")) {
+      continue;
+    }
+    defaults.emplace_back(flag, text.substr(open + 1, text.size() - open - 2));
+  }
+  return defaults;
+}
+
+TEST(CommandLineTest, HelpAndDocumentTellTheSameDefaults) {
+  const std::string document =
+      absl::StrReplaceAll(ReadFile("docs/skiff-cli.md").value(), {{"`", ""}});
+  const std::vector<std::string> lines = absl::StrSplit(document, '\n');
+  size_t told = 0;
+  for (const char* subcommand : {"perf", "copy", "ping"}) {
+    CommandLine line;
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(Parse({subcommand, "--help"}, &line), 0);
+    for (const auto& [flag, value] :
+         DefaultsOf(::testing::internal::GetCapturedStdout())) {
+      // From the start, to the end, once: no value that could differ.
+      if (value == "0" || absl::StrContains(value, ' ')) continue;
+      ++told;
+      EXPECT_TRUE(std::any_of(
+          lines.begin(), lines.end(),
+          [&flag = flag, &value = value](const std::string& text) {
+            return absl::StrContains(text, flag) &&
+                   absl::StrContains(text, absl::StrCat("(", value));
+          }))
+          << flag << " (" << value << ")";
+    }
+  }
+  EXPECT_GT(told, 20u);
 }
 
 TEST(CommandLineTest, RefusesWhatItDoesNotUnderstand) {

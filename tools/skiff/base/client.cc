@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,13 +54,17 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
     const CommonOptions& options, int reactors) {
   std::unique_ptr<Client> client(new Client);
   client->options_ = options;
-  const auto header = ParseDigests("--header-digest", options.header_digest);
-  if (!header.ok()) return header.status();
-  client->offer_.header_digest = *header;
-  const auto data = ParseDigests("--data-digest", options.data_digest);
-  if (!data.ok()) return data.status();
-  client->offer_.data_digest = *data;
-  client->offer_.iser.unsolicited_data_out = options.unsolicited_data_out;
+  protocol::Offer& offer = client->options_.initiator.offer;
+  for (const auto& [flag, text, digests] :
+       {std::tuple("--header-digest", &options.header_digest,
+                   &offer.header_digest),
+        std::tuple("--data-digest", &options.data_digest,
+                   &offer.data_digest)}) {
+    if (text->empty()) continue;
+    auto parsed = ParseDigests(flag, *text);
+    if (!parsed.ok()) return parsed.status();
+    *digests = *std::move(parsed);
+  }
 
   if (!options.trace_file.empty()) {
     auto trace =
@@ -90,22 +95,12 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
 
 absl::StatusOr<std::unique_ptr<Session>> Client::Login(
     const transport::Address& portal, const std::string& target, int reactor) {
-  protocol::InitiatorOptions options;
+  protocol::InitiatorOptions options = options_.initiator;
   options.portal = portal;
   options.target_name = target;
-  if (!options_.initiator_name.empty()) {
-    options.initiator_name = options_.initiator_name;
-  }
-  options.offer = offer_;
-  options.connect.timeout = options_.login_timeout;
-  options.timeouts.login_timeout = options_.login_timeout;
-  options.timeouts.command_timeout = options_.command_timeout;
-  options.timeouts.text_timeout = options_.command_timeout;
-  options.timeouts.text_answer_timeout = options_.command_timeout;
-  options.reconnect.replacement_timeout = options_.reconnect_timeout;
-  options.rdma_retry_interval = options_.rdma_retry_interval;
-  options.coalesce.max_delay = options_.coalesce;
-  options.rdma.lasting_keys = options_.lasting_keys;
+  options.connect.timeout = options.timeouts.login_timeout;
+  options.timeouts.text_timeout = options.timeouts.command_timeout;
+  options.timeouts.text_answer_timeout = options.timeouts.command_timeout;
   options.capture = capture_;
   options.warn = [](absl::string_view message) {
     LogToStderr(protocol::LogLevel::kWarning, message);

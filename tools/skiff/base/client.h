@@ -68,7 +68,6 @@ class Client {
   CommonOptions options_;
   std::unique_ptr<TraceFile> trace_;  // Outlives all that writes to it.
   transport::CaptureSink capture_;    // Null without one.
-  protocol::Offer offer_;
   mutable std::mutex choices_mutex_;  // Reactors note what they chose.
   std::map<std::string, std::string> why_no_rdma_;  // By address.
   std::map<std::string, std::string> why_not_;      // The same.

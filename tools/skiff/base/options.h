@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "protocol/initiator/initiator.h"
 #include "transport/reactor/epoll_reactor.h"
 
 // What the command line says, one struct for each subcommand. Filled by
@@ -15,20 +16,20 @@
 namespace skiff::tools {
 
 struct CommonOptions {
+  // Whoever waits at a terminal gives up sooner.
+  CommonOptions() {
+    initiator.reconnect.replacement_timeout = absl::Seconds(30);
+  }
+
   bool json = false;
-  bool verbose = false;        // Events of the sessions go to standard error.
-  std::string initiator_name;  // Empty: the library's default.
-  std::string header_digest = "none,crc32c";
-  std::string data_digest = "none,crc32c";
-  absl::Duration login_timeout = absl::Seconds(15);
-  absl::Duration command_timeout = absl::Seconds(60);
-  absl::Duration reconnect_timeout = absl::Seconds(30);
-  absl::Duration rdma_retry_interval = absl::Seconds(30);
+  bool verbose = false;  // Events of the sessions go to standard error.
+  // What sessions are made with. Portal, target, and who is told what, are not
+  // said here.
+  protocol::InitiatorOptions initiator;
+  std::string header_digest;  // Empty: as in `initiator`.
+  std::string data_digest;
   // Of its reactors: adaptive unless told otherwise.
   transport::EpollReactorOptions reactor = {.adaptive_spin = true};
-  absl::Duration coalesce = absl::Microseconds(300);
-  bool lasting_keys = false;  // protocol::InitiatorOptions says what they are.
-  bool unsolicited_data_out = false;  // protocol::IserOffer says what it is.
   std::string password_file;
   std::string trace_file;  // Empty: no capture.
 };
