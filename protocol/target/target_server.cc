@@ -649,12 +649,11 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         absl::StrCat("queue depth ", depth, " is not in 1..",
                      TargetSessionOptions::kMaxQueueDepth));
   }
-  if (options.limits.session.max_tasks() > kMaxTaskSlots) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queue depth ", depth, " and max_immediate_tasks ",
-                     options.limits.session.max_immediate_tasks, " take ",
-                     options.limits.session.max_tasks(),
-                     " slots for tasks; there are ", kMaxTaskSlots));
+  const uint32_t immediate = options.limits.session.max_immediate_tasks;
+  if (immediate > kMaxTaskSlots - 2 * depth) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_immediate_tasks is ", immediate, "; with queue depth ", depth,
+        " it can be ", kMaxTaskSlots - 2 * depth, " at most"));
   }
   if (options.rdma.message_memory < IserMemoryOfSession(options)) {
     return absl::InvalidArgumentError(
