@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/codec/iser_cm_private_data.h"
-#include "protocol/connection/iser_capture.h"
+#include "protocol/connection/capture.h"
 #include "protocol/connection/stream_pump.h"
 
 namespace skiff::protocol {
@@ -153,17 +153,21 @@ std::string WithoutWindows(const IserMemoryOptions& options) {
 template <typename Role>
 std::unique_ptr<ConnectionTransport<Role>> MakeStreamTransport(
     std::unique_ptr<ByteStream> stream,
-    std::unique_ptr<StreamDatamoverOf<Role>> datamover) {
+    std::unique_ptr<StreamDatamoverOf<Role>> datamover,
+    const transport::CaptureSink& capture) {
+  if (capture != nullptr) stream = Captured(std::move(stream), capture);
   return std::make_unique<StreamTransport<Role>>(std::move(stream),
                                                  std::move(datamover));
 }
 
 template std::unique_ptr<ConnectionTransport<InitiatorDatamover>>
-    MakeStreamTransport(std::unique_ptr<ByteStream>,
-                        std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>>);
+MakeStreamTransport(std::unique_ptr<ByteStream>,
+                    std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>>,
+                    const transport::CaptureSink&);
 template std::unique_ptr<ConnectionTransport<TargetDatamover>>
-    MakeStreamTransport(std::unique_ptr<ByteStream>,
-                        std::unique_ptr<StreamDatamoverOf<TargetDatamover>>);
+MakeStreamTransport(std::unique_ptr<ByteStream>,
+                    std::unique_ptr<StreamDatamoverOf<TargetDatamover>>,
+                    const transport::CaptureSink&);
 
 uint32_t UnexpectedReceives(const IserOffer& offer) {
   constexpr uint32_t kWithoutLimit = 32;

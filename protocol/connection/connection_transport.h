@@ -147,11 +147,13 @@ class IserSetup {
   const std::shared_ptr<State> state_;
 };
 
-// `datamover` is fresh.
+// `datamover` is fresh. `capture`, unless it is null, gets what the connection
+// carries.
 template <typename Role>
 std::unique_ptr<ConnectionTransport<Role>> MakeStreamTransport(
     std::unique_ptr<transport::ByteStream> stream,
-    std::unique_ptr<StreamDatamoverOf<Role>> datamover);
+    std::unique_ptr<StreamDatamoverOf<Role>> datamover,
+    const transport::CaptureSink& capture = nullptr);
 
 }  // namespace skiff::protocol
 

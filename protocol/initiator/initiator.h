@@ -98,8 +98,8 @@ struct InitiatorOptions {
   std::function<void(absl::string_view message)> warn;
   // Of the lines that a target can cause.
   transport::LogLimits log_limits;
-  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
-  // streams are captured by their backend (MakeTracingBackend).
+  // Gets what connections carry, those of iSER as iSCSI PDUs, in blocks for a
+  // file that begins with PcapngHeader(); null: nothing.
   transport::CaptureSink capture;
 };
 

@@ -200,7 +200,7 @@ InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
   mover.max_control_data_bytes = options_.offer.max_recv_data_segment_length;
   return MakeStreamTransport(
       std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
-      MakeInitiatorStreamDatamover(&buffers_, mover));
+      MakeInitiatorStreamDatamover(&buffers_, mover), options_.capture);
 }
 
 void InitiatorImpl::OnSessionUp() {

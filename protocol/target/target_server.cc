@@ -268,7 +268,8 @@ State::TransportOf(Shard* shard, Arrival* arrival,
   stream.memory = arrival->options->limits.memory;
   return MakeStreamTransport(
       std::get<std::unique_ptr<transport::ByteStream>>(std::move(endpoint)),
-      MakeTargetStreamDatamover(shard->buffers.get(), stream));
+      MakeTargetStreamDatamover(shard->buffers.get(), stream),
+      arrival->options->capture);
 }
 
 // Makes what the shard's connections share; the first connection pays for it.

@@ -81,8 +81,8 @@ struct TargetServerOptions {
   LogSink log;  // Null: silent.
   // Of the lines that initiators can cause, each reactor by itself.
   transport::LogLimits log_limits;
-  // Gets what iSER connections carry, as iSCSI PDUs; null: nothing. Byte
-  // streams are captured by their backend (MakeTracingBackend).
+  // Gets what connections carry, those of iSER as iSCSI PDUs, in blocks for a
+  // file that begins with PcapngHeader(); null: nothing.
   transport::CaptureSink capture;
 };
 

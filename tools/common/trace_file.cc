@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "transport/trace/pcapng.h"
 
 namespace skiff::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "transport/trace/tracing_backend.h"
+#include "transport/trace/pcapng.h"
 
 namespace skiff::tools {
 

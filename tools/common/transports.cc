@@ -1,6 +1,5 @@
 #include "tools/common/transports.h"
 
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,23 +11,17 @@
 
 namespace skiff::tools {
 
-absl::Status AddTransports(transport::Registry* registry,
-                           const transport::CaptureSink& capture) {
+absl::Status AddTransports(transport::Registry* registry) {
   absl::Status status = registry->Add(transport::MakeVerbsBackend());
   if (status.ok()) status = registry->Add(transport::MakeLibfabricBackend());
-  if (!status.ok()) return status;
-  std::unique_ptr<transport::Backend> tcp = transport::MakeTcpBackend();
-  if (capture != nullptr) {
-    tcp = transport::MakeTracingBackend(std::move(tcp), capture);
-  }
-  return registry->Add(std::move(tcp));
+  if (status.ok()) status = registry->Add(transport::MakeTcpBackend());
+  return status;
 }
 
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
-                                  const transport::CaptureSink& capture,
                                   transport::ChoiceObserver observer) {
-  absl::Status status = AddTransports(registry, capture);
+  absl::Status status = AddTransports(registry);
   if (!status.ok()) return status;
   return registry->Add(transport::MakeAutoBackend(
       registry, [log = std::move(log), observer = std::move(observer)](

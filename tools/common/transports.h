@@ -6,15 +6,11 @@
 #include "protocol/target/target_server.h"
 #include "transport/auto/choice_report.h"
 #include "transport/registry.h"
-#include "transport/trace/tracing_backend.h"
 
 namespace skiff::tools {
 
-// Adds every transport that Skiff has, the better one first. `capture`, unless
-// it is null, gets what TCP connections carry; what RDMA connections carry, the
-// options of targets and initiators capture.
-absl::Status AddTransports(transport::Registry* registry,
-                           const transport::CaptureSink& capture = nullptr);
+// Adds every transport that Skiff has, the better one first.
+absl::Status AddTransports(transport::Registry* registry);
 
 // Adds `auto`, too, which chooses between them. Each choice goes to the log: as
 // a warning where RDMA was preferred and is not had, for people who want
@@ -22,7 +18,6 @@ absl::Status AddTransports(transport::Registry* registry,
 // `observer`, unless it is null. The registry stays where it is.
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
-                                  const transport::CaptureSink& capture,
                                   transport::ChoiceObserver observer = nullptr);
 
 // Loads the library that a transport needs, where it has one that takes long,

@@ -143,11 +143,9 @@ int Main(int argc, char** argv) {
   protocol::LogSink log;  // Once the level is known, and before any thread.
   transport::Registry registry;
   const absl::Status added = AddTransportsAndAuto(
-      &registry,
-      [&log](protocol::LogLevel level, absl::string_view message) {
+      &registry, [&log](protocol::LogLevel level, absl::string_view message) {
         if (log) log(level, message);
-      },
-      capture);
+      });
   if (!added.ok()) {
     std::fprintf(stderr, "skiffd: %s\n", added.ToString().c_str());
     return kExitFailure;

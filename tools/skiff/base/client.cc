@@ -79,7 +79,6 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
       &client->registry_,
       StderrSink(options.verbose ? protocol::LogLevel::kDebug
                                  : protocol::LogLevel::kWarning),
-      client->capture_,
       [self = client.get()](const transport::ChoiceReport& report) {
         self->NoteChoice(report);
       });

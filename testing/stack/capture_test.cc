@@ -1,6 +1,7 @@
-// Captures of iSER sessions, at both ends.
+// Captures of sessions over both data models, at both ends.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,9 +26,11 @@ struct Pdu {
   std::string data;
 };
 
-class IserCaptureTest : public ::testing::Test {
+class CaptureTest : public ::testing::Test {
  protected:
-  IserCaptureTest() : stack_(1, 1, testing::SimRdmaOptions::InfiniBand()) {
+  explicit CaptureTest(
+      const std::optional<testing::SimRdmaOptions>& fabric = std::nullopt)
+      : stack_(1, 1, fabric) {
     stack_.StopServer();
     stack_.server_options.capture = [this](absl::string_view blocks) {
       absl::StrAppend(&target_, blocks);
@@ -42,6 +45,26 @@ class IserCaptureTest : public ::testing::Test {
     stack_.Run(&ready.command);
   }
 
+  // Takes the first PDU of a stream, if it is there as a whole.
+  static std::optional<Pdu> NextPdu(std::string* stream, bool reconstructed) {
+    if (stream->size() < kBhsSize) return std::nullopt;
+    const auto* bhs = reinterpret_cast<const uint8_t*>(stream->data());
+    const BhsFrame frame = DecodeFrame(bhs);
+    const size_t begin = kBhsSize + frame.ahs_bytes;
+    const size_t size = frame.data_segment_length;
+    const size_t end = begin + size + PaddingFor(frame.data_segment_length);
+    if (stream->size() < end) return std::nullopt;
+    ScsiDataInPdu data_in;
+    ScsiDataOutPdu data_out;
+    const uint32_t offset = Decode(bhs, &data_in).ok() ? data_in.buffer_offset
+                            : Decode(bhs, &data_out).ok()
+                                ? data_out.buffer_offset
+                                : 0;
+    Pdu pdu = {static_cast<Opcode>(frame.opcode), reconstructed, offset,
+               stream->substr(begin, size)};
+    stream->erase(0, end);
+    return pdu;
+  }
   // All PDUs of a capture, each direction for itself.
   static std::vector<Pdu> Pdus(const std::string& file) {
     const auto segments = transport::ReadPcapng(file);
@@ -51,28 +74,14 @@ class IserCaptureTest : public ::testing::Test {
     std::vector<Pdu> pdus;
     for (const CapturedSegment& segment : *segments) {
       std::string& stream = streams[segment.from];
+      bool& reconstructed = comments[segment.from];
       if (stream.empty()) {
-        comments[segment.from] =
-            absl::StartsWith(segment.comment, "reconstructed: ");
+        reconstructed = absl::StartsWith(segment.comment, "reconstructed: ");
       }
       absl::StrAppend(&stream, segment.bytes);
-      const auto* bhs = reinterpret_cast<const uint8_t*>(stream.data());
-      const BhsFrame frame = DecodeFrame(bhs);
-      const size_t begin = kBhsSize + frame.ahs_bytes;
-      const size_t size = frame.data_segment_length;
-      if (stream.size() <
-          begin + size + PaddingFor(frame.data_segment_length)) {
-        continue;
+      while (auto pdu = NextPdu(&stream, reconstructed)) {
+        pdus.push_back(*std::move(pdu));
       }
-      ScsiDataInPdu data_in;
-      ScsiDataOutPdu data_out;
-      const uint32_t offset = Decode(bhs, &data_in).ok() ? data_in.buffer_offset
-                              : Decode(bhs, &data_out).ok()
-                                  ? data_out.buffer_offset
-                                  : 0;
-      pdus.push_back({static_cast<Opcode>(frame.opcode), comments[segment.from],
-                      offset, stream.substr(begin, size)});
-      stream.clear();
     }
     for (const auto& [from, rest] : streams) EXPECT_EQ(rest, "") << from;
     return pdus;
@@ -82,10 +91,24 @@ class IserCaptureTest : public ::testing::Test {
     std::string data;
     for (const Pdu& pdu : pdus) {
       if (pdu.opcode != opcode) continue;
-      EXPECT_TRUE(pdu.reconstructed);
       data.resize(std::max(data.size(), pdu.offset + pdu.data.size()));
       data.replace(pdu.offset, pdu.data.size(), pdu.data);
     }
+    return data;
+  }
+
+  // What was written and read again.
+  std::string WriteAndRead() {
+    std::string data(256 * kBlock, '\0');
+    for (char& byte : data) {
+      byte = static_cast<char>(stack_.world.random().Next());
+    }
+    TestCommand write(scsi::cdb::Write(8, 256), 0, data);
+    stack_.Run(&write.command);
+    EXPECT_EQ(write.command.status, 0);
+    TestCommand read(scsi::cdb::Read(8, 256), 256 * kBlock);
+    stack_.Run(&read.command);
+    EXPECT_EQ(read.buffer, data);
     return data;
   }
 
@@ -94,17 +117,38 @@ class IserCaptureTest : public ::testing::Test {
   SimStack stack_;
 };
 
-TEST_F(IserCaptureTest, BothEndsShowReadsAndWrites) {
-  std::string data(256 * kBlock, '\0');
-  for (char& byte : data) {
-    byte = static_cast<char>(stack_.world.random().Next());
+class IserCaptureTest : public CaptureTest {
+ protected:
+  IserCaptureTest() : CaptureTest(testing::SimRdmaOptions::InfiniBand()) {}
+};
+
+TEST_F(CaptureTest, BothEndsShowTheSame) {
+  const std::string data = WriteAndRead();
+
+  const std::vector<Pdu> pdus = Pdus(initiator_);
+  EXPECT_EQ(DataOf(pdus, Opcode::kScsiDataIn), data);
+  std::string written = DataOf(pdus, Opcode::kScsiDataOut);
+  std::map<Opcode, int> counts;
+  for (const Pdu& pdu : pdus) {
+    EXPECT_FALSE(pdu.reconstructed);
+    ++counts[pdu.opcode];
+    // Immediate data.
+    if (pdu.opcode == Opcode::kScsiCommand && !pdu.data.empty()) {
+      written.replace(0, pdu.data.size(), pdu.data);
+    }
   }
-  TestCommand write(scsi::cdb::Write(8, 256), 0, data);
-  stack_.Run(&write.command);
-  ASSERT_EQ(write.command.status, 0);
-  TestCommand read(scsi::cdb::Read(8, 256), 256 * kBlock);
-  stack_.Run(&read.command);
-  ASSERT_EQ(read.buffer, data);
+  EXPECT_EQ(written, data);
+  EXPECT_GE(counts[Opcode::kLoginRequest], 1);
+  EXPECT_EQ(counts[Opcode::kLoginRequest], counts[Opcode::kLoginResponse]);
+  EXPECT_EQ(counts[Opcode::kScsiCommand], 3);
+  for (const Pdu& pdu : Pdus(target_)) --counts[pdu.opcode];
+  for (const auto& [opcode, rest] : counts) {
+    EXPECT_EQ(rest, 0) << static_cast<int>(opcode);
+  }
+}
+
+TEST_F(IserCaptureTest, BothEndsShowReadsAndWrites) {
+  const std::string data = WriteAndRead();
   // Short enough to go with its command.
   const std::string with_command(kBlock, 'w');
   TestCommand brief(scsi::cdb::Write(0, 1), 0, with_command);
