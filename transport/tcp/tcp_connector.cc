@@ -38,26 +38,18 @@ absl::StatusOr<std::unique_ptr<TcpConnector>> TcpConnector::Create(
   if (!status.ok()) return status;
   std::unique_ptr<TcpConnector> connector(new TcpConnector(
       reactor, address, *tcp_options, options, std::move(done)));
-  auto lookup = NameLookup::Start(reactor, address.host, address.port,
-                                  [self = connector.get()](auto resolved) {
-                                    self->OnResolved(std::move(resolved));
-                                  });
-  if (!lookup.ok()) return lookup.status();
-  connector->lookup_ = *std::move(lookup);
-  connector->timer_.ScheduleAt(connector->deadline_);
+  status = connector->Start();
+  if (!status.ok()) return status;
   return connector;
 }
 
 TcpConnector::TcpConnector(Reactor* reactor, Address address,
                            const TcpAddressOptions& tcp_options,
                            const ConnectOptions& options, ConnectCallback done)
-    : reactor_(reactor),
-      address_(std::move(address)),
-      tcp_options_(tcp_options),
-      options_(options),
-      done_(std::move(done)),
-      deadline_(reactor->Now() + options.timeout),
-      timer_(reactor, [this] { OnTimer(); }) {}
+    : HostConnector(reactor, std::move(address), options, std::move(done),
+                    "is the address right, is the host up, does a firewall "
+                    "drop packets?"),
+      tcp_options_(tcp_options) {}
 
 TcpConnector::~TcpConnector() { DropSocket(); }
 
@@ -65,49 +57,6 @@ void TcpConnector::DropSocket() {
   if (watched_) reactor_->UnwatchFd(socket_.get());
   watched_ = false;
   socket_.reset();
-}
-
-void TcpConnector::OnResolved(
-    absl::StatusOr<std::vector<SocketAddress>> resolved) {
-  timer_.Cancel();
-  if (!resolved.ok()) {
-    Finish(absl::Status(resolved.status().code(),
-                        absl::StrCat("connect ", address_.ToString(), ": ",
-                                     resolved.status().message())));
-    return;
-  }
-  candidates_ = *std::move(resolved);
-  TryNext();
-}
-
-void TcpConnector::OnTimer() {
-  if (socket_.valid()) {
-    Failed(absl::DeadlineExceededError(
-        "no answer in time - is the address right, is the host up, does a "
-        "firewall drop packets?"));
-  } else {
-    Finish(absl::DeadlineExceededError(
-        absl::StrCat("connect ", address_.ToString(),
-                     ": the name service did not answer "
-                     "within ",
-                     absl::FormatDuration(options_.timeout),
-                     "; use a numeric address or a longer timeout")));
-  }
-}
-
-void TcpConnector::TryNext() {
-  while (next_ < candidates_.size()) {
-    const absl::Duration left = deadline_ - reactor_->Now();
-    const auto remaining = static_cast<int64_t>(candidates_.size() - next_);
-    absl::Status started = StartOne(candidates_[next_++]);
-    if (started.ok()) {
-      timer_.ScheduleAfter(left / remaining);
-      return;
-    }
-    failures_.push_back(std::move(started));
-    DropSocket();
-  }
-  Finish(Summary());
 }
 
 absl::Status TcpConnector::StartOne(const SocketAddress& candidate) {
@@ -130,10 +79,9 @@ absl::Status TcpConnector::StartOne(const SocketAddress& candidate) {
 void TcpConnector::OnFdReady(uint32_t /*events*/) {
   absl::Status status = CheckConnected();
   if (!status.ok()) {
-    Failed(status);
+    FailOne(status);
     return;
   }
-  timer_.Cancel();
   reactor_->UnwatchFd(socket_.get());
   watched_ = false;
   auto stream = TcpStream::Create(reactor_, std::move(socket_));
@@ -159,35 +107,6 @@ absl::Status TcpConnector::CheckConnected() const {
     return ErrnoFailure(ECONNREFUSED);
   }
   return absl::OkStatus();
-}
-
-void TcpConnector::Failed(const absl::Status& why) {
-  timer_.Cancel();
-  failures_.push_back(why);
-  DropSocket();
-  TryNext();
-}
-
-void TcpConnector::Finish(absl::StatusOr<Endpoint> result) {
-  // The callback may destroy this attempt.
-  ConnectCallback done = std::move(done_);
-  done(std::move(result));
-}
-
-absl::Status TcpConnector::Summary() const {
-  if (failures_.size() == 1) {
-    return absl::Status(failures_[0].code(),
-                        absl::StrCat("connect ", address_.ToString(), ": ",
-                                     failures_[0].message()));
-  }
-  std::string message =
-      absl::StrCat("connect ", address_.ToString(), ": none of its ",
-                   candidates_.size(), " addresses answered");
-  for (size_t i = 0; i < failures_.size(); ++i) {
-    absl::StrAppend(&message, i == 0 ? ": " : "; ", candidates_[i].ToString(),
-                    ": ", failures_[i].message());
-  }
-  return absl::UnavailableError(message);
 }
 
 }  // namespace skiff::transport

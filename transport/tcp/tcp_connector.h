@@ -1,14 +1,12 @@
 #ifndef SKIFF_TRANSPORT_TCP_TCP_CONNECTOR_H_
 #define SKIFF_TRANSPORT_TCP_TCP_CONNECTOR_H_
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "transport/backend.h"
-#include "transport/net/resolver.h"
+#include "transport/net/host_connector.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/net/socket_address.h"
 #include "transport/reactor/reactor.h"
@@ -16,10 +14,8 @@
 
 namespace skiff::transport {
 
-// Connects to the first address of a host that answers. They are tried in
-// order, each with its share of the time that is left, so that one that
-// swallows packets does not use up the others' chance.
-class TcpConnector final : public ConnectAttempt, private FdHandler {
+// Connects a socket.
+class TcpConnector final : public HostConnector, private FdHandler {
  public:
   static absl::StatusOr<std::unique_ptr<TcpConnector>> Create(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
@@ -32,29 +28,14 @@ class TcpConnector final : public ConnectAttempt, private FdHandler {
                const ConnectOptions& options, ConnectCallback done);
 
   void OnFdReady(uint32_t events) override;
-  void OnTimer();
-  void OnResolved(absl::StatusOr<std::vector<SocketAddress>> resolved);
-  void TryNext();
-  absl::Status StartOne(const SocketAddress& candidate);
+  absl::Status StartOne(const SocketAddress& candidate) override;
+  void DropOne() override { DropSocket(); }
   absl::Status CheckConnected() const;
-  void Failed(const absl::Status& why);
-  void Finish(absl::StatusOr<Endpoint> result);
   void DropSocket();
-  absl::Status Summary() const;
 
-  Reactor* const reactor_;
-  const Address address_;
   const TcpAddressOptions tcp_options_;
-  const ConnectOptions options_;
-  ConnectCallback done_;
-  const absl::Time deadline_;
-  std::unique_ptr<NameLookup> lookup_;
-  std::vector<SocketAddress> candidates_;
-  size_t next_ = 0;                     // The candidate to try next.
-  std::vector<absl::Status> failures_;  // One per candidate tried.
   ScopedFd socket_;
   bool watched_ = false;
-  Timer timer_;  // When the candidate's, or the lookup's, time is up.
 };
 
 }  // namespace skiff::transport

@@ -32,13 +32,8 @@ absl::StatusOr<std::unique_ptr<VerbsConnector>> VerbsConnector::Create(
   std::unique_ptr<VerbsConnector> connector(
       new VerbsConnector(reactor, address, options, settings,
                          *std::move(channel), std::move(done)));
-  auto lookup = NameLookup::Start(reactor, address.host, address.port,
-                                  [self = connector.get()](auto resolved) {
-                                    self->OnResolved(std::move(resolved));
-                                  });
-  if (!lookup.ok()) return lookup.status();
-  connector->lookup_ = *std::move(lookup);
-  connector->timer_.ScheduleAt(connector->deadline_);
+  status = connector->Start();
+  if (!status.ok()) return status;
   return connector;
 }
 
@@ -47,57 +42,11 @@ VerbsConnector::VerbsConnector(Reactor* reactor, Address address,
                                const VerbsOptions& settings,
                                std::shared_ptr<CmChannel> channel,
                                ConnectCallback done)
-    : reactor_(reactor),
-      address_(std::move(address)),
-      options_(options),
+    : HostConnector(reactor, std::move(address), options, std::move(done),
+                    "is the address right, is the host up, does it speak "
+                    "RDMA?"),
       settings_(settings),
-      channel_(std::move(channel)),
-      done_(std::move(done)),
-      deadline_(reactor->Now() + options.timeout),
-      timer_(reactor, [this] { OnTimer(); }) {}
-
-void VerbsConnector::OnResolved(
-    absl::StatusOr<std::vector<SocketAddress>> resolved) {
-  timer_.Cancel();
-  if (!resolved.ok()) {
-    Finish(absl::Status(resolved.status().code(),
-                        absl::StrCat("connect ", address_.ToString(), ": ",
-                                     resolved.status().message())));
-    return;
-  }
-  candidates_ = *std::move(resolved);
-  TryNext();
-}
-
-void VerbsConnector::OnTimer() {
-  if (trying_) {
-    Failed(absl::DeadlineExceededError(
-               "no answer in time - is the address right, is the host up, does "
-               "it speak RDMA?"),
-           false);
-  } else {
-    Finish(absl::DeadlineExceededError(
-        absl::StrCat("connect ", address_.ToString(),
-                     ": the name was not resolved in time - does the name "
-                     "service answer?")));
-  }
-}
-
-void VerbsConnector::TryNext() {
-  while (next_ < candidates_.size()) {
-    const absl::Duration left = deadline_ - reactor_->Now();
-    const size_t remaining = candidates_.size() - next_;
-    absl::Status status = StartOne(candidates_[next_++]);
-    if (status.ok()) {
-      trying_ = true;
-      timer_.ScheduleAfter(left / remaining);
-      return;
-    }
-    id_.Reset();
-    failures_.push_back(status);
-  }
-  Finish(Summary());
-}
+      channel_(std::move(channel)) {}
 
 int VerbsConnector::MillisecondsLeft() const {
   const int64_t left = absl::ToInt64Milliseconds(deadline_ - reactor_->Now());
@@ -105,13 +54,15 @@ int VerbsConnector::MillisecondsLeft() const {
       std::clamp<int64_t>(left, 1, std::numeric_limits<int>::max()));
 }
 
-absl::Status VerbsConnector::StartOne(SocketAddress candidate) {
+absl::Status VerbsConnector::StartOne(const SocketAddress& candidate) {
+  // librdmacm does not promise to leave it alone.
+  SocketAddress to = candidate;
   auto id = CmId::Create(channel_);
   if (!id.ok()) return id.status();
   id_ = *std::move(id);
   id_.SetHandler(this);
   if (rdma_resolve_addr(id_.get(), nullptr,
-                        reinterpret_cast<sockaddr*>(&candidate.storage),
+                        reinterpret_cast<sockaddr*>(&to.storage),
                         MillisecondsLeft()) != 0) {
     return absl::UnavailableError(
         CallError("no RDMA device leads to this address", errno).message());
@@ -162,18 +113,18 @@ void VerbsConnector::OnCmEvent(const CmEvent& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       status = ResolveRoute();
-      if (!status.ok()) Failed(status, false);
+      if (!status.ok()) FailOne(status);
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       status = SendRequest();
       // The caller's own functions may have said no.
-      if (!status.ok()) Failed(status, true);
+      if (!status.ok()) FailOne(status, Concerns::kAll);
       return;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
     case RDMA_CM_EVENT_ESTABLISHED:
       status = Complete(event);
       if (!status.ok()) {
-        Failed(status, false);
+        FailOne(status);
       } else {
         Finish(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
       }
@@ -186,52 +137,17 @@ void VerbsConnector::OnCmEvent(const CmEvent& event) {
         endpoint_->SetDeviceRemoved();
       }
       status = CmEventError(event);
-      Failed(status, status.GetPayload(kRejectPrivateData).has_value());
+      // Who refuses answers for the host.
+      FailOne(status, status.GetPayload(kRejectPrivateData).has_value()
+                          ? Concerns::kAll
+                          : Concerns::kThisAddress);
       return;
   }
 }
 
-void VerbsConnector::Failed(const absl::Status& why, bool final) {
-  timer_.Cancel();
-  trying_ = false;
-  failures_.push_back(why);
+void VerbsConnector::DropOne() {
   endpoint_.reset();
   id_.Reset();
-  if (final) {
-    Finish(Summary());
-  } else {
-    TryNext();
-  }
-}
-
-void VerbsConnector::Finish(absl::StatusOr<Endpoint> result) {
-  timer_.Cancel();
-  // The callback may destroy this attempt.
-  ConnectCallback done = std::move(done_);
-  done(std::move(result));
-}
-
-absl::Status VerbsConnector::Summary() const {
-  if (failures_.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("connect ", address_.ToString(), ": it has no address"));
-  }
-  std::string message = absl::StrCat("connect ", address_.ToString(), ": ");
-  if (failures_.size() == 1) {
-    absl::StrAppend(&message, failures_[0].message());
-  } else {
-    absl::StrAppend(&message, "none of its addresses answered");
-    for (size_t i = 0; i < failures_.size(); ++i) {
-      absl::StrAppend(&message, i == 0 ? ": " : "; ", candidates_[i].ToString(),
-                      ": ", failures_[i].message());
-    }
-  }
-  absl::Status summary(failures_.back().code(), message);
-  failures_.back().ForEachPayload(
-      [&summary](absl::string_view name, const absl::Cord& payload) {
-        summary.SetPayload(name, payload);
-      });
-  return summary;
 }
 
 }  // namespace skiff::transport

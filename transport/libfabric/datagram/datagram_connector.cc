@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "transport/annotate.h"
 #include "transport/libfabric/fabric/endpoint_setup.h"
 #include "transport/libfabric/fabric/open_domains.h"
 
@@ -56,7 +55,7 @@ absl::StatusOr<std::unique_ptr<DatagramConnector>> DatagramConnector::Create(
       [self = out.get()](auto stream) { self->OnStream(std::move(stream)); });
   if (!started.ok()) return started.status();
   out->tcp_ = *std::move(started);
-  out->timer_.ScheduleAfter(options.timeout);
+  out->StartTimer();
   return out;
 }
 
@@ -65,24 +64,22 @@ DatagramConnector::DatagramConnector(Reactor* reactor, Address address,
                                      const ConnectOptions& options,
                                      const LibfabricOptions& settings,
                                      ConnectCallback done)
-    : reactor_(reactor),
-      address_(std::move(address)),
+    : Connector(reactor, std::move(address), options, std::move(done)),
       fabric_(std::move(fabric)),
-      options_(options),
-      settings_(settings),
-      done_(std::move(done)),
-      timer_(reactor, [this] {
-        Fail(absl::DeadlineExceededError(absl::StrCat(
-            "no connection within ", absl::FormatDuration(options_.timeout),
-            link_ == nullptr ? " - is the address right, does a firewall drop "
-                               "packets?"
-                             : ": the peer did not accept, or the fabric "
-                               "carries nothing between the two ends")));
-      }) {}
+      settings_(settings) {}
+
+void DatagramConnector::OnTimer() {
+  GiveUp(absl::DeadlineExceededError(absl::StrCat(
+      "no connection within ", absl::FormatDuration(options_.timeout),
+      link_ == nullptr ? " - is the address right, does a firewall drop "
+                         "packets?"
+                       : ": the peer did not accept, or the fabric carries "
+                         "nothing between the two ends")));
+}
 
 void DatagramConnector::OnStream(absl::StatusOr<Endpoint> stream) {
   if (!stream.ok()) {
-    Fail(stream.status());
+    GiveUp(stream.status());
     return;
   }
   std::unique_ptr<ByteStream> bytes =
@@ -91,7 +88,7 @@ void DatagramConnector::OnStream(absl::StatusOr<Endpoint> stream) {
   auto control = std::make_unique<ControlStream>(
       std::unique_ptr<TcpStream>(static_cast<TcpStream*>(bytes.release())));
   const absl::Status status = Start(std::move(control));
-  if (!status.ok()) Fail(status);
+  if (!status.ok()) GiveUp(status);
 }
 
 absl::Status DatagramConnector::Start(std::unique_ptr<ControlStream> control) {
@@ -108,7 +105,7 @@ absl::Status DatagramConnector::Start(std::unique_ptr<ControlStream> control) {
 void DatagramConnector::OnOutcome(
     absl::StatusOr<std::vector<uint8_t>> outcome) {
   if (!outcome.ok()) {
-    Fail(outcome.status());
+    GiveUp(outcome.status());
     return;
   }
   endpoint_->SetPeer(link_->LocalAddress(), link_->PeerAddress(),
@@ -117,17 +114,10 @@ void DatagramConnector::OnOutcome(
   Finish(Endpoint(std::unique_ptr<RdmaEndpoint>(std::move(endpoint_))));
 }
 
-void DatagramConnector::Fail(const absl::Status& why) {
+void DatagramConnector::GiveUp(const absl::Status& why) {
   endpoint_.reset();
-  Finish(Annotate(why, absl::StrCat("connect ", address_.ToString())));
-}
-
-void DatagramConnector::Finish(absl::StatusOr<Endpoint> result) {
-  timer_.Cancel();
   tcp_.reset();
-  // The callback may destroy this attempt.
-  ConnectCallback done = std::move(done_);
-  done(std::move(result));
+  Fail(why);
 }
 
 }  // namespace skiff::transport

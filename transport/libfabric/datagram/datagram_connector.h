@@ -9,6 +9,7 @@
 #include "transport/libfabric/datagram/datagram_link.h"
 #include "transport/libfabric/fabric/fabric_endpoint.h"
 #include "transport/libfabric/fabric/fabric_info.h"
+#include "transport/net/connector.h"
 #include "transport/tcp/tcp_connector.h"
 
 namespace skiff::transport {
@@ -27,7 +28,7 @@ absl::StatusOr<DatagramEndpoint> MakeDatagramEndpoint(
 
 // Connects over reliable datagrams: the TCP connection, then the endpoint and
 // the handshake, all within one deadline.
-class DatagramConnector final : public ConnectAttempt {
+class DatagramConnector final : public Connector {
  public:
   static absl::StatusOr<std::unique_ptr<DatagramConnector>> Create(
       Reactor* reactor, const Address& address,
@@ -42,20 +43,16 @@ class DatagramConnector final : public ConnectAttempt {
 
   void OnStream(absl::StatusOr<Endpoint> stream);
   absl::Status Start(std::unique_ptr<ControlStream> control);
+  void OnTimer() override;
   void OnOutcome(absl::StatusOr<std::vector<uint8_t>> outcome);
-  void Fail(const absl::Status& why);
-  void Finish(absl::StatusOr<Endpoint> result);
+  // Fails, and drops what there is.
+  void GiveUp(const absl::Status& why);
 
-  Reactor* const reactor_;
-  const Address address_;
   const FabricAddressOptions fabric_;
-  const ConnectOptions options_;
   const LibfabricOptions settings_;
-  ConnectCallback done_;
   std::unique_ptr<TcpConnector> tcp_;
   std::unique_ptr<FabricEndpoint> endpoint_;
   DatagramLink* link_ = nullptr;
-  Timer timer_;
 };
 
 }  // namespace skiff::transport

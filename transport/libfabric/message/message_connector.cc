@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "transport/annotate.h"
 #include "transport/libfabric/fabric/open_domains.h"
 
 namespace skiff::transport {
@@ -21,7 +20,7 @@ absl::StatusOr<std::unique_ptr<MessageConnector>> MessageConnector::Create(
       });
   if (!lookup.ok()) return lookup.status();
   out->lookup_ = *std::move(lookup);
-  out->timer_.ScheduleAfter(options.timeout);
+  out->StartTimer();
   return out;
 }
 
@@ -29,12 +28,8 @@ MessageConnector::MessageConnector(Reactor* reactor, Address address,
                                    const ConnectOptions& options,
                                    const LibfabricOptions& settings,
                                    ConnectCallback done)
-    : reactor_(reactor),
-      address_(std::move(address)),
-      options_(options),
-      settings_(settings),
-      done_(std::move(done)),
-      timer_(reactor, [this] { OnTimer(); }) {}
+    : Connector(reactor, std::move(address), options, std::move(done)),
+      settings_(settings) {}
 
 void MessageConnector::OnResolved(absl::StatusOr<InfoPtr> resolved) {
   if (!resolved.ok()) {
@@ -42,7 +37,7 @@ void MessageConnector::OnResolved(absl::StatusOr<InfoPtr> resolved) {
     return;
   }
   const absl::Status status = Start(**resolved);
-  if (!status.ok()) Fail(status);
+  if (!status.ok()) GiveUp(status);
 }
 
 absl::Status MessageConnector::Start(const fi_info& info) {
@@ -60,7 +55,7 @@ absl::Status MessageConnector::Start(const fi_info& info) {
 
 void MessageConnector::OnOutcome(absl::StatusOr<std::vector<uint8_t>> outcome) {
   if (!outcome.ok()) {
-    Fail(outcome.status());
+    GiveUp(outcome.status());
     return;
   }
   endpoint_->SetPeer(link_->LocalAddress(), link_->PeerAddress(),
@@ -70,25 +65,18 @@ void MessageConnector::OnOutcome(absl::StatusOr<std::vector<uint8_t>> outcome) {
 }
 
 void MessageConnector::OnTimer() {
-  Fail(absl::DeadlineExceededError(absl::StrCat(
+  GiveUp(absl::DeadlineExceededError(absl::StrCat(
       "no answer within ", absl::FormatDuration(options_.timeout),
       lookup_ != nullptr && endpoint_ == nullptr
           ? ": the lookup has not ended; use a numeric address"
           : " - is the address right, does a firewall drop packets?")));
 }
 
-void MessageConnector::Fail(const absl::Status& why) {
+void MessageConnector::GiveUp(const absl::Status& why) {
   // Closing may take the kernel some seconds (an iWARP connect under way), so
   // the caller hears of the outcome first.
   const auto endpoint = std::move(endpoint_);
-  Finish(Annotate(why, absl::StrCat("connect ", address_.ToString())));
-}
-
-void MessageConnector::Finish(absl::StatusOr<Endpoint> result) {
-  timer_.Cancel();
-  // The callback may destroy this attempt.
-  ConnectCallback done = std::move(done_);
-  done(std::move(result));
+  Fail(why);
 }
 
 }  // namespace skiff::transport

@@ -7,12 +7,13 @@
 #include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_lookup.h"
 #include "transport/libfabric/message/message_endpoint.h"
+#include "transport/net/connector.h"
 
 namespace skiff::transport {
 
 // Connects an FI_EP_MSG endpoint: lookup, endpoint, fi_connect, all within one
 // deadline.
-class MessageConnector final : public ConnectAttempt {
+class MessageConnector final : public Connector {
  public:
   static absl::StatusOr<std::unique_ptr<MessageConnector>> Create(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
@@ -26,20 +27,15 @@ class MessageConnector final : public ConnectAttempt {
 
   void OnResolved(absl::StatusOr<InfoPtr> resolved);
   absl::Status Start(const fi_info& info);
-  void OnTimer();
+  void OnTimer() override;
   void OnOutcome(absl::StatusOr<std::vector<uint8_t>> outcome);
-  void Finish(absl::StatusOr<Endpoint> result);
-  void Fail(const absl::Status& why);
+  // Fails, and drops the endpoint.
+  void GiveUp(const absl::Status& why);
 
-  Reactor* const reactor_;
-  const Address address_;
-  const ConnectOptions options_;
   const LibfabricOptions settings_;
-  ConnectCallback done_;
   std::unique_ptr<FabricLookup> lookup_;
   std::unique_ptr<FabricEndpoint> endpoint_;
   MessageLink* link_ = nullptr;
-  Timer timer_;
 };
 
 }  // namespace skiff::transport
