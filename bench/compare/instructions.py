@@ -6,14 +6,10 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 
-from runner import ROOT, Failure, Work
-
-sys.path.insert(0, str(ROOT / "testing/interop"))
-import peers  # pylint: disable=wrong-import-position
+from runner import Failure, Work, peers
 
 # What does a NIC's work, or stands in for one.
 FABRIC = re.compile(r"/lib(fabric|ibverbs|rdmacm|efa|mlx\d|rxe|siw|psm\w*|infinipath)[.-]")

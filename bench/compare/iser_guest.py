@@ -13,12 +13,11 @@ import sys
 import time
 from typing import Callable
 
-from runner import ROOT, Failure, Stopped
+from runner import ROOT, Failure, Stopped, peers
 
-sys.path[:0] = [str(ROOT / "testing" / directory) for directory in ("interop", "iser", "linux")]
+sys.path[:0] = [str(ROOT / "testing" / directory) for directory in ("iser", "linux")]
 # pylint: disable=wrong-import-position
 import kernel
-import peers
 from iser_peers import IserTgtd
 from lio import Lio
 
