@@ -70,7 +70,7 @@ struct Neighbour {
     nexus->Close([] {});
   }
 
-  scsi::testing::FakePort port;
+  scsi::testing::FakeTargetPort port;
   std::unique_ptr<scsi::Nexus> nexus;
 };
 

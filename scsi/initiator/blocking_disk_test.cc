@@ -5,7 +5,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "scsi/initiator/cdb.h"
-#include "scsi/initiator/fake_port.h"
+#include "scsi/initiator/fake_command_port.h"
 #include "scsi/initiator/run_until.h"
 #include "scsi/initiator/scsi_error.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 TEST(BlockingDiskTest, DoesEverythingInOrder) {
   auto reactor = *transport::EpollReactor::Create();
-  FakePort port(reactor.get());
+  FakeCommandPort port(reactor.get());
   auto opened = BlockingDisk::Open(reactor.get(), &port);
   ASSERT_TRUE(opened.ok()) << opened.status();
   BlockingDisk& disk = **opened;
@@ -40,7 +40,7 @@ TEST(BlockingDiskTest, DoesEverythingInOrder) {
 
 TEST(BlockingDiskTest, OpenFailsWithTheReason) {
   auto reactor = *transport::EpollReactor::Create();
-  FakePort port(reactor.get());
+  FakeCommandPort port(reactor.get());
   port.disk.peripheral_qualifier = 3;
   EXPECT_EQ(BlockingDisk::Open(reactor.get(), &port).status().code(),
             absl::StatusCode::kNotFound);
@@ -52,7 +52,7 @@ TEST(BlockingDiskTest, OpenFailsWithTheReason) {
 
 TEST(BlockingDiskTest, RunsOneCommand) {
   auto reactor = *transport::EpollReactor::Create();
-  FakePort port(reactor.get());
+  FakeCommandPort port(reactor.get());
   Command command;
   SetCdb(cdb::ReportLuns(0), &command);
   RunCommand(reactor.get(), &port, &command);

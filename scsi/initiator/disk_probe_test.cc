@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "scsi/initiator/fake_port.h"
+#include "scsi/initiator/fake_command_port.h"
 #include "scsi/initiator/run_until.h"
 #include "transport/reactor/epoll_reactor.h"
 
@@ -40,7 +40,7 @@ class DiskProbeTest : public ::testing::Test {
 
   std::unique_ptr<transport::EpollReactor> reactor_ =
       *transport::EpollReactor::Create();
-  FakePort port_{reactor_.get()};
+  FakeCommandPort port_{reactor_.get()};
   DiskInfo info_;
 };
 
@@ -94,14 +94,14 @@ TEST_F(DiskProbeTest, DiskWithProtectionInformation) {
 }
 
 TEST_F(DiskProbeTest, WaitsUntilReady) {
-  const FakePort::Answer becoming_ready = {
+  const FakeCommandPort::Answer becoming_ready = {
       .status = 0x02,
       .key = SenseKey::kNotReady,
       .code = AdditionalSense::kNotReadyBecomingReady};
-  const FakePort::Answer power_on = {.status = 0x02,
-                                     .key = SenseKey::kUnitAttention,
-                                     .code = AdditionalSense::kPowerOn};
-  const FakePort::Answer in_transition = {
+  const FakeCommandPort::Answer power_on = {.status = 0x02,
+                                            .key = SenseKey::kUnitAttention,
+                                            .code = AdditionalSense::kPowerOn};
+  const FakeCommandPort::Answer in_transition = {
       .status = 0x02,
       .key = SenseKey::kNotReady,
       .code = AdditionalSense::kNotReadyAccessTransition};

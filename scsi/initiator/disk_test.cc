@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "scsi/initiator/fake_port.h"
+#include "scsi/initiator/fake_command_port.h"
 #include "scsi/initiator/run_until.h"
 #include "scsi/initiator/scsi_error.h"
 #include "transport/reactor/epoll_reactor.h"
@@ -23,11 +23,11 @@ using Op = DiskIo::Op;
 
 constexpr uint8_t kRead10 = 0x28;
 constexpr uint8_t kWrite10 = 0x2a;
-constexpr FakePort::Answer kUnitAttention = {
+constexpr FakeCommandPort::Answer kUnitAttention = {
     .status = 0x02,
     .key = SenseKey::kUnitAttention,
     .code = AdditionalSense::kCapacityDataHasChanged};
-constexpr FakePort::Answer kBusy = {.status = 0x08};
+constexpr FakeCommandPort::Answer kBusy = {.status = 0x08};
 
 // An I/O with its memory.
 struct TestIo : DiskIo {
@@ -83,7 +83,7 @@ class DiskTest : public ::testing::Test {
 
   std::unique_ptr<transport::EpollReactor> reactor_ =
       *transport::EpollReactor::Create();
-  FakePort port_{reactor_.get()};
+  FakeCommandPort port_{reactor_.get()};
   DiskOptions options_;
   std::unique_ptr<Disk> disk_;
 };
@@ -215,14 +215,14 @@ TEST_F(DiskTest, RecoveredErrorsAreToldAndCountAsSuccess) {
     ++told;
   };
   ASSERT_TRUE(Open().ok());
-  const FakePort::Answer recovered = {.status = 0x02,
-                                      .key = SenseKey::kRecoveredError};
+  const FakeCommandPort::Answer recovered = {.status = 0x02,
+                                             .key = SenseKey::kRecoveredError};
   port_.answers[kRead10] = {recovered};
   TestIo read(Op::kRead, 0, 512, std::string(512, '?'));
   EXPECT_TRUE(Run(&read).ok()) << read.status;
   EXPECT_EQ(told, 1);
   // Only with all of the data.
-  FakePort::Answer short_one = recovered;
+  FakeCommandPort::Answer short_one = recovered;
   short_one.residual = 100;
   port_.answers[kRead10] = {short_one};
   EXPECT_EQ(Run(&read).code(), absl::StatusCode::kDataLoss);
@@ -281,7 +281,7 @@ TEST_F(DiskTest, RetriesAreBounded) {
 
 TEST_F(DiskTest, LostAnswersCostOneRetry) {
   ASSERT_TRUE(Open().ok());
-  const FakePort::Answer none = {.outcome = Command::Outcome::kTimedOut};
+  const FakeCommandPort::Answer none = {.outcome = Command::Outcome::kTimedOut};
   port_.answers[kWrite10] = {none};
   EXPECT_TRUE(Write(0, std::string(512, 'w')).ok());
   EXPECT_EQ(port_.CountOf("WRITE"), 2u);

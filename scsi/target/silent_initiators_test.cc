@@ -409,7 +409,7 @@ class SlowReaderTest : public ::testing::Test {
     port().ReleaseCompleted();
     port().auto_release = true;
   }
-  testing::FakePort& port() { return target_.silent().port; }
+  testing::FakeTargetPort& port() { return target_.silent().port; }
 
   SilentTarget target_;
   TestCommand read_{Cdb10(0x28, 0, 512), {}, 512 * kBlock};

@@ -58,12 +58,12 @@ std::string Outcome(const TestCommand& command) {
   }
 }
 
-TestCommand& FakePort::CommandOf(Task* task) {
+TestCommand& FakeTargetPort::CommandOf(Task* task) {
   return *static_cast<TestCommand*>(task->port_context);
 }
 
-TransferResult FakePort::ReceiveDataOut(Task* task, uint32_t offset,
-                                        uint8_t* to, uint32_t length) {
+TransferResult FakeTargetPort::ReceiveDataOut(Task* task, uint32_t offset,
+                                              uint8_t* to, uint32_t length) {
   TestCommand& command = CommandOf(task);
   EXPECT_LE(uint64_t{offset} + length, command.data_out.size());
   if (immediate_data_out) {
@@ -74,14 +74,14 @@ TransferResult FakePort::ReceiveDataOut(Task* task, uint32_t offset,
   return TransferResult::kPending;
 }
 
-void FakePort::SendDataIn(Task* task, uint32_t offset, const uint8_t* from,
-                          uint32_t length) {
+void FakeTargetPort::SendDataIn(Task* task, uint32_t offset,
+                                const uint8_t* from, uint32_t length) {
   EXPECT_LE(uint64_t{offset} + length, CommandOf(task).data_in.size());
   transfers_.push_back({task, nullptr, from, offset, length, true});
 }
 
-void FakePort::Complete(Task* task, uint32_t offset, const uint8_t* from,
-                        uint32_t length) {
+void FakeTargetPort::Complete(Task* task, uint32_t offset, const uint8_t* from,
+                              uint32_t length) {
   TestCommand& command = CommandOf(task);
   EXPECT_FALSE(command.completed || command.aborted);
   EXPECT_LE(uint64_t{offset} + length, command.data_in.size());
@@ -94,7 +94,7 @@ void FakePort::Complete(Task* task, uint32_t offset, const uint8_t* from,
   Ended(task);
 }
 
-void FakePort::Aborted(Task* task, bool respond) {
+void FakeTargetPort::Aborted(Task* task, bool respond) {
   TestCommand& command = CommandOf(task);
   EXPECT_FALSE(command.completed || command.aborted);
   for (Transfer& t : transfers_) EXPECT_NE(t.task, task);
@@ -103,26 +103,26 @@ void FakePort::Aborted(Task* task, bool respond) {
   Ended(task);
 }
 
-void FakePort::Ended(Task* task) {
+void FakeTargetPort::Ended(Task* task) {
   unreleased_.push_back(task);
   if (auto_release) ReleaseCompleted();
 }
 
-void FakePort::ReleaseCompleted() {
+void FakeTargetPort::ReleaseCompleted() {
   for (Task* task : std::exchange(unreleased_, {})) {
     CommandOf(task).released = true;
     nexus_->Release(task);
   }
 }
 
-void FakePort::CancelTransfers(Task* task) {
+void FakeTargetPort::CancelTransfers(Task* task) {
   ++cancels;
   for (Transfer& t : transfers_) {
     if (t.task == task) t.ok = false;
   }
 }
 
-void FakePort::FinishTransfer() {
+void FakeTargetPort::FinishTransfer() {
   const Transfer t = transfers_.front();
   transfers_.pop_front();
   TestCommand& command = CommandOf(t.task);
@@ -135,7 +135,7 @@ void FakePort::FinishTransfer() {
   }
 }
 
-void FakePort::FinishCancelled() {
+void FakeTargetPort::FinishCancelled() {
   std::vector<Task*> cancelled;
   for (const Transfer& t : transfers_) {
     if (!t.ok) cancelled.push_back(t.task);
@@ -149,13 +149,14 @@ void FakePort::FinishCancelled() {
   }
 }
 
-int FakePort::FinishTransfers() {
+int FakeTargetPort::FinishTransfers() {
   int finished = 0;
   for (; !transfers_.empty(); ++finished) FinishTransfer();
   return finished;
 }
 
-void FakePort::AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) {
+void FakeTargetPort::AsyncEvent(uint64_t lun, const uint8_t* sense,
+                                size_t length) {
   const auto decoded = DecodeSense({sense, length});
   ASSERT_TRUE(decoded.has_value());
   events.push_back({lun, *decoded});

@@ -46,7 +46,7 @@ std::string Outcome(const TestCommand& command);
 
 // A target port that a test scripts. Transfers finish when the test says so, or
 // at once.
-class FakePort : public TargetPort {
+class FakeTargetPort : public TargetPort {
  public:
   // When false, tasks stay with the port until ReleaseCompleted().
   bool auto_release = true;
@@ -141,7 +141,7 @@ class TestNexus {
   // The test has closed the nexus itself.
   void Abandon() { nexus_.reset(); }
 
-  FakePort port;
+  FakeTargetPort port;
   Nexus* nexus() { return nexus_.get(); }
   TestReactor* reactor() { return reactor_; }
 
@@ -165,7 +165,7 @@ class TestTarget {
   Target* target() { return target_.get(); }
   TestReactor& reactor() { return reactor_; }
   TestNexus& nexus() { return *nexus_; }
-  FakePort& port() { return nexus_->port; }
+  FakeTargetPort& port() { return nexus_->port; }
 
  private:
   std::unique_ptr<Target> target_;

@@ -23,7 +23,7 @@ namespace {
 using testing::Bytes;
 using testing::Cdb10;
 using testing::Cdb16;
-using testing::FakePort;
+using testing::FakeTargetPort;
 using testing::Outcome;
 using testing::Pattern;
 using testing::TestCommand;
@@ -34,7 +34,7 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 class WriteGuardTest : public ::testing::Test {
  protected:
   struct Initiator {
-    FakePort port;
+    FakeTargetPort port;
     std::unique_ptr<Nexus> nexus;
     std::vector<std::unique_ptr<TestCommand>> commands;
   };

@@ -1,5 +1,5 @@
-#ifndef SKIFF_SCSI_INITIATOR_FAKE_PORT_H_
-#define SKIFF_SCSI_INITIATOR_FAKE_PORT_H_
+#ifndef SKIFF_SCSI_INITIATOR_FAKE_COMMAND_PORT_H_
+#define SKIFF_SCSI_INITIATOR_FAKE_COMMAND_PORT_H_
 
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@ namespace skiff::scsi {
 
 // A disk that exists only for tests: executes commands on a map of blocks, at
 // the end of the turn, or when the test says so.
-class FakePort : public CommandPort, private transport::TurnHook {
+class FakeCommandPort : public CommandPort, private transport::TurnHook {
  public:
   struct Disk {
     uint64_t blocks = 1u << 20;
@@ -39,8 +39,8 @@ class FakePort : public CommandPort, private transport::TurnHook {
     uint8_t max_compare_and_write = 8;
   };
 
-  explicit FakePort(transport::Reactor* reactor) : reactor_(reactor) {}
-  ~FakePort() override;
+  explicit FakeCommandPort(transport::Reactor* reactor) : reactor_(reactor) {}
+  ~FakeCommandPort() override;
 
   void Submit(Command* command) override;
   void Abort(Command* command) override;
@@ -96,4 +96,4 @@ class FakePort : public CommandPort, private transport::TurnHook {
 
 }  // namespace skiff::scsi
 
-#endif  // SKIFF_SCSI_INITIATOR_FAKE_PORT_H_
+#endif  // SKIFF_SCSI_INITIATOR_FAKE_COMMAND_PORT_H_

@@ -1,4 +1,4 @@
-#include "scsi/initiator/fake_port.h"
+#include "scsi/initiator/fake_command_port.h"
 
 #include <algorithm>
 #include <utility>
@@ -46,9 +46,9 @@ Range RangeOf(const Command& command) {
 
 }  // namespace
 
-FakePort::~FakePort() { EXPECT_TRUE(pending_.empty()); }
+FakeCommandPort::~FakeCommandPort() { EXPECT_TRUE(pending_.empty()); }
 
-void FakePort::Submit(Command* command) {
+void FakeCommandPort::Submit(Command* command) {
   const Range range = RangeOf(*command);
   log_.push_back(
       absl::StrCat(CommandName(*command), " ", range.lba, "+", range.count));
@@ -56,7 +56,7 @@ void FakePort::Submit(Command* command) {
   if (!hold) reactor_->ScheduleTurnEnd(this);
 }
 
-void FakePort::Abort(Command* command) {
+void FakeCommandPort::Abort(Command* command) {
   const auto found = std::find(pending_.begin(), pending_.end(), command);
   ASSERT_NE(found, pending_.end());
   pending_.erase(found);
@@ -64,15 +64,15 @@ void FakePort::Abort(Command* command) {
   reactor_->Post([command] { command->done(command); });
 }
 
-size_t FakePort::CountOf(const std::string& prefix) const {
+size_t FakeCommandPort::CountOf(const std::string& prefix) const {
   return static_cast<size_t>(std::count_if(
       log_.begin(), log_.end(),
       [&](const std::string& line) { return absl::StartsWith(line, prefix); }));
 }
 
-void FakePort::Release() { reactor_->ScheduleTurnEnd(this); }
+void FakeCommandPort::Release() { reactor_->ScheduleTurnEnd(this); }
 
-void FakePort::OnTurnEnd() {
+void FakeCommandPort::OnTurnEnd() {
   std::deque<Command*> ready = std::exchange(pending_, {});
   if (newest_first) std::reverse(ready.begin(), ready.end());
   for (Command* command : ready) {
@@ -89,7 +89,7 @@ void FakePort::OnTurnEnd() {
   }
 }
 
-void FakePort::Apply(Command* command, const Answer& answer) {
+void FakeCommandPort::Apply(Command* command, const Answer& answer) {
   command->outcome = answer.outcome;
   command->status = answer.status;
   command->residual = answer.residual;
@@ -98,7 +98,8 @@ void FakePort::Apply(Command* command, const Answer& answer) {
     Refuse(command, answer.key, answer.code);
 }
 
-void FakePort::Refuse(Command* command, SenseKey key, AdditionalSense code) {
+void FakeCommandPort::Refuse(Command* command, SenseKey key,
+                             AdditionalSense code) {
   SenseData sense;
   sense.key = key;
   sense.code = code;
@@ -107,7 +108,8 @@ void FakePort::Refuse(Command* command, SenseKey key, AdditionalSense code) {
       EncodeSense(sense, SenseFormat::kFixed, command->sense.data()));
 }
 
-void FakePort::Return(Command* command, const std::vector<uint8_t>& bytes) {
+void FakeCommandPort::Return(Command* command,
+                             const std::vector<uint8_t>& bytes) {
   IovecCursor cursor(command->data_in, command->data_in_count);
   const uint64_t returned = cursor.CopyFrom(
       bytes.data(), std::min<uint64_t>(bytes.size(), command->data_in_length));
@@ -115,7 +117,7 @@ void FakePort::Return(Command* command, const std::vector<uint8_t>& bytes) {
   command->underflow = command->residual > 0;
 }
 
-void FakePort::Execute(Command* command) {
+void FakeCommandPort::Execute(Command* command) {
   const uint8_t* cdb = command->cdb.data();
   const Range range = RangeOf(*command);
   const auto replaced = data.find(static_cast<uint16_t>(cdb[0] << 8 | cdb[2]));
@@ -153,7 +155,7 @@ void FakePort::Execute(Command* command) {
          AdditionalSense::kInvalidCommandOperationCode);
 }
 
-void FakePort::Inquiry(Command* command) {
+void FakeCommandPort::Inquiry(Command* command) {
   const uint8_t* cdb = command->cdb.data();
   if ((cdb[1] & 1) == 0) {
     std::vector<uint8_t> bytes(36);
@@ -204,7 +206,7 @@ void FakePort::Inquiry(Command* command) {
   Return(command, page);
 }
 
-void FakePort::ReadCapacity(Command* command) {
+void FakeCommandPort::ReadCapacity(Command* command) {
   std::vector<uint8_t> bytes;
   if (command->cdb[0] == 0x25) {
     bytes.resize(8);
@@ -224,7 +226,7 @@ void FakePort::ReadCapacity(Command* command) {
   Return(command, bytes);
 }
 
-void FakePort::ModeSense(Command* command) {
+void FakeCommandPort::ModeSense(Command* command) {
   const uint8_t page = command->cdb[2] & 0x3f;
   const auto specific =
       static_cast<uint8_t>(disk.write_protected << 7 | disk.dpo_fua << 4);
@@ -243,14 +245,14 @@ void FakePort::ModeSense(Command* command) {
   Return(command, bytes);
 }
 
-bool FakePort::InRange(Command* command, uint64_t lba, uint64_t count) {
+bool FakeCommandPort::InRange(Command* command, uint64_t lba, uint64_t count) {
   if (lba <= disk.blocks && count <= disk.blocks - lba) return true;
   Refuse(command, SenseKey::kIllegalRequest, AdditionalSense::kLbaOutOfRange);
   return false;
 }
 
-void FakePort::Transfer(Command* command, uint64_t lba, uint64_t count,
-                        bool write) {
+void FakeCommandPort::Transfer(Command* command, uint64_t lba, uint64_t count,
+                               bool write) {
   if (!InRange(command, lba, count)) return;
   const uint64_t bytes = count * disk.block_size;
   if (disk.max_transfer_blocks != 0 && count > disk.max_transfer_blocks) {
@@ -268,7 +270,8 @@ void FakePort::Transfer(Command* command, uint64_t lba, uint64_t count,
   Return(command, {content.begin(), content.end()});
 }
 
-void FakePort::WriteSame(Command* command, uint64_t lba, uint64_t count) {
+void FakeCommandPort::WriteSame(Command* command, uint64_t lba,
+                                uint64_t count) {
   if (!InRange(command, lba, count)) return;
   if (disk.max_write_same_blocks != 0 && count > disk.max_write_same_blocks) {
     return Refuse(command, SenseKey::kIllegalRequest,
@@ -279,14 +282,15 @@ void FakePort::WriteSame(Command* command, uint64_t lba, uint64_t count) {
   content_.erase(content_.lower_bound(lba), content_.lower_bound(lba + count));
 }
 
-void FakePort::Unmap(Command* command, uint64_t lba, uint64_t count) {
+void FakeCommandPort::Unmap(Command* command, uint64_t lba, uint64_t count) {
   EXPECT_EQ(command->data_out_length, kUnmapListLength);
   EXPECT_LE(count, disk.max_unmap_blocks);
   if (!InRange(command, lba, count)) return;
   content_.erase(content_.lower_bound(lba), content_.lower_bound(lba + count));
 }
 
-void FakePort::CompareAndWrite(Command* command, uint64_t lba, uint64_t count) {
+void FakeCommandPort::CompareAndWrite(Command* command, uint64_t lba,
+                                      uint64_t count) {
   if (!InRange(command, lba, count)) return;
   const std::string both = DataOut(*command);
   const uint64_t bytes = count * disk.block_size;
@@ -298,7 +302,7 @@ void FakePort::CompareAndWrite(Command* command, uint64_t lba, uint64_t count) {
   SetContent(lba, both.substr(bytes));
 }
 
-std::string FakePort::Content(uint64_t lba, uint64_t count) const {
+std::string FakeCommandPort::Content(uint64_t lba, uint64_t count) const {
   std::string bytes(count * disk.block_size, '\0');
   for (auto at = content_.lower_bound(lba);
        at != content_.end() && at->first < lba + count; ++at) {
@@ -308,7 +312,7 @@ std::string FakePort::Content(uint64_t lba, uint64_t count) const {
   return bytes;
 }
 
-void FakePort::SetContent(uint64_t lba, const std::string& bytes) {
+void FakeCommandPort::SetContent(uint64_t lba, const std::string& bytes) {
   for (size_t at = 0; at < bytes.size(); at += disk.block_size) {
     content_[lba++] = bytes.substr(at, disk.block_size);
   }
