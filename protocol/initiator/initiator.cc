@@ -149,7 +149,7 @@ InitiatorImpl::~InitiatorImpl() {
   Close(absl::CancelledError("the initiator was destroyed"));
   // Also what waited in a queue that is being told right now, and what is
   // submitted meanwhile; but whoever never stops is left alone in the end.
-  CompletionQueue rest;
+  CallbackQueue rest;
   for (int round = 0; round < kLastRounds && !completions_.empty(); ++round) {
     rest.TakeAll(&completions_);
     rest.Run();

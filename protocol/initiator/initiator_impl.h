@@ -16,8 +16,8 @@
 #include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/initiator/backoff.h"
 #include "protocol/initiator/initiator.h"
+#include "protocol/session/callback_queue.h"
 #include "protocol/session/command_list.h"
-#include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "transport/backend.h"
 #include "transport/limited_log.h"
@@ -173,7 +173,7 @@ class InitiatorImpl final : public Initiator,
 
   StreamBuffers buffers_;
   const std::shared_ptr<IserMemories> iser_memories_;
-  CompletionQueue completions_;
+  CallbackQueue completions_;
   CommandList queue_;  // Not yet issued, in order.
 
   // A connection in the making, then its outcome.

@@ -10,7 +10,7 @@ namespace skiff::protocol {
 
 InitiatorSession::InitiatorSession(const InitiatorSessionOptions& options,
                                    InitiatorDatamover* datamover,
-                                   CompletionQueue* completions)
+                                   CallbackQueue* completions)
     : options_(options),
       datamover_(datamover),
       completions_(completions),

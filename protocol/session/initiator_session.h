@@ -18,9 +18,9 @@
 #include "protocol/codec/pdu.h"
 #include "protocol/datamover/initiator_datamover.h"
 #include "protocol/negotiation/initiator_login.h"
+#include "protocol/session/callback_queue.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/command_window.h"
-#include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_request.h"
 #include "protocol/session/initiator_task_table.h"
 #include "protocol/session/session_timeouts.h"
@@ -81,7 +81,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
 
   // None of the pointers is owned. `datamover` is fresh: not yet allocated.
   InitiatorSession(const InitiatorSessionOptions& options,
-                   InitiatorDatamover* datamover, CompletionQueue* completions);
+                   InitiatorDatamover* datamover, CallbackQueue* completions);
   InitiatorSession(const InitiatorSession&) = delete;
   InitiatorSession& operator=(const InitiatorSession&) = delete;
 
@@ -280,7 +280,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
 
   const InitiatorSessionOptions options_;
   InitiatorDatamover* const datamover_;
-  CompletionQueue* const completions_;
+  CallbackQueue* const completions_;
   InitiatorLogin login_;
   State state_ = State::kLogin;
   Loss loss_ = Loss::kNone;

@@ -119,7 +119,7 @@ class InitiatorSessionTest : public testing::Test {
 
   InitiatorSessionOptions options_;
   ScriptedDatamover mover_;
-  CompletionQueue completions_;
+  CallbackQueue completions_;
   std::unique_ptr<InitiatorSession> session_;
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
   absl::Time last_receive_ = now_;

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "protocol/session/callback_queue.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/command_window.h"
-#include "protocol/session/completion_queue.h"
 #include "protocol/session/initiator_task_table.h"
 
 namespace skiff::protocol {
@@ -136,8 +136,8 @@ TEST(CommandListTest, QueuesRemovesAndPrepends) {
   EXPECT_EQ(list.PopFront(), &commands[1]);
 }
 
-TEST(CompletionQueueTest, ToleratesItsOwnDestruction) {
-  auto* queue = new CompletionQueue();
+TEST(CallbackQueueTest, ToleratesItsOwnDestruction) {
+  auto* queue = new CallbackQueue();
   int ran = 0;
   queue->Add([&] {
     ++ran;
@@ -148,8 +148,8 @@ TEST(CompletionQueueTest, ToleratesItsOwnDestruction) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST(CompletionQueueTest, LeavesWhatIsAddedMeanwhileForTheNextRun) {
-  CompletionQueue queue;
+TEST(CallbackQueueTest, LeavesWhatIsAddedMeanwhileForTheNextRun) {
+  CallbackQueue queue;
   int ran = 0;
   queue.Add([&] {
     ++ran;

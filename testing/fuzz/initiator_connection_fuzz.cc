@@ -18,7 +18,7 @@
 #include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
-#include "protocol/session/completion_queue.h"
+#include "protocol/session/callback_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "testing/fuzz/check.h"
 
@@ -165,7 +165,7 @@ class Connection {
   Offer offer_;
   absl::Time now_ = absl::UnixEpoch();
   StreamBuffers buffers_{16 * 1024};
-  CompletionQueue completions_;
+  CallbackQueue completions_;
   std::unique_ptr<StreamDatamoverOf<InitiatorDatamover>> mover_;
   std::unique_ptr<InitiatorSession> session_;
   std::deque<Slot> slots_;

@@ -1,5 +1,5 @@
-#ifndef SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
-#define SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
+#ifndef SKIFF_PROTOCOL_SESSION_CALLBACK_QUEUE_H_
+#define SKIFF_PROTOCOL_SESSION_CALLBACK_QUEUE_H_
 
 #include <cstddef>
 #include <deque>
@@ -13,12 +13,12 @@ namespace skiff::protocol {
 // What callers are to be told, kept until no session or datamover is on the
 // call stack: they may do anything then, also destroy the session or the owner
 // of this queue.
-class CompletionQueue {
+class CallbackQueue {
  public:
-  CompletionQueue() = default;
-  CompletionQueue(const CompletionQueue&) = delete;
-  CompletionQueue& operator=(const CompletionQueue&) = delete;
-  ~CompletionQueue() {
+  CallbackQueue() = default;
+  CallbackQueue(const CallbackQueue&) = delete;
+  CallbackQueue& operator=(const CallbackQueue&) = delete;
+  ~CallbackQueue() {
     if (gone_ != nullptr) *gone_ = true;
   }
 
@@ -29,7 +29,7 @@ class CompletionQueue {
   }
 
   // Takes over everything of `other`.
-  void TakeAll(CompletionQueue* other) {
+  void TakeAll(CallbackQueue* other) {
     while (!other->commands_.empty()) {
       commands_.PushBack(other->commands_.PopFront());
     }
@@ -72,4 +72,4 @@ class CompletionQueue {
 
 }  // namespace skiff::protocol
 
-#endif  // SKIFF_PROTOCOL_SESSION_COMPLETION_QUEUE_H_
+#endif  // SKIFF_PROTOCOL_SESSION_CALLBACK_QUEUE_H_
