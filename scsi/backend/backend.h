@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -104,6 +105,8 @@ struct ProvisioningExtent {
   bool mapped = true;
 };
 
+class Medium;
+
 // A medium of bytes that a logical unit exposes. Shared by all reactors;
 // thread-safe. The embedder's extension point: implement this to serve own
 // storage.
@@ -132,6 +135,12 @@ class Backend {
   virtual ProvisioningExtent ProvisioningAt(uint64_t offset) {
     return {info().size_bytes - offset, true};
   }
+
+ private:
+  // What all who serve it share (scsi/target/medium.h), while it is served.
+  friend class Medium;
+  std::mutex medium_mutex_;
+  std::weak_ptr<Medium> medium_;  // Under `medium_mutex_`.
 };
 
 }  // namespace skiff::scsi

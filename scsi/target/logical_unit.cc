@@ -42,28 +42,12 @@ absl::Status CheckText(uint64_t lun, absl::string_view what,
   return absl::OkStatus();
 }
 
-absl::Status CheckMedium(uint64_t lun, const BackendInfo& info) {
-  if (info.block_size != 512 && info.block_size != 4096) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("LUN ", lun, ": ", info.description, " has blocks of ",
-                     info.block_size, " bytes; use 512 or 4096"));
-  }
-  if (info.size_bytes == 0 || info.size_bytes % info.block_size != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "LUN ", lun, ": ", info.description, " has ", info.size_bytes,
-        " bytes, which is not a positive multiple of its block size ",
-        info.block_size));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckOptions(const LogicalUnitOptions& options,
                           const BackendInfo& info) {
   if (options.lun > kMaxLun) {
     return absl::InvalidArgumentError(absl::StrCat(
         "LUN ", options.lun, " is beyond ", kMaxLun, ", the last one"));
   }
-  if (absl::Status s = CheckMedium(options.lun, info); !s.ok()) return s;
   const struct {
     absl::string_view what, text;
     size_t max_length;
@@ -88,31 +72,34 @@ absl::Status CheckOptions(const LogicalUnitOptions& options,
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LogicalUnit>> LogicalUnit::Create(
-    absl::string_view target_name, std::shared_ptr<Backend> backend,
+    absl::string_view target_name, const std::shared_ptr<Backend>& backend,
     const LogicalUnitOptions& options) {
   absl::Status status = CheckOptions(options, backend->info());
   if (!status.ok()) return status;
+  auto medium = Medium::Of(backend);
+  if (!medium.ok()) {
+    return absl::Status(
+        medium.status().code(),
+        absl::StrCat("LUN ", options.lun, ": ", medium.status().message()));
+  }
   return absl::WrapUnique(
-      new LogicalUnit(target_name, std::move(backend), options));
+      new LogicalUnit(target_name, *std::move(medium), options));
 }
 
 LogicalUnit::LogicalUnit(absl::string_view target_name,
-                         std::shared_ptr<Backend> backend,
+                         std::shared_ptr<Medium> medium,
                          const LogicalUnitOptions& options)
     : target_name_(target_name),
-      backend_(std::move(backend)),
+      medium_(std::move(medium)),
       options_(options),
-      info_(backend_->info()),
-      // What may be lost is not to be read past the channel that says so.
-      memory_(info_.data_loss.empty() ? backend_->direct_memory() : nullptr),
-      mode_pages_(info_) {
-  block_shift_ = static_cast<uint32_t>(std::countr_zero(info_.block_size));
-  max_transfer_blocks_ = options_.max_transfer_bytes >> block_shift_;
+      max_transfer_blocks_(options_.max_transfer_bytes >>
+                           medium_->block_shift()),
+      mode_pages_(medium_->info()) {
   // A serial that was given, and the identity that a medium has, name the
   // medium: the same one behind another target gets the same identifiers, so
   // that multipathing recognizes it.
-  if (options_.serial.empty() && !info_.identity.empty()) {
-    serial_ = info_.identity;
+  if (options_.serial.empty() && !medium_->identity().empty()) {
+    serial_ = medium_->identity();
   } else if (options_.serial.empty()) {
     serial_ = absl::StrFormat(
         "%016x", Hash(absl::StrCat(target_name_, ",", options_.lun)));
@@ -121,28 +108,20 @@ LogicalUnit::LogicalUnit(absl::string_view target_name,
   }
   naa_ = kNaaLocallyAssigned |
          (Hash(absl::StrCat(options_.vendor, ",", serial_)) >> 4);
-  guard_ = std::make_shared<WriteGuard>(
-      std::max(1u, info_.physical_block_size >> block_shift_));
-  RefreshCapacity();
-}
-
-void LogicalUnit::RefreshCapacity() {
-  block_count_.store(backend_->info().size_bytes >> block_shift_,
-                     std::memory_order_relaxed);
 }
 
 LogicalUnitStatus LogicalUnit::Status() const {
-  return {options_.lun, info_.description, block_count() << block_shift_,
-          serial_,      failures_.Get(),   info_.data_loss};
+  return {options_.lun, info().description, block_count() << block_shift(),
+          serial_,      failures_.Get(),    info().data_loss};
 }
 
 uint32_t LogicalUnit::max_compare_and_write_blocks() const {
   return std::min(
-      {kMaxCompareAndWriteBytes >> block_shift_, max_transfer_blocks_, 255u});
+      {kMaxCompareAndWriteBytes >> block_shift(), max_transfer_blocks_, 255u});
 }
 
 uint8_t LogicalUnit::physical_block_exponent() const {
-  const uint32_t per_physical = info_.physical_block_size >> block_shift_;
+  const uint32_t per_physical = info().physical_block_size >> block_shift();
   return per_physical > 1 ? static_cast<uint8_t>(std::min<int>(
                                 std::bit_width(per_physical) - 1, 15))
                           : 0;

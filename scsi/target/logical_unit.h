@@ -1,7 +1,6 @@
 #ifndef SKIFF_SCSI_TARGET_LOGICAL_UNIT_H_
 #define SKIFF_SCSI_TARGET_LOGICAL_UNIT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,13 +9,14 @@
 #include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/io_failure.h"
+#include "scsi/target/medium.h"
 #include "scsi/target/mode_pages.h"
 #include "scsi/target/target.h"
-#include "scsi/target/write_guard.h"
 
 namespace skiff::scsi {
 
-// What all nexuses share of a logical unit. Constant after creation, or atomic,
+// What all nexuses share of a logical unit: a medium under a LUN, with its
+// identifiers and mode pages there. Constant after creation, or atomic,
 // or locked: used from every reactor.
 class LogicalUnit {
  public:
@@ -27,7 +27,7 @@ class LogicalUnit {
   static constexpr uint32_t kMaxCompareAndWriteBytes = 64u << 10;
 
   static absl::StatusOr<std::shared_ptr<LogicalUnit>> Create(
-      absl::string_view target_name, std::shared_ptr<Backend> backend,
+      absl::string_view target_name, const std::shared_ptr<Backend>& backend,
       const LogicalUnitOptions& options);
 
   uint64_t lun() const { return options_.lun; }
@@ -36,46 +36,36 @@ class LogicalUnit {
   absl::string_view target_name() const { return target_name_; }
   // NAA format 3 (locally assigned), see VPD page 83h.
   uint64_t naa() const { return naa_; }
-  Backend& backend() const { return *backend_; }
-  const std::shared_ptr<Backend>& shared_backend() const { return backend_; }
-  uint8_t* memory() const { return memory_; }
-  const BackendInfo& info() const { return info_; }
-  uint32_t block_size() const { return info_.block_size; }
-  uint32_t block_shift() const { return block_shift_; }
+  Medium& medium() const { return *medium_; }
+  Backend& backend() const { return medium_->backend(); }
+  uint8_t* memory() const { return medium_->memory(); }
+  const BackendInfo& info() const { return medium_->info(); }
+  uint32_t block_size() const { return medium_->block_size(); }
+  uint32_t block_shift() const { return medium_->block_shift(); }
+  uint64_t block_count() const { return medium_->block_count(); }
   uint32_t max_transfer_blocks() const { return max_transfer_blocks_; }
   uint32_t max_compare_and_write_blocks() const;
   // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
   uint8_t physical_block_exponent() const;
-
-  uint64_t block_count() const {
-    return block_count_.load(std::memory_order_relaxed);
-  }
-  void RefreshCapacity();
 
   FailureCounters& failures() { return failures_; }
   LogicalUnitStatus Status() const;
 
   ModePages& mode_pages() { return mode_pages_; }
   const ModePages& mode_pages() const { return mode_pages_; }
-  const std::shared_ptr<WriteGuard>& write_guard() const { return guard_; }
 
  private:
-  LogicalUnit(absl::string_view target_name, std::shared_ptr<Backend> backend,
+  LogicalUnit(absl::string_view target_name, std::shared_ptr<Medium> medium,
               const LogicalUnitOptions& options);
 
   const std::string target_name_;
-  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<Medium> medium_;
   const LogicalUnitOptions options_;
-  const BackendInfo info_;  // Without the size, which may change.
-  uint8_t* const memory_;
-  uint32_t block_shift_ = 0;
-  uint32_t max_transfer_blocks_ = 0;
+  const uint32_t max_transfer_blocks_;
   std::string serial_;
   uint64_t naa_ = 0;
-  std::atomic<uint64_t> block_count_{0};
   FailureCounters failures_;
   ModePages mode_pages_;
-  std::shared_ptr<WriteGuard> guard_;
 };
 
 }  // namespace skiff::scsi

@@ -27,7 +27,7 @@ absl::Status TargetImpl::AddLogicalUnit(std::shared_ptr<Backend> backend,
     return absl::InvalidArgumentError(
         absl::StrCat("LUN ", options.lun, " needs a backend"));
   }
-  auto created = LogicalUnit::Create(name_, std::move(backend), options);
+  auto created = LogicalUnit::Create(name_, backend, options);
   if (!created.ok()) return created.status();
   const std::shared_ptr<LogicalUnit> lu = *std::move(created);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -58,7 +58,7 @@ void TargetImpl::NotifyCapacityChanged(uint64_t lun) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = luns_.find(lun);
   if (it == luns_.end()) return;
-  it->second->RefreshCapacity();
+  it->second->medium().RefreshCapacity();
   PostToNexuses(nullptr, [lu = it->second](NexusImpl& nexus) {
     nexus.Establish(*lu, AdditionalSense::kCapacityDataHasChanged);
   });
@@ -68,7 +68,7 @@ std::vector<DirectMemory> TargetImpl::DirectMemories() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<DirectMemory> memories;
   for (const auto& [lun, lu] : luns_) {
-    const std::shared_ptr<Backend>& backend = lu->shared_backend();
+    const std::shared_ptr<Backend>& backend = lu->medium().shared_backend();
     if (lu->memory() == nullptr || backend->direct_memory_moves()) continue;
     memories.push_back({lu->memory(), backend->info().size_bytes, backend});
   }

@@ -11,7 +11,7 @@ namespace skiff::scsi {
 LuWorker::LuWorker(WorkerImpl* worker, std::shared_ptr<LogicalUnit> lu)
     : worker_(worker),
       lu_(std::move(lu)),
-      guard_(std::make_shared<WriteGuard::Member>(lu_->write_guard(),
+      guard_(std::make_shared<WriteGuard::Member>(lu_->medium().write_guard(),
                                                   worker->reactor(), this,
                                                   worker->data_patience())) {
   OpenChannel();

@@ -24,14 +24,15 @@ struct BlockRange {
 // Makes COMPARE AND WRITE atomic against writes from every reactor, at no cost
 // that writes share (a "big-reader" lock turned around: writes are the many).
 //
-// Each worker that serves the logical unit has a Member with a counter of its
-// own writes in flight, on a cache line that only its thread stores to. A write
-// counts itself, then looks at `exclusive_`; whoever wants exclusivity sets
-// `exclusive_`, then looks at the counters. All four accesses are seq_cst, so
-// at least one side sees the other (Dekker's handshake): a write that finds
-// `exclusive_` set takes itself back and parks; an exclusive task that finds
-// writes in flight waits, and the last of them to leave grants it. Everything
-// beyond that fast path is under `mutex_`; wake-ups go through Reactor::Post.
+// Each worker that serves the medium has, for each logical unit of it, a Member
+// with a counter of its own writes in flight, on a cache line that only its
+// thread stores to. A write counts itself, then looks at `exclusive_`; whoever
+// wants exclusivity sets `exclusive_`, then looks at the counters. All four
+// accesses are seq_cst, so at least one side sees the other (Dekker's
+// handshake): a write that finds `exclusive_` set takes itself back and parks;
+// an exclusive task that finds writes in flight waits, and the last of them to
+// leave grants it. Everything beyond that fast path is under `mutex_`; wake-ups
+// go through Reactor::Post.
 //
 // Fair both ways: writes parked while a task was exclusive are admitted before
 // the next exclusive task is granted. And fair to each I_T nexus: of each, one

@@ -1,0 +1,59 @@
+#include "scsi/target/medium.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace skiff::scsi {
+namespace {
+
+absl::Status Check(const BackendInfo& info) {
+  if (info.block_size != 512 && info.block_size != 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(info.description, " has blocks of ", info.block_size,
+                     " bytes; use 512 or 4096"));
+  }
+  if (info.size_bytes == 0 || info.size_bytes % info.block_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        info.description, " has ", info.size_bytes,
+        " bytes, which is not a positive multiple of its block size ",
+        info.block_size));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Medium>> Medium::Of(
+    const std::shared_ptr<Backend>& backend) {
+  if (absl::Status valid = Check(backend->info()); !valid.ok()) return valid;
+  const std::lock_guard<std::mutex> lock(backend->medium_mutex_);
+  std::shared_ptr<Medium> medium = backend->medium_.lock();
+  if (medium == nullptr) {
+    medium.reset(new Medium(backend));
+    backend->medium_ = medium;
+  }
+  return medium;
+}
+
+Medium::Medium(std::shared_ptr<Backend> backend)
+    : backend_(std::move(backend)),
+      info_(backend_->info()),
+      // What may be lost is not to be read past the channel that says so.
+      memory_(info_.data_loss.empty() ? backend_->direct_memory() : nullptr),
+      block_shift_(static_cast<uint32_t>(std::countr_zero(info_.block_size))),
+      guard_(std::make_shared<WriteGuard>(
+          std::max(1u, info_.physical_block_size >> block_shift_))) {
+  RefreshCapacity();
+}
+
+void Medium::RefreshCapacity() {
+  block_count_.store(backend_->info().size_bytes >> block_shift_,
+                     std::memory_order_relaxed);
+}
+
+}  // namespace skiff::scsi

@@ -1,0 +1,82 @@
+#include "scsi/target/medium.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "scsi/target/testing.h"
+#include "scsi/target/testing_backend.h"
+
+namespace skiff::scsi {
+namespace {
+
+using testing::Bytes;
+using testing::Cdb10;
+using testing::Cdb16;
+using testing::Outcome;
+using testing::Pattern;
+using testing::TestBackend;
+using testing::TestCommand;
+using testing::TestTarget;
+using testing::ThinInfo;
+
+constexpr uint32_t kBlock = 512;
+
+TEST(MediumTest, OneBackendIsOneMedium) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  const auto other = std::make_shared<TestBackend>(ThinInfo(64));
+  const std::shared_ptr<Medium> medium = *Medium::Of(backend);
+  EXPECT_EQ(*Medium::Of(backend), medium);
+  EXPECT_NE(*Medium::Of(other), medium);
+  EXPECT_EQ(&medium->backend(), backend.get());
+}
+
+TEST(MediumTest, KnowsItsBackendAnewWhenNobodyServedIt) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  EXPECT_EQ((*Medium::Of(backend))->block_count(), 64u);
+  backend->Resize(65 * kBlock);
+  EXPECT_EQ((*Medium::Of(backend))->block_count(), 65u);
+}
+
+TEST(MediumTest, AMediumWithoutWholeBlocksIsRefused) {
+  BackendInfo info = ThinInfo(64);
+  info.size_bytes += 1;
+  EXPECT_FALSE(Medium::Of(std::make_shared<TestBackend>(info)).ok());
+  info = ThinInfo(64);
+  info.block_size = 520;
+  EXPECT_FALSE(Medium::Of(std::make_shared<TestBackend>(info)).ok());
+}
+
+// Two targets, each with a reactor of its own, serve one backend.
+TEST(MediumTest, CompareAndWriteIsAtomicAgainstWritesThroughAnotherTarget) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  TestTarget one(backend);
+  TestTarget two(backend);
+  backend->completion = TestBackend::Completion::kHeld;
+  const Bytes before = Pattern(kBlock, 1);
+  const Bytes after = Pattern(kBlock, 2);
+  TestCommand write(Cdb10(0x2a, 5, 1), before, 0);
+  one.nexus().Submit(&write);
+  ASSERT_EQ(backend->held(), 1u);
+
+  Bytes cdb = Cdb16(0x89, 5, 0);
+  cdb[13] = 1;
+  Bytes data = before;
+  data.insert(data.end(), after.begin(), after.end());
+  TestCommand swap(cdb, data, 0);
+  two.nexus().Submit(&swap);
+  two.nexus().Settle();
+  EXPECT_EQ(backend->held(), 1u) << "it waits for the write";
+
+  EXPECT_EQ(backend->CompleteHeld(), 1u);
+  one.nexus().Settle();
+  two.nexus().Settle();
+  EXPECT_EQ(Outcome(write), "GOOD");
+  EXPECT_EQ(backend->CompleteHeld(), 1u);
+  EXPECT_EQ(Outcome(swap), "GOOD");
+  EXPECT_EQ(Bytes(&backend->bytes()[5 * kBlock], &backend->bytes()[6 * kBlock]),
+            after);
+}
+
+}  // namespace
+}  // namespace skiff::scsi
