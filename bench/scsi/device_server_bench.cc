@@ -83,8 +83,9 @@ class Stand {
     options.block_size = kBlock;
     target_->AddLogicalUnit(*MakeRamBackend(options), {}).IgnoreError();
     nexus_ =
-        *target_->OpenNexus(worker_.get(), &port_, "iqn.2026-01.example:i,i,1",
-                            "iqn.2026-01.example:bench,t,1", 1);
+        *target_->OpenNexus(worker_.get(), &port_,
+                            {.initiator_port = "iqn.2026-01.example:i,i,0x1",
+                             .target_port = "iqn.2026-01.example:bench,t,0x1"});
     port_.set_nexus(nexus_.get());
     Task first;  // Takes the unit attention.
     first.cdb.fill(0);

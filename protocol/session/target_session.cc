@@ -11,6 +11,25 @@
 #include "protocol/session/target_session_send.h"
 
 namespace skiff::protocol {
+namespace {
+
+// Section 4.4.2: the names of iSCSI's devices and ports. A target's portal
+// group is a SCSI port of it.
+scsi::NexusIdentity NexusIdentityOf(const LoginIdentity& identity,
+                                    const Isid& isid) {
+  const auto isid_text = absl::BytesToHexString(absl::string_view(
+      reinterpret_cast<const char*>(isid.data()), isid.size()));
+  const uint16_t tag = identity.target_portal_group_tag;
+  return {.protocol = scsi::ProtocolIdentifier::kIscsi,
+          .initiator = identity.initiator_name,
+          .initiator_port =
+              absl::StrCat(identity.initiator_name, ",i,0x", isid_text),
+          .target_port = absl::StrCat(identity.target_name, ",t,0x",
+                                      absl::Hex(tag, absl::kZeroPad4)),
+          .relative_target_port = tag};
+}
+
+}  // namespace
 
 // The host's, with what must have worked out before the host establishes a
 // session.
@@ -315,28 +334,21 @@ absl::Status TargetSession::Open(TargetLogin::Reply* reply) {
 // Normal sessions get their I_T nexus.
 absl::Status TargetSession::OpenNexus(const LoginIdentity& identity) {
   if (identity.session_type == SessionType::kDiscovery) return absl::OkStatus();
+  const scsi::NexusIdentity who = NexusIdentityOf(identity, isid_);
   absl::Status failure =
       absl::NotFoundError("the target was removed during login");
   target_ = host_->FindTarget(identity.target_name);
   if (target_ != nullptr) {
-    const auto isid = absl::BytesToHexString(absl::string_view(
-        reinterpret_cast<const char*>(isid_.data()), isid_.size()));
-    const uint16_t tag = identity.target_portal_group_tag;
-    // Section 4.2.7.1: the names of iSCSI ports.
-    auto nexus =
-        target_->OpenNexus(host_->worker(), this,
-                           absl::StrCat(identity.initiator_name, ",i,0x", isid),
-                           absl::StrCat(identity.target_name, ",t,0x",
-                                        absl::Hex(tag, absl::kZeroPad4)),
-                           tag);
+    auto nexus = target_->OpenNexus(host_->worker(), this, who);
     if (nexus.ok()) {
       nexus_ = *std::move(nexus);
       return absl::OkStatus();
     }
     failure = nexus.status();
   }
-  host_->Log(true, [&failure] {
-    return absl::StrCat("cannot open a nexus: ", failure.message());
+  host_->Log(true, [&failure, &who] {
+    return absl::StrCat("cannot open the nexus of ", who.ToString(), ": ",
+                        failure.message());
   });
   return absl::InternalError("no SCSI nexus");
 }

@@ -57,8 +57,8 @@ TEST_F(TargetSessionTest, GivesUpASilentWriteForACompareAndWrite) {
 // Another initiator in the same target, who has come to no unit attention.
 struct Neighbour {
   explicit Neighbour(TargetSessionHarness* harness)
-      : nexus(*harness->target()->OpenNexus(harness->worker(), &port, "other",
-                                            "port", 1)) {
+      : nexus(*harness->target()->OpenNexus(
+            harness->worker(), &port, scsi::testing::IdentityOf("other"))) {
     port.set_nexus(nexus.get());
     scsi::testing::TestCommand first(scsi::testing::Bytes(6), {}, 0);
     nexus->Submit(&first.task);

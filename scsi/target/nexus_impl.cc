@@ -63,17 +63,15 @@ class NexusImpl::CloseToken {
 };
 
 NexusImpl::NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
-                     absl::string_view target_port,
-                     uint16_t relative_target_port_id)
+                     NexusIdentity identity)
     : target_(target),
       worker_(worker),
       port_(port),
-      target_port_(target_port),
-      relative_target_port_id_(relative_target_port_id),
+      identity_(std::move(identity)),
       account_(&worker->buffers(), port),
       last_lun_(kReportLunsWellKnownLun),
-      report_luns_(std::make_unique<LuNexus>(
-          Home(), LuNexus::Kind::kReportLuns, nullptr, kMaxControlTasks)),
+      report_luns_(std::make_unique<LuNexus>(Home(), LuNexus::Kind::kReportLuns,
+                                             nullptr, kMaxControlTasks)),
       missing_(std::make_unique<LuNexus>(Home(), LuNexus::Kind::kNone, nullptr,
                                          kMaxControlTasks)) {
   last_lu_nexus_ = report_luns_.get();

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,7 +47,7 @@ class NexusImpl : public Nexus {
   };
 
   NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
-            absl::string_view target_port, uint16_t relative_target_port_id);
+            NexusIdentity identity);
   ~NexusImpl() override;
 
   void Submit(Task* task) override {
@@ -64,8 +63,7 @@ class NexusImpl : public Nexus {
 
   NexusOwner& target() const { return *target_; }
   WorkerImpl* worker() const { return worker_; }
-  const std::string& target_port() const { return target_port_; }
-  uint16_t relative_target_port_id() const { return relative_target_port_id_; }
+  const NexusIdentity& identity() const { return identity_; }
   const std::shared_ptr<Anchor>& anchor() const { return anchor_; }
   // In SAM-5's encoding, ascending.
   std::vector<uint64_t> ReportedLuns() const;
@@ -96,8 +94,7 @@ class NexusImpl : public Nexus {
   NexusOwner* const target_;
   WorkerImpl* const worker_;
   TargetPort* const port_;
-  const std::string target_port_;
-  const uint16_t relative_target_port_id_;
+  const NexusIdentity identity_;
   const std::shared_ptr<Anchor> anchor_ = std::make_shared<Anchor>();
   BufferAccount account_;
 

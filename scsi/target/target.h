@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
+#include "scsi/target/nexus_identity.h"
 #include "scsi/target/task.h"
 #include "transport/limited_log.h"
 #include "transport/log/log.h"
@@ -176,14 +177,11 @@ class Target {
   // by RDMA.
   virtual std::vector<DirectMemory> DirectMemories() const = 0;
 
-  // `initiator_port` is the SCSI initiator port name ("iqn...,i,0x<ISID>"),
-  // `target_port` names ours ("iqn...,t,0x<TPGT>") with its relative port id.
   // Call on the worker's thread. `port` must outlive the nexus. When an
   // initiator port logs in anew, its next nexus is opened before the last one
   // is closed, and used after that.
   virtual absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
-      Worker* worker, TargetPort* port, absl::string_view initiator_port,
-      absl::string_view target_port, uint16_t relative_target_port_id) = 0;
+      Worker* worker, TargetPort* port, const NexusIdentity& identity) = 0;
 };
 
 }  // namespace skiff::scsi

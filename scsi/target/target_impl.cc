@@ -98,15 +98,15 @@ std::vector<std::shared_ptr<LogicalUnit>> TargetImpl::LogicalUnits() const {
 }
 
 absl::StatusOr<std::unique_ptr<Nexus>> TargetImpl::OpenNexus(
-    Worker* worker, TargetPort* port, absl::string_view initiator_port,
-    absl::string_view target_port, uint16_t relative_target_port_id) {
-  if (worker == nullptr || port == nullptr || initiator_port.empty()) {
+    Worker* worker, TargetPort* port, const NexusIdentity& identity) {
+  if (worker == nullptr || port == nullptr || identity.initiator_port.empty() ||
+      identity.relative_target_port == 0) {
     return absl::InvalidArgumentError(
-        "a nexus needs a worker, a target port and an initiator port name");
+        "a nexus needs a worker, a target port and its relative identifier, "
+        "and an initiator port name");
   }
-  auto nexus =
-      std::make_unique<NexusImpl>(this, static_cast<WorkerImpl*>(worker), port,
-                                  target_port, relative_target_port_id);
+  auto nexus = std::make_unique<NexusImpl>(
+      this, static_cast<WorkerImpl*>(worker), port, identity);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [lun, lu] : luns_) {
     nexus->AttachLu(lu, /*announce=*/false);

@@ -34,8 +34,7 @@ class TargetImpl final : public Target, public NexusOwner {
   std::vector<LogicalUnitStatus> LogicalUnitStatuses() const override;
   std::vector<DirectMemory> DirectMemories() const override;
   absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
-      Worker* worker, TargetPort* port, absl::string_view initiator_port,
-      absl::string_view target_port, uint16_t relative_target_port_id) override;
+      Worker* worker, TargetPort* port, const NexusIdentity& identity) override;
 
   // --- NexusOwner.
   const CommandSet& commands() const override { return commands_; }

@@ -58,6 +58,13 @@ std::string Outcome(const TestCommand& command) {
   }
 }
 
+NexusIdentity IdentityOf(const std::string& initiator_port) {
+  return {.protocol = ProtocolIdentifier::kIscsi,
+          .initiator = initiator_port.substr(0, initiator_port.find(',')),
+          .initiator_port = initiator_port,
+          .target_port = "iqn.2026-01.example:t,t,0x1"};
+}
+
 TestCommand& FakeTargetPort::CommandOf(Task* task) {
   return *static_cast<TestCommand*>(task->port_context);
 }
@@ -172,10 +179,9 @@ TestReactor::TestReactor(const WorkerOptions& options) {
 }
 
 TestNexus::TestNexus(Target* target, TestReactor* reactor,
-                     const std::string& initiator)
+                     const NexusIdentity& identity)
     : reactor_(reactor) {
-  auto nexus = target->OpenNexus(reactor->worker(), &port, initiator,
-                                 "iqn.2026-01.example:t,t,0x1", 1);
+  auto nexus = target->OpenNexus(reactor->worker(), &port, identity);
   EXPECT_TRUE(nexus.ok()) << nexus.status();
   nexus_ = *std::move(nexus);
   port.set_nexus(nexus_.get());

@@ -44,6 +44,9 @@ struct TestCommand {
 // What a command came to, in a line: "GOOD", "BUSY", or sense data in words.
 std::string Outcome(const TestCommand& command);
 
+// Of an iSCSI initiator port at the first port of "iqn.2026-01.example:t".
+NexusIdentity IdentityOf(const std::string& initiator_port);
+
 // A target port that a test scripts. Transfers finish when the test says so, or
 // at once.
 class FakeTargetPort : public TargetPort {
@@ -125,7 +128,10 @@ class TestReactor {
 class TestNexus {
  public:
   TestNexus(Target* target, TestReactor* reactor,
-            const std::string& initiator = "iqn.2026-01.example:i,i,0x1");
+            const std::string& initiator = "iqn.2026-01.example:i,i,0x1")
+      : TestNexus(target, reactor, IdentityOf(initiator)) {}
+  TestNexus(Target* target, TestReactor* reactor,
+            const NexusIdentity& identity);
   ~TestNexus();
 
   // Submits, turns the reactor and transfers until the command ended.

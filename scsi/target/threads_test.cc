@@ -36,8 +36,8 @@ class BusyPort : public TargetPort {
 
   BusyPort(Target* target, TestReactor* reactor, const std::string& name)
       : reactor_(reactor->reactor()) {
-    auto nexus = target->OpenNexus(reactor->worker(), this, name,
-                                   "iqn.2026-01.example:t,t,0x1", 1);
+    auto nexus =
+        target->OpenNexus(reactor->worker(), this, testing::IdentityOf(name));
     EXPECT_TRUE(nexus.ok()) << nexus.status();
     nexus_ = *std::move(nexus);
   }

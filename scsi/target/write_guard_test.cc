@@ -65,8 +65,8 @@ class WriteGuardTest : public ::testing::Test {
     Initiator* added = initiators_.back().get();
     added->nexus =
         *target_->OpenNexus(workers_[n % workers_.size()].get(), &added->port,
-                            absl::StrCat("iqn.2026-01.example:i", n, ",i,0x1"),
-                            "iqn.2026-01.example:t,t,0x1", 1);
+                            testing::IdentityOf(absl::StrCat(
+                                "iqn.2026-01.example:i", n, ",i,0x1")));
     added->port.set_nexus(added->nexus.get());
     Submit(added, Bytes(6), {});  // Takes the unit attention.
     added->port.immediate_data_out = !silent;

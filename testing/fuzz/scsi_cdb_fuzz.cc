@@ -101,7 +101,9 @@ struct Stand {
         std::make_shared<testing::TestBackend>(testing::ThinInfo(kBlocks));
     buffered->keep_log = false;
     Add(std::move(buffered), 1);
-    nexus = *target->OpenNexus(worker.get(), &port, "fuzzer", "t,t,0x1", 1);
+    nexus = *target->OpenNexus(
+        worker.get(), &port,
+        {.initiator_port = "fuzzer", .target_port = "t,t,0x1"});
     port.nexus = nexus.get();
     port.reactor = reactor.get();
     Reset();

@@ -101,11 +101,9 @@ class ExchangeTarget final : public scsi::Target {
     return {};
   }
   std::vector<scsi::DirectMemory> DirectMemories() const override { return {}; }
-  absl::StatusOr<std::unique_ptr<scsi::Nexus>> OpenNexus(scsi::Worker*,
-                                                         scsi::TargetPort* port,
-                                                         absl::string_view,
-                                                         absl::string_view,
-                                                         uint16_t) override {
+  absl::StatusOr<std::unique_ptr<scsi::Nexus>> OpenNexus(
+      scsi::Worker*, scsi::TargetPort* port,
+      const scsi::NexusIdentity&) override {
     return std::make_unique<ExchangeNexus>(port);
   }
 

@@ -14,8 +14,12 @@ namespace skiff::scsi {
 LoopbackPort::LoopbackPort(transport::EpollReactor* reactor, Target* target,
                            Worker* worker, const std::string& name)
     : reactor_(reactor) {
-  auto nexus = target->OpenNexus(worker, this, absl::StrCat(name, ",i,0x1"),
-                                 "iqn.2026-01.example:t,t,0x1", 1);
+  auto nexus =
+      target->OpenNexus(worker, this,
+                        {.protocol = ProtocolIdentifier::kIscsi,
+                         .initiator = name,
+                         .initiator_port = absl::StrCat(name, ",i,0x1"),
+                         .target_port = "iqn.2026-01.example:t,t,0x1"});
   EXPECT_TRUE(nexus.ok()) << nexus.status();
   nexus_ = *std::move(nexus);
 }

@@ -295,11 +295,9 @@ class RefusingTarget final : public scsi::Target {
   }
   absl::StatusOr<std::unique_ptr<scsi::Nexus>> OpenNexus(
       scsi::Worker* worker, scsi::TargetPort* port,
-      absl::string_view initiator_port, absl::string_view target_port,
-      uint16_t relative_target_port_id) override {
+      const scsi::NexusIdentity& identity) override {
     if (refuses) return absl::ResourceExhaustedError("not one more");
-    return target_->OpenNexus(worker, port, initiator_port, target_port,
-                              relative_target_port_id);
+    return target_->OpenNexus(worker, port, identity);
   }
 
  private:

@@ -93,17 +93,17 @@ class Designators {
   };
   enum CodeSet : uint8_t { kBinary = 1, kAscii = 2, kUtf8 = 3 };
 
-  explicit Designators(uint8_t* out) : begin_(out), p_(out) {}
+  Designators(uint8_t* out, ProtocolIdentifier protocol)
+      : begin_(out), p_(out), protocol_(protocol) {}
 
   // Room for the designator itself, which the caller fills.
   uint8_t* Add(Association association, Type type, CodeSet code_set,
                size_t length) {
-    constexpr uint8_t kIscsi = 0x50;  // PROTOCOL IDENTIFIER.
     constexpr uint8_t kPiv = 0x80;
     p_[0] = code_set;
     p_[1] = static_cast<uint8_t>(association << 4 | type);
     if (association != kLogicalUnit) {
-      p_[0] |= kIscsi;
+      p_[0] |= static_cast<uint8_t>(static_cast<uint8_t>(protocol_) << 4);
       p_[1] |= kPiv;
     }
     p_[2] = 0;
@@ -125,10 +125,13 @@ class Designators {
  private:
   uint8_t* const begin_;
   uint8_t* p_;
+  const ProtocolIdentifier protocol_;  // Of the target's ports.
 };
 
 size_t DeviceIdentification(const LuNexus& lu, uint8_t* out) {
-  Designators designators(out);
+  const NexusImpl& nexus = lu.nexus();
+  const NexusIdentity& identity = nexus.identity();
+  Designators designators(out, identity.protocol);
   using D = Designators;
   if (lu.kind() == LuNexus::Kind::kBlockDevice) {
     const std::string& serial = lu.lu().serial();
@@ -139,12 +142,11 @@ size_t DeviceIdentification(const LuNexus& lu, uint8_t* out) {
     PutText(p, 8, lu.lu().options().vendor);
     std::memcpy(p + 8, serial.data(), serial.size());
   }
-  const NexusImpl& nexus = lu.nexus();
   uint8_t* p =
       designators.Add(D::kTargetPort, D::kRelativeTargetPort, D::kBinary, 4);
   StoreBe16(p, 0);
-  StoreBe16(p + 2, nexus.relative_target_port_id());
-  designators.AddName(D::kTargetPort, nexus.target_port());
+  StoreBe16(p + 2, identity.relative_target_port);
+  designators.AddName(D::kTargetPort, identity.target_port);
   designators.AddName(D::kTarget, nexus.target().name());
   return designators.size();
 }

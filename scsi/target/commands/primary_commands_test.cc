@@ -151,6 +151,28 @@ TEST_F(PrimaryCommandsTest, SerialNumberAndDesignators) {
                                    "2:8:" + name + std::string(3, '\0')}));
 }
 
+// A front end of another protocol has ports with names of its own.
+TEST_F(PrimaryCommandsTest, DesignatorsOfPortsAreThoseOfTheNexus) {
+  NexusIdentity identity = testing::IdentityOf("another");
+  identity.protocol = ProtocolIdentifier::kNoSpecific;
+  identity.target_port = "port 7";
+  identity.relative_target_port = 7;
+  testing::TestNexus nexus(target_.target(), &target_.reactor(), identity);
+  testing::TestCommand inquiry(Inquiry(0x83), {}, 1024);
+  nexus.Run(&inquiry);
+  const Bytes page = inquiry.received();
+  bool relative = false;
+  bool name = false;
+  for (size_t at = 4; at < page.size(); at += size_t{page[at + 3]} + 4) {
+    if ((page[at + 1] >> 4 & 3) == 0) continue;
+    EXPECT_EQ(page[at] >> 4, 0xf);
+    relative |= (page[at + 1] & 0x0f) == 4 && page[at + 7] == 7;
+    name |= Text(page, at + 4, 6) == "port 7";
+  }
+  EXPECT_TRUE(relative);
+  EXPECT_TRUE(name);
+}
+
 TEST_F(PrimaryCommandsTest, BlockLimitsAreWhatCommandsEnforce) {
   const Bytes limits = Get(Inquiry(0xb0));
   ASSERT_EQ(limits.size(), 64u);
