@@ -208,6 +208,8 @@ absl::string_view AdditionalSenseName(AdditionalSense code) {
       return "MISCOMPARE DURING VERIFY OPERATION";
     case AdditionalSense::kInvalidCommandOperationCode:
       return "INVALID COMMAND OPERATION CODE";
+    case AdditionalSense::kNoAccessRights:
+      return "ACCESS DENIED - NO ACCESS RIGHTS";
     case AdditionalSense::kLbaOutOfRange:
       return "LOGICAL BLOCK ADDRESS OUT OF RANGE";
     case AdditionalSense::kInvalidFieldInCdb:

@@ -46,6 +46,7 @@ enum class AdditionalSense : uint16_t {
   kParameterListLengthError = 0x1a00,
   kMiscompareDuringVerify = 0x1d00,
   kInvalidCommandOperationCode = 0x2000,
+  kNoAccessRights = 0x2002,
   kLbaOutOfRange = 0x2100,
   kInvalidFieldInCdb = 0x2400,
   kLogicalUnitNotSupported = 0x2500,

@@ -29,6 +29,18 @@ scsi::NexusIdentity NexusIdentityOf(const LoginIdentity& identity,
           .relative_target_port = tag};
 }
 
+// Section 11.13.5, for why there is no nexus.
+LoginStatus StatusOf(const absl::Status& failure) {
+  switch (failure.code()) {
+    case absl::StatusCode::kUnauthenticated:
+      return LoginStatus::kAuthenticationFailure;
+    case absl::StatusCode::kPermissionDenied:
+      return LoginStatus::kAuthorizationFailure;
+    default:
+      return LoginStatus::kTargetError;
+  }
+}
+
 }  // namespace
 
 // The host's, with what must have worked out before the host establishes a
@@ -313,7 +325,7 @@ LoginStatus TargetSession::Establish(const LoginRequestPdu& last,
       parameters, host_->Reinstated(identity, last.isid));
   if (!opened_.ok()) return LoginStatus::kOutOfResources;
   opened_ = OpenNexus(identity);
-  if (!opened_.ok()) return LoginStatus::kTargetError;
+  if (!opened_.ok()) return StatusOf(opened_);
   return host_->Establish(last, identity, parameters, tsih);
 }
 
@@ -346,11 +358,9 @@ absl::Status TargetSession::OpenNexus(const LoginIdentity& identity) {
     }
     failure = nexus.status();
   }
-  host_->Log(true, [&failure, &who] {
-    return absl::StrCat("cannot open the nexus of ", who.ToString(), ": ",
-                        failure.message());
-  });
-  return absl::InternalError("no SCSI nexus");
+  return absl::Status(failure.code(),
+                      absl::StrCat("cannot open the nexus of ", who.ToString(),
+                                   ": ", failure.message()));
 }
 
 // --- Time and end.

@@ -27,7 +27,7 @@ TargetSessionHarness::TargetSessionHarness(const Options& options)
     : offer_(options.offer),
       budget_(options.budget),
       reactor_(Must(transport::EpollReactor::Create())),
-      target_(scsi::Target::Create(kTargetName)) {
+      target_(scsi::Target::Create(kTargetName, options.access)) {
   scsi::WorkerOptions worker;
   worker.buffer_pool_bytes = 4 << 20;
   worker.data_patience = options.data_patience;

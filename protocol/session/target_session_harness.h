@@ -28,7 +28,8 @@ class TargetSessionHarness final : private TargetSessionHost {
     StreamDatamoverOptions datamover;
     Offer offer;
     MemoryBudget* budget = nullptr;
-    std::shared_ptr<scsi::Backend> backend;  // Null: memory of kDiskBytes.
+    std::shared_ptr<scsi::Backend> backend;      // Null: memory of kDiskBytes.
+    std::shared_ptr<scsi::AccessPolicy> access;  // Null: all is allowed.
     absl::Duration data_patience = scsi::WorkerOptions().data_patience;
   };
   explicit TargetSessionHarness(const Options& options);

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "protocol/session/target_session_harness.h"
 #include "protocol/session/target_session_test_util.h"
+#include "scsi/target/testing.h"
 
 namespace skiff::protocol {
 namespace {
@@ -458,6 +459,35 @@ TEST_F(TargetSessionTest, CommandsThatCameTogetherWaitForTheSendQueue) {
     Send(nop);
   }
   ExpectWorks();
+}
+
+// Section 11.13.5. Whatever keeps the policy, it is asked before there is a
+// session.
+TEST_F(TargetSessionTest, ALoginIsRefusedAsTheAccessPolicySays) {
+  const struct {
+    absl::Status admission;
+    int detail;
+  } cases[] = {{absl::UnauthenticatedError("who is it?"), 0x01},
+               {absl::PermissionDeniedError("it is not on the list"), 0x02}};
+  for (const auto& c : cases) {
+    const auto policy = std::make_shared<scsi::testing::TestPolicy>();
+    policy->admission = c.admission;
+    options_.access = policy;
+    harness_ = std::make_unique<TargetSessionHarness>(options_);
+    harness_->Receive(
+        TargetSessionHarness::LoginRequest("", /*discovery=*/false));
+    const auto refusal = Answer<LoginResponsePdu>(Opcode::kLoginResponse);
+    EXPECT_EQ(refusal.status_class, 2);
+    EXPECT_EQ(refusal.status_detail, c.detail);
+    EXPECT_THAT(harness_->close_reason(),
+                HasSubstr(std::string(c.admission.message())));
+    ASSERT_THAT(policy->admitted, SizeIs(1));
+    const scsi::NexusIdentity& who = policy->admitted[0];
+    EXPECT_EQ(who.initiator, TargetSessionHarness::kInitiatorName);
+    EXPECT_THAT(harness_->close_reason(), HasSubstr(who.initiator_port));
+    EXPECT_EQ(who.target_port,
+              absl::StrCat(TargetSessionHarness::kTargetName, ",t,0x0001"));
+  }
 }
 
 }  // namespace

@@ -53,6 +53,8 @@ absl::StatusCode CodeOfSense(const SenseData& sense) {
           return absl::StatusCode::kUnimplemented;
         case AdditionalSense::kLogicalUnitNotSupported:
           return absl::StatusCode::kNotFound;
+        case AdditionalSense::kNoAccessRights:
+          return absl::StatusCode::kPermissionDenied;
         default:
           return absl::StatusCode::kInvalidArgument;
       }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "scsi/target/access_policy.h"
 #include "scsi/target/task.h"
 
 namespace skiff::scsi {
@@ -23,10 +24,8 @@ struct CommandInfo {
     // Not terminated by a pending unit attention (SPC-4 section 5.x, SAM-5
     // section 5.14.1).
     kIgnoresUnitAttention = 4,
-    // Changes the medium.
-    kWrites = 8,
     // Only on thin provisioned media.
-    kThin = 16,
+    kThin = 8,
   };
   static constexpr int kNoServiceAction = -1;
 
@@ -34,6 +33,7 @@ struct CommandInfo {
   int service_action;
   uint8_t length;  // Of the CDB.
   uint8_t flags;
+  AccessClass access;
   // CDB USAGE DATA (SPC-4 section 6.35.3): the bits that are looked at. Any
   // other bit set makes the CDB invalid, unless it is in `ignored`.
   std::array<uint8_t, 16> usage;

@@ -26,6 +26,8 @@ LuNexus::LuNexus(const Home& home, Kind kind,
       lu_worker_(std::move(lu_worker)),
       lu_(lu_worker_ != nullptr ? &lu_worker_->lu() : nullptr),
       buffers_(home.buffers),
+      granted_(lu_ != nullptr ? home.access->Grant(*home.identity, lu_->lun())
+                              : AccessClasses::All()),
       task_set_(max_tasks) {
   // What deployed targets do: an initiator that (re)connects is told to forget
   // what it knew.
@@ -123,6 +125,9 @@ void LuNexus::Execute(Task* task) {
   if (info == nullptr || !Implements(*info)) [[unlikely]] {
     return RejectCommand(task, opcode_known && info == nullptr);
   }
+  if (!granted_.Has(info->access) && !MayExecute(task, *info)) [[unlikely]] {
+    return;
+  }
   if (task->cdb_length < info->length) [[unlikely]] {
     return InvalidCdbField(task, task->cdb_length);
   }
@@ -130,7 +135,7 @@ void LuNexus::Execute(Task* task) {
       bit >= 0) [[unlikely]] {
     return InvalidCdbField(task, static_cast<uint16_t>(bit / 8), bit % 8);
   }
-  if ((info->flags & CommandInfo::kWrites) != 0) {
+  if (info->access == AccessClass::kWrite) {
     if (lu_->info().read_only) [[unlikely]] {
       return CheckCondition(task, SenseKey::kDataProtect,
                             AdditionalSense::kWriteProtected);
@@ -142,6 +147,22 @@ void LuNexus::Execute(Task* task) {
     }
   }
   info->start(*this, task);
+}
+
+// Asks the policy. False: the command has ended.
+bool LuNexus::MayExecute(Task* task, const CommandInfo& info) {
+  const AccessVerdict verdict =
+      home_.access->Decide(*home_.identity, lu_->lun(), info.access);
+  if (verdict == AccessVerdict::kAllowed) return true;
+  lu_worker_->NoteDenial(*home_.identity, info.opcode);
+  if (verdict == AccessVerdict::kReadOnly) {
+    CheckCondition(task, SenseKey::kDataProtect,
+                   AdditionalSense::kWriteProtected);
+  } else {
+    CheckCondition(task, SenseKey::kIllegalRequest,
+                   AdditionalSense::kNoAccessRights);
+  }
+  return false;
 }
 
 bool LuNexus::Implements(const CommandInfo& info) const {

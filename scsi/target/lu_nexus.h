@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scsi/sense.h"
+#include "scsi/target/access_policy.h"
 #include "scsi/target/command_set.h"
 #include "scsi/target/task.h"
 #include "scsi/target/task_set.h"
@@ -39,6 +40,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
     BufferPool* buffers = nullptr;
     BufferAccount* account = nullptr;
     const CommandSet* commands = nullptr;
+    AccessPolicy* access = nullptr;
+    const NexusIdentity* identity = nullptr;
   };
   // `lu_worker` is null but for kBlockDevice.
   LuNexus(const Home& home, Kind kind, std::shared_ptr<LuWorker> lu_worker,
@@ -144,6 +147,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void Execute(Task* task);
   void AdmitSlowly(Task* task, TaskSet::Admission admission);
   void Reject(Task* task, ScsiStatus status);
+  bool MayExecute(Task* task, const CommandInfo& info);
   void RejectCommand(Task* task, bool unknown_service_action);
   void SetSense(Task* task, const SenseData& sense);
   void InvalidField(Task* task, AdditionalSense code, bool in_cdb,
@@ -163,6 +167,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   const std::shared_ptr<LuWorker> lu_worker_;
   LogicalUnit* const lu_;
   BufferPool* const buffers_;
+  const AccessClasses granted_;  // The policy is not asked about these.
   TaskSet task_set_;
   UnitAttentions unit_attentions_;
   WriteGuard::Line guard_line_;

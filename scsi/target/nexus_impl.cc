@@ -85,7 +85,9 @@ LuNexus::Home NexusImpl::Home() {
           .port = port_,
           .buffers = &worker_->buffers(),
           .account = &account_,
-          .commands = &target_->commands()};
+          .commands = &target_->commands(),
+          .access = &target_->access(),
+          .identity = &identity_};
 }
 
 LuNexus* NexusImpl::Route(uint64_t lun) {

@@ -22,6 +22,7 @@ class NexusOwner {
  public:
   virtual absl::string_view name() const = 0;
   virtual const CommandSet& commands() const = 0;
+  virtual AccessPolicy& access() const = 0;
   virtual void Unregister(const NexusImpl* nexus) = 0;
   virtual std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const = 0;
   // A logical unit reset's effects on all nexuses but `origin`. `token` is held

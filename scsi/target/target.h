@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
+#include "scsi/target/access_policy.h"
 #include "scsi/target/nexus_identity.h"
 #include "scsi/target/task.h"
 #include "transport/limited_log.h"
@@ -159,8 +160,9 @@ struct DirectMemory {
 class Target {
  public:
   // `name` is the SCSI device name (the iSCSI name). With the commands of
-  // scsi/target/commands.
-  static std::unique_ptr<Target> Create(absl::string_view name);
+  // scsi/target/commands. `access` null: everybody may do everything.
+  static std::unique_ptr<Target> Create(
+      absl::string_view name, std::shared_ptr<AccessPolicy> access = nullptr);
   virtual ~Target() = default;  // Only when no nexus is left.
 
   virtual absl::string_view name() const = 0;
@@ -177,7 +179,8 @@ class Target {
   // by RDMA.
   virtual std::vector<DirectMemory> DirectMemories() const = 0;
 
-  // Call on the worker's thread. `port` must outlive the nexus. When an
+  // Asks the access policy, and returns what it says if that is an error. Call
+  // on the worker's thread. `port` must outlive the nexus. When an
   // initiator port logs in anew, its next nexus is opened before the last one
   // is closed, and used after that.
   virtual absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(

@@ -105,6 +105,9 @@ absl::StatusOr<std::unique_ptr<Nexus>> TargetImpl::OpenNexus(
         "a nexus needs a worker, a target port and its relative identifier, "
         "and an initiator port name");
   }
+  if (absl::Status admitted = access_->Admit(identity); !admitted.ok()) {
+    return admitted;
+  }
   auto nexus = std::make_unique<NexusImpl>(
       this, static_cast<WorkerImpl*>(worker), port, identity);
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scsi/target/logical_unit.h"
@@ -21,8 +22,9 @@ namespace skiff::scsi {
 class TargetImpl final : public Target, public NexusOwner {
  public:
   // `commands` are for ever.
-  TargetImpl(absl::string_view name, const CommandSet& commands)
-      : name_(name), commands_(commands) {}
+  TargetImpl(absl::string_view name, const CommandSet& commands,
+             std::shared_ptr<AccessPolicy> access)
+      : name_(name), commands_(commands), access_(std::move(access)) {}
   ~TargetImpl() override;
 
   absl::string_view name() const override { return name_; }
@@ -38,6 +40,7 @@ class TargetImpl final : public Target, public NexusOwner {
 
   // --- NexusOwner.
   const CommandSet& commands() const override { return commands_; }
+  AccessPolicy& access() const override { return *access_; }
   void Unregister(const NexusImpl* nexus) override;
   std::vector<std::shared_ptr<LogicalUnit>> LogicalUnits() const override;
   void Reset(const std::shared_ptr<LogicalUnit>& lu, const NexusImpl* origin,
@@ -59,6 +62,7 @@ class TargetImpl final : public Target, public NexusOwner {
 
   const std::string name_;
   const CommandSet& commands_;
+  const std::shared_ptr<AccessPolicy> access_;
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<LogicalUnit>> luns_;
   std::vector<Registration> nexuses_;

@@ -47,6 +47,31 @@ std::string Outcome(const TestCommand& command);
 // Of an iSCSI initiator port at the first port of "iqn.2026-01.example:t".
 NexusIdentity IdentityOf(const std::string& initiator_port);
 
+// Who is let in, and what they may do, as a test says.
+class TestPolicy : public AccessPolicy {
+ public:
+  absl::Status admission = absl::OkStatus();
+  AccessClasses granted;
+  AccessVerdict verdict = AccessVerdict::kAllowed;
+  // What was asked about, as it came.
+  std::vector<NexusIdentity> admitted;
+  std::vector<AccessClass> decided;
+
+  absl::Status Admit(const NexusIdentity& nexus) override {
+    admitted.push_back(nexus);
+    return admission;
+  }
+  AccessClasses Grant(const NexusIdentity& /*nexus*/,
+                      uint64_t /*lun*/) override {
+    return granted;
+  }
+  AccessVerdict Decide(const NexusIdentity& /*nexus*/, uint64_t /*lun*/,
+                       AccessClass access) override {
+    decided.push_back(access);
+    return verdict;
+  }
+};
+
 // A target port that a test scripts. Transfers finish when the test says so, or
 // at once.
 class FakeTargetPort : public TargetPort {

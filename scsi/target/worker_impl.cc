@@ -62,6 +62,13 @@ void LuWorker::NoteFailure(const IoRequest& request) {
                                  " (failure ", count, " of this LUN)"));
 }
 
+void LuWorker::NoteDenial(const NexusIdentity& nexus, uint8_t opcode) {
+  worker_->log_.Log(transport::LogLevel::kWarning, nexus.initiator_port, [&] {
+    return absl::StrCat(Name(), ": ", nexus.initiator_port,
+                        " has no right to command ", absl::Hex(opcode), "h");
+  });
+}
+
 WorkerImpl::WorkerImpl(transport::Reactor* reactor,
                        std::unique_ptr<BufferPool> buffers,
                        const WorkerOptions& options)

@@ -39,6 +39,8 @@ class LuWorker : public WriteGuard::Member::Writes {
   // Of a request that did not end with kOk: counts and logs it, if the medium
   // failed.
   void NoteFailure(const IoRequest& request);
+  // Logs a command that the access policy did not allow.
+  void NoteDenial(const NexusIdentity& nexus, uint8_t opcode);
 
  private:
   BackendChannel* OpenChannel();

@@ -1,6 +1,7 @@
 // Where the device server meets its commands, which it does not know.
 
 #include <memory>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "scsi/target/commands/command_table.h"
@@ -9,8 +10,10 @@
 
 namespace skiff::scsi {
 
-std::unique_ptr<Target> Target::Create(absl::string_view name) {
-  return std::make_unique<TargetImpl>(name, AllCommands());
+std::unique_ptr<Target> Target::Create(absl::string_view name,
+                                       std::shared_ptr<AccessPolicy> access) {
+  if (access == nullptr) access = std::make_shared<AllowAll>();
+  return std::make_unique<TargetImpl>(name, AllCommands(), std::move(access));
 }
 
 }  // namespace skiff::scsi

@@ -1,0 +1,85 @@
+#ifndef SKIFF_SCSI_TARGET_ACCESS_POLICY_H_
+#define SKIFF_SCSI_TARGET_ACCESS_POLICY_H_
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/status/status.h"
+#include "scsi/target/nexus_identity.h"
+
+namespace skiff::scsi {
+
+// What a command asks of a logical unit, as far as rights to it go.
+enum class AccessClass : uint8_t {
+  kIdentify,  // Tells what is there, and nothing of what it holds.
+  kRead,      // Reads the medium, or how it is set.
+  kWrite,     // Changes the medium.
+  kControl,   // Changes the logical unit's state, and not the medium.
+};
+
+class AccessClasses {
+ public:
+  constexpr AccessClasses() = default;
+  constexpr AccessClasses(std::initializer_list<AccessClass> classes) {
+    for (const AccessClass c : classes) bits_ |= Bit(c);
+  }
+  static constexpr AccessClasses All() {
+    return {AccessClass::kIdentify, AccessClass::kRead, AccessClass::kWrite,
+            AccessClass::kControl};
+  }
+  constexpr bool Has(AccessClass c) const { return (bits_ & Bit(c)) != 0; }
+
+ private:
+  static constexpr uint8_t Bit(AccessClass c) {
+    return static_cast<uint8_t>(1u << static_cast<uint8_t>(c));
+  }
+
+  uint8_t bits_ = 0;
+};
+
+enum class AccessVerdict : uint8_t {
+  kAllowed,
+  kDenied,    // ILLEGAL REQUEST, ACCESS DENIED - NO ACCESS RIGHTS.
+  kReadOnly,  // DATA PROTECT, WRITE PROTECTED.
+};
+
+// Who may come in to a target, and what each may do there. Knows nexuses, not
+// iSCSI.
+//
+// Called on the reactors of the nexuses, several at once: it is thread-safe,
+// does not block, and does not call the target.
+class AccessPolicy {
+ public:
+  virtual ~AccessPolicy() = default;
+
+  // At login, before there is a nexus. PermissionDenied: this one may not come
+  // in. Unauthenticated: it has not shown who it is. The message goes to the
+  // log.
+  virtual absl::Status Admit(const NexusIdentity& nexus) = 0;
+  // Asked once for each logical unit: the classes of which the nexus may do
+  // everything, for as long as it lasts.
+  virtual AccessClasses Grant(const NexusIdentity& nexus, uint64_t lun) = 0;
+  // About each command of another class.
+  virtual AccessVerdict Decide(const NexusIdentity& nexus, uint64_t lun,
+                               AccessClass access) = 0;
+};
+
+// Everybody may do everything.
+class AllowAll final : public AccessPolicy {
+ public:
+  absl::Status Admit(const NexusIdentity& /*nexus*/) override {
+    return absl::OkStatus();
+  }
+  AccessClasses Grant(const NexusIdentity& /*nexus*/,
+                      uint64_t /*lun*/) override {
+    return AccessClasses::All();
+  }
+  AccessVerdict Decide(const NexusIdentity& /*nexus*/, uint64_t /*lun*/,
+                       AccessClass /*access*/) override {
+    return AccessVerdict::kAllowed;
+  }
+};
+
+}  // namespace skiff::scsi
+
+#endif  // SKIFF_SCSI_TARGET_ACCESS_POLICY_H_
