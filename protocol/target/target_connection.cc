@@ -302,7 +302,7 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
   const LoginStatus refused =
       RefuseIf(context_.shares->Identify(id_, identity->initiator_name, Now()));
   if (refused != LoginStatus::kSuccess) return refused;
-  return context_.node->Admit(identity);
+  return context_.node->Admit(portal_, identity);
 }
 
 std::vector<std::string> TargetConnection::AuthMethods(const LoginIdentity&) {

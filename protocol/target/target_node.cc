@@ -9,30 +9,75 @@
 namespace skiff::protocol {
 namespace {
 
-constexpr uint16_t kPortalGroupTag = 1;
-
 bool IsWildcard(const std::string& host) {
   return host == "0.0.0.0" || host == "::";
 }
 
-// Session name: two sessions with the same one cannot be (RFC 7143
-// section 4.4.3.1).
+// Session name: two sessions with the same one cannot be (the ISID rule, RFC
+// 7143 section 4.4.3).
 std::string SessionName(const LoginIdentity& identity, const Isid& isid) {
   std::string name =
-      absl::StrCat(identity.initiator_name, "\n", identity.target_name, "\n");
+      absl::StrCat(identity.initiator_name, "\n", identity.target_name, "\n",
+                   identity.target_portal_group_tag, "\n");
   name.append(reinterpret_cast<const char*>(isid.data()), isid.size());
   return name;
 }
 
+absl::Status Check(const std::vector<PortalGroup>& groups) {
+  if (groups.empty()) {
+    return absl::InvalidArgumentError("a target needs a portal group");
+  }
+  std::set<uint16_t> tags;
+  std::set<std::string> portals;
+  for (const PortalGroup& group : groups) {
+    if (group.tag == 0) {
+      return absl::InvalidArgumentError(
+          "the tag of a portal group is 0: it must be 1 to 65535");
+    }
+    if (!tags.insert(group.tag).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two portal groups have the tag ", group.tag));
+    }
+    if (group.portals.empty() && groups.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("portal group ", group.tag,
+                       " has all portals: there can't be another one"));
+    }
+    for (const transport::Address& portal : group.portals) {
+      if (!portals.insert(portal.ToString()).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("portal ", portal.ToString(), " is named twice"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
+const PortalGroup* TargetNode::ServedTarget::GroupOf(
+    const transport::Address& portal) const {
+  for (const PortalGroup& group : groups) {
+    if (group.portals.empty() || absl::c_linear_search(group.portals, portal)) {
+      return &group;
+    }
+  }
+  return nullptr;
+}
+
 absl::Status TargetNode::AddTarget(std::shared_ptr<scsi::Target> target,
-                                   absl::string_view alias) {
+                                   absl::string_view alias,
+                                   std::vector<PortalGroup> groups) {
   const std::string name(target->name());
+  if (absl::Status valid = Check(groups); !valid.ok()) {
+    return absl::Status(valid.code(),
+                        absl::StrCat("target ", name, ": ", valid.message()));
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (!targets_
            .try_emplace(name,
-                        ServedTarget{std::move(target), std::string(alias)})
+                        ServedTarget{std::move(target), std::string(alias),
+                                     std::move(groups)})
            .second) {
     return absl::AlreadyExistsError(
         absl::StrCat("target ", name, " is served already"));
@@ -47,13 +92,19 @@ std::shared_ptr<scsi::Target> TargetNode::FindTarget(
   return found == targets_.end() ? nullptr : found->second.target;
 }
 
-LoginStatus TargetNode::Admit(LoginIdentity* identity) const {
-  identity->target_portal_group_tag = kPortalGroupTag;
-  if (identity->session_type == SessionType::kDiscovery)
-    return LoginStatus::kSuccess;
+// Not found is what does "not exist at this address" (section 11.13.5). Who
+// discovers may name a target, which is nothing but a word then.
+LoginStatus TargetNode::Admit(const transport::Address& portal,
+                              LoginIdentity* identity) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = targets_.find(identity->target_name);
-  if (found == targets_.end()) return LoginStatus::kNotFound;
+  const PortalGroup* const group =
+      found == targets_.end() ? nullptr : found->second.GroupOf(portal);
+  if (group != nullptr) identity->target_portal_group_tag = group->tag;
+  if (identity->session_type == SessionType::kDiscovery) {
+    return LoginStatus::kSuccess;
+  }
+  if (group == nullptr) return LoginStatus::kNotFound;
   identity->target_alias = found->second.alias;
   return LoginStatus::kSuccess;
 }
@@ -76,19 +127,21 @@ std::vector<transport::Address> TargetNode::WaysOf(
   return ways;
 }
 
-std::vector<DiscoveredTarget> TargetNode::Discover(
-    absl::string_view what, const Arrival& arrival) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+std::vector<TargetNode::Way> TargetNode::WaysLike(
+    const Arrival& arrival) const {
   // The way the peer came in works for him: it goes first.
-  std::vector<std::string> addresses = {arrival.local_address};
-  const auto offer = [&addresses](const transport::Address& address) {
+  std::vector<Way> found = {{arrival.local_address, arrival.portal}};
+  const auto offer = [&found](const transport::Address& address,
+                              const transport::Address& portal) {
     std::string text = address.HostPort();
     // A wildcard stands for addresses that we don't enumerate; the one in use
     // is known.
-    if (IsWildcard(address.host) || absl::c_linear_search(addresses, text)) {
+    if (IsWildcard(address.host) ||
+        absl::c_any_of(found,
+                       [&text](const Way& w) { return w.address == text; })) {
       return;
     }
-    addresses.push_back(std::move(text));
+    found.push_back({std::move(text), portal});
   };
   const std::vector<transport::Address> ways = WaysOf(arrival);
   for (const Portal& portal : portals_) {
@@ -96,18 +149,28 @@ std::vector<DiscoveredTarget> TargetNode::Discover(
       const auto same = [&address](const transport::Address& way) {
         return way.SameTransport(address);
       };
-      if (absl::c_any_of(ways, same)) offer(address);
+      if (absl::c_any_of(ways, same)) offer(address, portal.asked);
     }
   }
+  return found;
+}
+
+std::vector<DiscoveredTarget> TargetNode::Discover(
+    absl::string_view what, const Arrival& arrival) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::vector<Way> ways = WaysLike(arrival);
   std::vector<DiscoveredTarget> found;
   for (const auto& [name, served] : targets_) {
     if (!what.empty() && what != name) continue;
     DiscoveredTarget target;
     target.name = name;
-    for (const std::string& address : addresses) {
-      target.portals.push_back(absl::StrCat(address, ",", kPortalGroupTag));
+    for (const Way& way : ways) {
+      const PortalGroup* const group = served.GroupOf(way.portal);
+      if (group == nullptr) continue;
+      target.portals.push_back(absl::StrCat(way.address, ",", group->tag));
     }
-    found.push_back(std::move(target));
+    // Without an address it would be one at this portal.
+    if (!target.portals.empty()) found.push_back(std::move(target));
   }
   return found;
 }

@@ -17,6 +17,7 @@
 #include "protocol/codec/pdu.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
+#include "protocol/target/portal_group.h"
 #include "scsi/target/target.h"
 #include "transport/address.h"
 
@@ -38,11 +39,16 @@ class TargetNode {
   using Admission =
       absl::FunctionRef<LoginStatus(std::optional<ConnectionId> replaced)>;
 
+  // Each portal is in one of `groups` at most: through others the target is not
+  // reached.
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
-                         absl::string_view alias);
+                         absl::string_view alias,
+                         std::vector<PortalGroup> groups);
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) const;
+  // Whether the target is there for who comes by `portal` (as in AddPortal).
   // Success fills in the alias and the portal group.
-  LoginStatus Admit(LoginIdentity* identity) const;
+  LoginStatus Admit(const transport::Address& portal,
+                    LoginIdentity* identity) const;
 
   // `portal` is where it was asked to listen, `addresses` are where it does:
   // one for each transport that it takes.
@@ -57,7 +63,7 @@ class TargetNode {
   };
   // The targets, all or the one called `what`, with their portals as a peer can
   // reach them that came in so: those that take the same transport, since an
-  // address does not name one.
+  // address does not name one. A target without such portals is left out.
   std::vector<DiscoveredTarget> Discover(absl::string_view what,
                                          const Arrival& arrival) const;
 
@@ -65,11 +71,11 @@ class TargetNode {
   // begins; some may end already.
   std::vector<ConnectionId> ConnectionsOf(const LoginIdentity& identity,
                                           const Isid& isid) const;
-  // Registers a session under its name (initiator, ISID, target: RFC 7143
-  // section 4.4.3) and gives it a TSIH. `enter` says whether there is a place
-  // for it, given which session's place it takes; if there is none, nothing has
-  // happened. An older session of that name is ended then: `*must_wait` tells
-  // that `resume` will be called when it is gone.
+  // Registers a session under its name (initiator, ISID, target, portal group:
+  // RFC 7143 section 4.4.3) and gives it a TSIH. `enter` says whether there is
+  // a place for it, given which session's place it takes; if there is none,
+  // nothing has happened. An older session of that name is ended then:
+  // `*must_wait` tells that `resume` will be called when it is gone.
   LoginStatus Register(const LoginIdentity& identity,
                        const LoginRequestPdu& login, ConnectionId connection,
                        Admission enter, Ender end, Waker resume, uint16_t* tsih,
@@ -81,6 +87,10 @@ class TargetNode {
   struct ServedTarget {
     std::shared_ptr<scsi::Target> target;
     std::string alias;
+    std::vector<PortalGroup> groups;
+
+    // Null: the target is not there.
+    const PortalGroup* GroupOf(const transport::Address& portal) const;
   };
   struct Session {
     ConnectionId connection = 0;
@@ -95,7 +105,14 @@ class TargetNode {
     std::vector<transport::Address> addresses;
   };
 
+  // Where a peer can go, and by which portal.
+  struct Way {
+    std::string address;  // "host:port".
+    transport::Address portal;
+  };
+
   uint16_t NextTsih();
+  std::vector<Way> WaysLike(const Arrival& arrival) const;
   // By which transport `arrival` came.
   std::vector<transport::Address> WaysOf(const Arrival& arrival) const;
 

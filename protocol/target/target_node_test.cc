@@ -1,9 +1,12 @@
 #include "protocol/target/target_node.h"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
@@ -11,6 +14,7 @@ namespace skiff::protocol {
 namespace {
 
 constexpr char kName[] = "iqn.2026-11.org.example.skiff:disk";
+constexpr char kOther[] = "iqn.2026-11.org.example.skiff:other";
 
 transport::Address Portal(const std::string& uri) {
   return transport::Address::Parse(uri).value();
@@ -19,7 +23,8 @@ transport::Address Portal(const std::string& uri) {
 class TargetNodeTest : public ::testing::Test {
  protected:
   TargetNodeTest() {
-    EXPECT_TRUE(node_.AddTarget(scsi::Target::Create(kName), "").ok());
+    EXPECT_TRUE(
+        node_.AddTarget(scsi::Target::Create(kName), "", {PortalGroup()}).ok());
     for (const char* uri :
          {"tcp://0.0.0.0:3260", "tcp://192.0.2.1:3261?receive_buffer=4MiB",
           "verbs://192.0.2.1", "verbs://192.0.2.2",
@@ -37,6 +42,20 @@ class TargetNodeTest : public ::testing::Test {
         "", {address, scheme.empty() ? address.scheme : scheme, local});
     EXPECT_EQ(found.size(), 1u);
     return found.empty() ? "" : absl::StrJoin(found[0].portals, " ");
+  }
+
+  // As TargetConnection asks: the tag, 0 for none.
+  uint16_t TagAt(const std::string& portal, const std::string& target,
+                 SessionType type = SessionType::kNormal) {
+    LoginIdentity identity;
+    identity.target_name = target;
+    identity.session_type = type;
+    return node_.Admit(Portal(portal), &identity) == LoginStatus::kSuccess
+               ? identity.target_portal_group_tag
+               : 0;
+  }
+  absl::Status AddOther(std::vector<PortalGroup> groups) {
+    return node_.AddTarget(scsi::Target::Create(kOther), "", std::move(groups));
   }
 
   TargetNode node_;
@@ -84,6 +103,79 @@ TEST_F(TargetNodeTest, DiscoveryOfOneTarget) {
                                        "192.0.2.1:3260"};
   EXPECT_EQ(node_.Discover(kName, arrival).size(), 1u);
   EXPECT_TRUE(node_.Discover("iqn.2026-11.x", arrival).empty());
+}
+
+TEST_F(TargetNodeTest, PortalGroupsAreTheTargets) {
+  ASSERT_TRUE(AddOther({{.tag = 3, .portals = {Portal("verbs://192.0.2.1")}},
+                        {.tag = 7, .portals = {Portal("verbs://192.0.2.2")}}})
+                  .ok());
+  EXPECT_EQ(TagAt("verbs://192.0.2.1", kName), 1);
+  EXPECT_EQ(TagAt("verbs://192.0.2.1", kOther), 3);
+  EXPECT_EQ(TagAt("verbs://192.0.2.2", kOther), 7);
+  EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kOther), 0) << "not there";
+  EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kName), 1);
+  EXPECT_EQ(TagAt("verbs://192.0.2.2", kOther, SessionType::kDiscovery), 7);
+  EXPECT_EQ(TagAt("verbs://192.0.2.2", "", SessionType::kDiscovery), 1);
+}
+
+TEST_F(TargetNodeTest, DiscoveryTellsOfThePortalsOfATargetsGroups) {
+  ASSERT_TRUE(AddOther({{.tag = 3, .portals = {Portal("verbs://192.0.2.1")}},
+                        {.tag = 7, .portals = {Portal("verbs://192.0.2.2")}}})
+                  .ok());
+  const TargetNode::Arrival arrival = {Portal("verbs://192.0.2.2"), "verbs",
+                                       "192.0.2.2:3260"};
+  const auto found = node_.Discover(kOther, arrival);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(absl::StrJoin(found[0].portals, " "),
+            "192.0.2.2:3260,7 192.0.2.1:3260,3");
+  // Not there for who comes by another transport.
+  EXPECT_TRUE(node_
+                  .Discover(kOther, {Portal("tcp://0.0.0.0:3260"), "tcp",
+                                     "192.0.2.9:3260"})
+                  .empty());
+}
+
+TEST_F(TargetNodeTest, PortalGroupsThatCannotBeAreRefused) {
+  const transport::Address portal = Portal("verbs://192.0.2.1");
+  EXPECT_FALSE(AddOther({}).ok());
+  EXPECT_FALSE(AddOther({{.tag = 0}}).ok());
+  EXPECT_FALSE(AddOther({{.tag = 1}, {.tag = 2, .portals = {portal}}}).ok());
+  EXPECT_FALSE(AddOther({{.tag = 2, .portals = {portal}},
+                         {.tag = 2, .portals = {Portal("verbs://192.0.2.2")}}})
+                   .ok());
+  EXPECT_FALSE(AddOther({{.tag = 1, .portals = {portal}},
+                         {.tag = 2, .portals = {portal}}})
+                   .ok());
+  EXPECT_TRUE(AddOther({{.tag = 2, .portals = {portal}}}).ok());
+}
+
+// One initiator port may have a session with each port of a target.
+TEST_F(TargetNodeTest, AnotherPortalGroupIsAnotherSession) {
+  LoginIdentity identity;
+  identity.initiator_name = "iqn.2026-11.org.example:host";
+  identity.target_name = kName;
+  std::vector<std::string> ended;
+  const auto log_in = [&](TargetNode::ConnectionId connection, uint16_t tag) {
+    identity.target_portal_group_tag = tag;
+    uint16_t tsih = 0;
+    bool must_wait = false;
+    EXPECT_EQ(node_.Register(
+                  identity, LoginRequestPdu(), connection,
+                  [](std::optional<TargetNode::ConnectionId>) {
+                    return LoginStatus::kSuccess;
+                  },
+                  [&ended, connection](absl::string_view) {
+                    ended.push_back(absl::StrCat(connection));
+                  },
+                  [] {}, &tsih, &must_wait),
+              LoginStatus::kSuccess);
+    return must_wait;
+  };
+  EXPECT_FALSE(log_in(1, 3));
+  EXPECT_FALSE(log_in(2, 7));
+  EXPECT_TRUE(ended.empty());
+  EXPECT_TRUE(log_in(3, 7));
+  EXPECT_EQ(absl::StrJoin(ended, " "), "2");
 }
 
 }  // namespace

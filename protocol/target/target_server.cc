@@ -459,14 +459,16 @@ class TargetServerImpl final : public TargetServer {
         state_(std::make_shared<State>(reactors, options)) {}
 
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
-                         absl::string_view alias) override {
+                         absl::string_view alias,
+                         std::vector<PortalGroup> portal_groups) override {
     const absl::StatusOr<std::string> name = NormalizeName(target->name());
     if (!name.ok()) return name.status();
     if (*name != target->name()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "target name ", target->name(), " must be written ", *name));
     }
-    return state_->node.AddTarget(std::move(target), alias);
+    return state_->node.AddTarget(std::move(target), alias,
+                                  std::move(portal_groups));
   }
 
   absl::StatusOr<transport::Address> Listen(

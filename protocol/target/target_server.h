@@ -18,6 +18,7 @@
 #include "protocol/negotiation/parameters.h"
 #include "protocol/session/target_session_options.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/portal_group.h"
 #include "scsi/target/target.h"
 #include "transport/backend.h"
 #include "transport/limited_log.h"
@@ -129,11 +130,15 @@ class TargetServer {
   virtual ~TargetServer() = default;  // Only after Shutdown called back.
 
   // Serves `target` under its name (a valid iSCSI name). `alias` is for people.
+  // It is reached through the portals of its groups, of which each portal is in
+  // one at most: all of them, without more said.
   virtual absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
-                                 absl::string_view alias = "") = 0;
+                                 absl::string_view alias = "",
+                                 std::vector<PortalGroup> portal_groups = {
+                                     PortalGroup()}) = 0;
 
-  // Opens a portal. All targets are reachable through all portals. Returns the
-  // address with the port really bound. Errors name address and reason.
+  // Opens a portal. Returns the address with the port really bound. Errors name
+  // address and reason.
   virtual absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) = 0;
 
