@@ -48,6 +48,8 @@ enum class IoStatus : uint8_t {
   kNotSupported,
   kGone,      // The medium went away.
   kNoMemory,  // The backend has none just now: try again later.
+  // Cut short, as BackendChannel::Cancel asked for. No failure of the medium.
+  kCancelled,
 };
 
 // One operation on a medium. Owned by the caller, who keeps it and its buffers
@@ -97,6 +99,14 @@ class BackendChannel {
   // is not called); false when `done` will run. Never refuses: what does not
   // fit the backend's queue waits inside the channel.
   virtual bool Submit(IoRequest* request) = 0;
+  // Nobody waits for the outcome of `request` any more, which is in flight; a
+  // write may be done in part. True: the backend has let go of it and of its
+  // memory, and `done` will not run. False: `done` runs as ever, and the sooner
+  // the better. Never runs any request's `done` from inside.
+  virtual bool Cancel(IoRequest* request) {
+    (void)request;
+    return false;
+  }
 };
 
 // What UNMAP and writes left behind, for GET LBA STATUS.

@@ -137,6 +137,19 @@ bool FileChannel::Submit(IoRequest* request) {
   return false;
 }
 
+bool FileChannel::Cancel(IoRequest* request) {
+  IoRequest* previous = nullptr;
+  for (IoRequest* at = waiting_head_; at != nullptr;
+       previous = at, at = at->backend_next) {
+    if (at != request) continue;
+    (previous != nullptr ? previous->backend_next : waiting_head_) =
+        at->backend_next;
+    if (waiting_tail_ == at) waiting_tail_ = previous;
+    return true;
+  }
+  return false;
+}
+
 bool FileChannel::FinishEarly(IoRequest* request) {
   const BackendInfo& info = medium_->info();
   const bool writes = Writes(request->op);

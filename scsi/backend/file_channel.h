@@ -34,6 +34,8 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   }
 
   bool Submit(IoRequest* request) override;
+  // Takes back what waits for others. What the system has may be anywhere.
+  bool Cancel(IoRequest* request) override;
   void OnCallDone(FileCall* call, int64_t result) override;
 
  private:

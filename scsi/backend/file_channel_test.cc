@@ -490,6 +490,27 @@ TEST_F(FileChannelTest, RequestsBeyondTheDepthWaitInOrder) {
   for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(order[i], 512 * i);
 }
 
+TEST_F(FileChannelTest, WhatWaitsCanBeTakenBack) {
+  std::deque<TestRequest> requests;
+  const auto submit = [&] {
+    TestRequest& request = requests.emplace_back(
+        Op::kRead, 512 * requests.size(), 512, std::string(512, '?'));
+    EXPECT_FALSE(channel_->Submit(&request));
+  };
+  for (int i = 0; i < 8; ++i) submit();
+  EXPECT_FALSE(channel_->Cancel(&requests[0])) << "the system has it";
+  // The first, one between, and the last of those that wait.
+  for (const size_t i : {4u, 6u, 7u}) {
+    EXPECT_TRUE(channel_->Cancel(&requests[i]));
+    EXPECT_FALSE(channel_->Cancel(&requests[i])) << "it is not there any more";
+  }
+  submit();
+  engine_->EndAll();
+  std::vector<int> completions;
+  for (const TestRequest& r : requests) completions.push_back(r.completions);
+  EXPECT_EQ(completions, (std::vector<int>{1, 1, 1, 1, 0, 1, 0, 0, 1}));
+}
+
 TEST_F(FileChannelTest, CompletionMaySubmitAgain) {
   TestRequest request(Op::kRead, 0, 512, std::string(512, '?'));
   struct Again {

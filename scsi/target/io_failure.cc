@@ -44,6 +44,7 @@ const char* NameOf(IoStatus status) {
       return "there is no memory";
     case IoStatus::kOk:
     case IoStatus::kMiscompare:
+    case IoStatus::kCancelled:
       break;
   }
   return "no reason is known";
@@ -59,7 +60,8 @@ std::string ReasonOf(const IoRequest& request) {
 
 bool IsFailure(const IoRequest& request) {
   if (request.status == IoStatus::kOk ||
-      request.status == IoStatus::kMiscompare) {
+      request.status == IoStatus::kMiscompare ||
+      request.status == IoStatus::kCancelled) {
     return false;
   }
   return request.op != Op::kWriteZeroes ||

@@ -406,6 +406,11 @@ void LuNexus::Abort(Task* task, bool respond) {
   if (task->phase == Task::Phase::kWaitingForGuard) {
     lu_worker_->guard().Cancel(&guard_line_, task);
   }
+  // At most one I/O is under way, beside transfers.
+  if (task->in_flight > task->transfers &&
+      lu_worker_->channel()->Cancel(&task->io)) {
+    --task->in_flight;
+  }
   if (task->in_flight == 0) return FinishAbort(task);
   task->terminate = true;
   ++aborting_;

@@ -454,5 +454,37 @@ TEST_F(TaskManagementTest, ManySwapsTakeTurns) {
   for (TestCommand* swap : swaps) EXPECT_EQ(swap->completed, true);
 }
 
+// --- Media that can cancel.
+
+TEST_F(TaskManagementTest, AnAbortTakesBackWhatTheMediumHasNotBegun) {
+  backend_->cancellation = TestBackend::Cancellation::kTakenBack;
+  TestCommand* first = Read();
+  TestCommand* second = Read();
+  EXPECT_EQ(Manage(TaskManagement::kAbortTask, first), kComplete);
+  EXPECT_EQ(Outcome(*first), "aborted");
+  EXPECT_EQ(Outcome(*second), "pending");
+  EXPECT_EQ(backend_->held(), 1u);
+  EXPECT_EQ(Manage(TaskManagement::kLogicalUnitReset), kComplete);
+  EXPECT_EQ(Outcome(*second), "aborted");
+  EXPECT_EQ(backend_->held(), 0u);
+  EXPECT_TRUE(backend_->log.empty());
+}
+
+TEST_F(TaskManagementTest, WhatTheMediumCutsShortIsNoFailureOfIt) {
+  backend_->cancellation = TestBackend::Cancellation::kCutShort;
+  TestCommand* read = Read();
+  bool aborted = false;
+  target_.nexus().nexus()->Manage(
+      TaskManagement::kAbortTask, 0, &read->task,
+      [&aborted](TaskManagementResult) { aborted = true; });
+  target_.nexus().Settle();
+  EXPECT_FALSE(aborted);
+  EXPECT_EQ(backend_->CompleteHeld(), 1u);
+  target_.nexus().Settle();
+  EXPECT_TRUE(aborted);
+  EXPECT_EQ(Outcome(*read), "aborted");
+  EXPECT_EQ(target_.target()->LogicalUnitStatuses()[0].failures.total(), 0u);
+}
+
 }  // namespace
 }  // namespace skiff::scsi

@@ -29,6 +29,7 @@ class TestBackend::Channel : public BackendChannel {
     }
     return false;
   }
+  bool Cancel(IoRequest* request) override { return backend_->Cancel(request); }
 
  private:
   TestBackend* const backend_;
@@ -56,10 +57,30 @@ size_t TestBackend::CompleteHeld() {
   std::deque<IoRequest*> requests;
   requests.swap(held_);
   for (IoRequest* request : requests) {
-    Execute(request);
+    if (cut_short_.erase(request) > 0) {
+      request->status = IoStatus::kCancelled;
+    } else {
+      Execute(request);
+    }
     request->done(request);
   }
   return requests.size();
+}
+
+bool TestBackend::Cancel(IoRequest* request) {
+  const auto found = std::find(held_.begin(), held_.end(), request);
+  if (found == held_.end()) return false;
+  switch (cancellation) {
+    case Cancellation::kNothing:
+      return false;
+    case Cancellation::kTakenBack:
+      held_.erase(found);
+      return true;
+    case Cancellation::kCutShort:
+      cut_short_.insert(request);
+      return false;
+  }
+  return false;
 }
 
 ProvisioningExtent TestBackend::ProvisioningAt(uint64_t offset) {

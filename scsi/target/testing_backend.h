@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "scsi/backend/backend.h"
@@ -19,6 +20,12 @@ class TestBackend : public Backend {
     kInline,  // Submit() returns true.
     kPosted,  // In a later turn of the channel's reactor.
     kHeld,    // By CompleteHeld().
+  };
+  // What comes of cancelling a request that is held.
+  enum class Cancellation {
+    kNothing,    // It goes on.
+    kTakenBack,  // At once.
+    kCutShort,   // By CompleteHeld(), without being done.
   };
   struct Failure {
     IoRequest::Op op;
@@ -36,6 +43,7 @@ class TestBackend : public Backend {
 
   // --- For the test; while no other thread uses the medium.
   Completion completion = Completion::kPosted;
+  Cancellation cancellation = Cancellation::kNothing;
   bool refuse_channels = false;
   // The next request of this kind fails.
   std::optional<Failure> failure;
@@ -55,11 +63,13 @@ class TestBackend : public Backend {
   class Channel;
 
   void Execute(IoRequest* request);
+  bool Cancel(IoRequest* request);
 
   BackendInfo info_;
   std::vector<uint8_t> bytes_;
   std::vector<bool> mapped_;  // By block.
   std::deque<IoRequest*> held_;
+  std::set<IoRequest*> cut_short_;  // Of `held_`.
 };
 
 // 512-byte blocks, `blocks` of them, thin.

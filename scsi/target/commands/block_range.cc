@@ -61,6 +61,7 @@ void FailIo(LuNexus& lu, Task* task) {
       return lu.Finish(task, nullptr, 0);
     case IoStatus::kOk:
     case IoStatus::kNotSupported:
+    case IoStatus::kCancelled:  // Nobody asked for it.
       sense.key = SenseKey::kHardwareError;
       sense.code = AdditionalSense::kInternalTargetFailure;
       break;
