@@ -146,11 +146,20 @@ class Backend {
     return {info().size_bytes - offset, true};
   }
 
+  // It was served, and nobody serves it any more: all channels are gone, and
+  // with them every request. What was kept for serving it may go. It may be
+  // served again later, not before this returns and not from inside. Runs on
+  // the thread that let go of it last, often a reactor's: does not block.
+  virtual void Unused() {}
+
  private:
   // What all who serve it share (scsi/target/medium.h), while it is served.
   friend class Medium;
   std::mutex medium_mutex_;
   std::weak_ptr<Medium> medium_;  // Under `medium_mutex_`.
+  // Under `medium_mutex_`. Two, where one is on its way out while the next is
+  // made.
+  int media_ = 0;
 };
 
 }  // namespace skiff::scsi

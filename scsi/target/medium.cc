@@ -34,13 +34,14 @@ absl::StatusOr<std::shared_ptr<Medium>> Medium::Of(
   const std::lock_guard<std::mutex> lock(backend->medium_mutex_);
   std::shared_ptr<Medium> medium = backend->medium_.lock();
   if (medium == nullptr) {
-    medium.reset(new Medium(backend));
+    medium = std::make_shared<Medium>(Key(), backend);
+    ++backend->media_;
     backend->medium_ = medium;
   }
   return medium;
 }
 
-Medium::Medium(std::shared_ptr<Backend> backend)
+Medium::Medium(Key /*key*/, std::shared_ptr<Backend> backend)
     : backend_(std::move(backend)),
       info_(backend_->info()),
       // What may be lost is not to be read past the channel that says so.
@@ -49,6 +50,12 @@ Medium::Medium(std::shared_ptr<Backend> backend)
       guard_(std::make_shared<WriteGuard>(
           std::max(1u, info_.physical_block_size >> block_shift_))) {
   RefreshCapacity();
+}
+
+// Under the mutex, so that who serves it next does so after that.
+Medium::~Medium() {
+  const std::lock_guard<std::mutex> lock(backend_->medium_mutex_);
+  if (--backend_->media_ == 0) backend_->Unused();
 }
 
 void Medium::RefreshCapacity() {

@@ -19,14 +19,19 @@ namespace skiff::scsi {
 //
 // Constant after creation, or atomic, or locked: used from every reactor.
 class Medium {
+  // Of whoever makes one: Of().
+  struct Key {};
+
  public:
   // The medium of `backend`, which is not null; made if there is none. Errors
   // say what is wrong with the backend. Thread-safe.
   static absl::StatusOr<std::shared_ptr<Medium>> Of(
       const std::shared_ptr<Backend>& backend);
+  Medium(Key key, std::shared_ptr<Backend> backend);
   Medium(const Medium&) = delete;
   Medium& operator=(const Medium&) = delete;
-  ~Medium() = default;
+  // After the last channel.
+  ~Medium();
 
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<Backend>& shared_backend() const { return backend_; }
@@ -48,8 +53,6 @@ class Medium {
   const std::shared_ptr<WriteGuard>& write_guard() const { return guard_; }
 
  private:
-  explicit Medium(std::shared_ptr<Backend> backend);
-
   const std::shared_ptr<Backend> backend_;
   const BackendInfo info_;
   uint8_t* const memory_;

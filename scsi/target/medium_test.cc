@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 #include "scsi/target/testing.h"
 #include "scsi/target/testing_backend.h"
@@ -45,6 +46,29 @@ TEST(MediumTest, AMediumWithoutWholeBlocksIsRefused) {
   info = ThinInfo(64);
   info.block_size = 520;
   EXPECT_FALSE(Medium::Of(std::make_shared<TestBackend>(info)).ok());
+}
+
+TEST(MediumTest, TheBackendIsToldWhenNobodyServesItAnyMore) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  backend->completion = TestBackend::Completion::kHeld;
+  TestTarget one(backend);
+  TestTarget two(backend);
+  EXPECT_EQ(backend->channels, 2);
+  TestCommand read(Cdb10(0x28, 0, 1), {}, kBlock);
+  one.nexus().Submit(&read);
+  ASSERT_TRUE(two.target()->RemoveLogicalUnit(0).ok());
+  ASSERT_TRUE(one.target()->RemoveLogicalUnit(0).ok());
+  one.nexus().Settle();
+  two.nexus().Settle();
+  EXPECT_TRUE(backend->unused_with_channels.empty()) << "it has the READ";
+  backend->CompleteHeld();
+  one.nexus().Settle();
+  EXPECT_EQ(backend->unused_with_channels, std::vector<int>{0});
+
+  ASSERT_TRUE(one.target()->AddLogicalUnit(backend, {}).ok());
+  ASSERT_TRUE(one.target()->RemoveLogicalUnit(0).ok());
+  one.nexus().Settle();
+  EXPECT_EQ(backend->unused_with_channels, (std::vector<int>{0, 0}));
 }
 
 // Two targets, each with a reactor of its own, serve one backend.

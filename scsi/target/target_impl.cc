@@ -43,14 +43,17 @@ absl::Status TargetImpl::AddLogicalUnit(std::shared_ptr<Backend> backend,
 }
 
 absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun) {
+  // Goes without the mutex: its backend may be told of it, or go, too.
+  std::shared_ptr<LogicalUnit> removed;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = luns_.find(lun);
   if (it == luns_.end()) {
     return absl::NotFoundError(absl::StrCat(name_, " has no LUN ", lun));
   }
-  PostToNexuses(nullptr,
-                [lu = it->second](NexusImpl& nexus) { nexus.DetachLu(lu); });
+  removed = std::move(it->second);
   luns_.erase(it);
+  PostToNexuses(nullptr,
+                [lu = removed](NexusImpl& nexus) { nexus.DetachLu(lu); });
   return absl::OkStatus();
 }
 

@@ -10,7 +10,10 @@ namespace skiff::scsi::testing {
 class TestBackend::Channel : public BackendChannel {
  public:
   Channel(TestBackend* backend, transport::Reactor* reactor)
-      : backend_(backend), reactor_(reactor) {}
+      : backend_(backend), reactor_(reactor) {
+    ++backend_->channels;
+  }
+  ~Channel() override { --backend_->channels; }
 
   bool Submit(IoRequest* request) override {
     switch (backend_->completion) {

@@ -1,6 +1,7 @@
 #ifndef SKIFF_SCSI_TARGET_TESTING_BACKEND_H_
 #define SKIFF_SCSI_TARGET_TESTING_BACKEND_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -40,6 +41,7 @@ class TestBackend : public Backend {
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   ProvisioningExtent ProvisioningAt(uint64_t offset) override;
+  void Unused() override { unused_with_channels.push_back(channels); }
 
   // --- For the test; while no other thread uses the medium.
   Completion completion = Completion::kPosted;
@@ -55,6 +57,9 @@ class TestBackend : public Backend {
 
   std::vector<uint8_t>& bytes() { return bytes_; }
   void Resize(uint64_t size_bytes);
+  std::atomic<int> channels = 0;  // That are open.
+  // What `channels` was each time that nobody served it any more.
+  std::vector<int> unused_with_channels;
   size_t held() const { return held_.size(); }
   // Returns how many requests ended.
   size_t CompleteHeld();
