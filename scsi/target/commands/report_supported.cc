@@ -126,7 +126,8 @@ void ReportSupportedOperationCodes(LuNexus& lu, Task* task) {
   if (options == kServiceAction && info != nullptr && !has_service_actions) {
     return lu.InvalidCdbField(task, 2, 2);
   }
-  const size_t longest = 4 + AllCommands().all().size() * (8 + kTimeoutsDescriptor);
+  const size_t longest =
+      4 + lu.commands().all().size() * (8 + kTimeoutsDescriptor);
   if (lu.AcquireBuffer(task, longest, &SendOperationCodes)) {
     SendOperationCodes(task);
   }
