@@ -53,7 +53,7 @@ TEST(MediumTest, TheBackendIsToldWhenNobodyServesItAnyMore) {
   backend->completion = TestBackend::Completion::kHeld;
   TestTarget one(backend);
   TestTarget two(backend);
-  EXPECT_EQ(backend->channels, 2);
+  EXPECT_EQ(backend->channels.load(), 2);
   TestCommand read(Cdb10(0x28, 0, 1), {}, kBlock);
   one.nexus().Submit(&read);
   ASSERT_TRUE(two.target()->RemoveLogicalUnit(0).ok());
