@@ -54,8 +54,8 @@ struct Way {
 };
 
 constexpr Way kMemcpy = {"Memcpy", &MakeMemcpy};
-constexpr Way kSimulated = {
-    "Simulated", &MakeWhole<WholePath::Network::kSimulated, false>};
+constexpr Way kSimulated = {"Simulated",
+                            &MakeWhole<WholePath::Network::kSimulated, false>};
 constexpr Way kLibfabric = {
     "Libfabric", &MakeWhole<WholePath::Network::kLibfabricTcp, false>, true};
 constexpr Way kLastingKeys = {

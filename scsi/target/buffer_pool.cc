@@ -508,9 +508,7 @@ BufferUse BufferPool::use() const {
 // --- Accounts.
 
 BufferAccount::BufferAccount(BufferPool* pool, TargetPort* port)
-    : pool_(pool),
-      port_(port),
-      trust_(kFirstTrust * pool->classes_[2].size) {
+    : pool_(pool), port_(port), trust_(kFirstTrust * pool->classes_[2].size) {
   // Half of the small ones serve all. A share is one that is there.
   if (pool_->shares_ >= pool_->classes_[0].count / 2 ||
       pool_->Unreserved(0) == 0) {

@@ -99,14 +99,14 @@ class FabricCompletionQueue final
   static void Report(const OperationSlot& slot, Completion* out);
 
   const LibfabricOptions& settings_;  // The domain's.
-  const bool spins_;  // The reactor never sleeps.
+  const bool spins_;                  // The reactor never sleeps.
   Fid<fid_cq> queue_;
   int provider_fd_ = -1;  // None where the provider has no wait objects.
   bool watched_ = false;
   bool muted_ = false;
   bool held_back_ = false;
   bool draining_ = false;
-  bool looks_ = false;  // Without wait objects, for a reactor that sleeps.
+  bool looks_ = false;   // Without wait objects, for a reactor that sleeps.
   bool polled_ = false;  // By the user, since the descriptor was last ready.
   Lingering* lingering_ = nullptr;  // The reactor's.
   absl::Time looked_in_vain_ = absl::InfinitePast();
