@@ -18,6 +18,8 @@ namespace skiff::transport {
 // time slice, somebody is busy there, and who sleeps gets the processor back
 // sooner: it does not spin then for as long as that took, and for longer and
 // longer where that goes on, up to 128 times; a thousand quick yields halve it.
+// Where reactors share a processor they have slices of their own
+// (ProcessorSharing): `crowded`.
 //
 // Not thread-safe.
 class AdaptiveSpin {
@@ -44,8 +46,8 @@ class AdaptiveSpin {
   }
 
   // The processor was yielded, and was back after so long.
-  void OnYield(absl::Duration took, absl::Time now) {
-    if (took > kLongYield) {
+  void OnYield(absl::Duration took, absl::Time now, bool crowded = false) {
+    if (took > (crowded ? kLongYieldCrowded : kLongYield)) {
       resume_ = now + pause_ * std::min(took, kLongestYield);
       pause_ = std::min(2 * pause_, kLongestPause);
       quick_yields_ = 0;
@@ -63,6 +65,8 @@ class AdaptiveSpin {
   // Linux's time slices are of 0.7 ms at least. Somebody who answers and sleeps
   // again, as the peer may, takes less.
   static constexpr absl::Duration kLongYield = absl::Microseconds(600);
+  // Less than ProcessorSharing::kMostWork.
+  static constexpr absl::Duration kLongYieldCrowded = absl::Microseconds(50);
   // As of a machine that was suspended.
   static constexpr absl::Duration kLongestYield = absl::Milliseconds(100);
   // In times of what the yield took.

@@ -97,6 +97,17 @@ TEST(AdaptiveSpinTest, LeavesTheProcessorToWhoeverTakesItForLong) {
   EXPECT_EQ(pause(), 1);
 }
 
+TEST(AdaptiveSpinTest, KnowsThatReactorsYieldSoonerToOneAnother) {
+  AdaptiveSpin spin(kLimit);
+  SpinsAfter(&spin, kLimit / 10, 10);
+  spin.OnYield(absl::Microseconds(64), kNow);
+  EXPECT_TRUE(SpinsAfter(&spin, kLimit / 10, 1));
+  spin.OnYield(absl::Microseconds(40), kNow, /*crowded=*/true);
+  EXPECT_TRUE(SpinsAfter(&spin, kLimit / 10, 1));
+  spin.OnYield(absl::Microseconds(64), kNow, /*crowded=*/true);
+  EXPECT_FALSE(SpinsAfter(&spin, kLimit / 10, 1));
+}
+
 TEST(AdaptiveSpinTest, TakesTheLongestLimit) {
   AdaptiveSpin spin(AdaptiveSpin::kMaxLimit);
   for (int i = 0; i < 1000; ++i) spin.OnIdle(absl::InfiniteDuration());

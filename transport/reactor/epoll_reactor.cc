@@ -21,7 +21,9 @@
 #include "transport/reactor/epoll_wait.h"
 #include "transport/reactor/poller_list.h"
 #include "transport/reactor/post_queue.h"
+#include "transport/reactor/processor_sharing.h"
 #include "transport/reactor/timer_heap.h"
+#include "transport/reactor/turn_shares.h"
 #include "transport/system/spare_memory.h"
 
 namespace skiff::transport {
@@ -85,6 +87,7 @@ class EpollReactorImpl final : public EpollReactor {
   }
 
   void Run() override {
+    processor_.Begin(MonotonicNow());
     while (!stop_.load(std::memory_order_relaxed)) {
       if (pollers_.any_busy() || (spinning() && !pollers_.empty())) {
         BusyTurn();
@@ -96,6 +99,8 @@ class EpollReactorImpl final : public EpollReactor {
     }
     stop_.store(false);
     gave_way_ = false;
+    processor_.End();
+    turn_shares().set_crowded(false);
     ExpectWakeups();
   }
 
@@ -210,8 +215,9 @@ class EpollReactorImpl final : public EpollReactor {
 
   int Turn(absl::Duration timeout);
   void BusyTurn();
-  // Reads the clock.
-  void BeginTurn();
+  // Reads the clock. It has waited for events since then, or did not wait.
+  void BeginTurn(absl::Time since = absl::InfiniteFuture());
+  void ShareProcessor();
   // What a turn does at the time now_, with so many events.
   int Handle(int count);
   int Dispatch(int count);
@@ -221,6 +227,7 @@ class EpollReactorImpl final : public EpollReactor {
   const absl::Duration spin_;
   const bool adaptive_;
   AdaptiveSpin adaptive_spin_;
+  ProcessorSharing processor_;
   const absl::Duration descriptor_interval_;
   std::vector<epoll_event> events_;
   std::vector<Watch> watches_;  // By descriptor.
@@ -281,22 +288,35 @@ void EpollReactorImpl::UnwatchFd(int fd) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void EpollReactorImpl::BeginTurn() {
+void EpollReactorImpl::BeginTurn(absl::Time since) {
   const absl::Time before = std::exchange(now_, MonotonicNow());
+  processor_.OnWaited(since, now_);
   if (std::exchange(gave_way_, false)) {
-    adaptive_spin_.OnYield(now_ - before, now_);
+    adaptive_spin_.OnYield(now_ - before, now_, processor_.crowded());
+    processor_.OnYielded(now_);
   }
+  if (processor_.due(now_)) ShareProcessor();
+}
+
+void EpollReactorImpl::ShareProcessor() {
+  const bool yielded = processor_.Attend(now_);
+  turn_shares().set_crowded(processor_.crowded());
+  if (!yielded) return;
+  now_ = MonotonicNow();
+  processor_.OnYielded(now_);
 }
 
 int EpollReactorImpl::Turn(absl::Duration timeout) {
   const bool sleep = timeout > absl::ZeroDuration() && posts_.BeginSleep();
+  const absl::Time since =
+      sleep && processor_.crowded() ? MonotonicNow() : absl::InfiniteFuture();
   const int count = WaitForEvents(epoll_fd_, &events_,
                                   sleep ? timeout : absl::ZeroDuration());
   if (sleep) {
     posts_.EndSleep();
     gave_way_ = false;  // The turn before was followed by more than a yield.
   }
-  BeginTurn();
+  BeginTurn(since);
   last_look_ = now_;
   return Handle(count);
 }

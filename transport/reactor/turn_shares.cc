@@ -47,21 +47,27 @@ void TurnShares::Judge(Member* member, int active) const {
   }
 }
 
-TurnShares::Grant TurnShares::Share(Member* member, absl::Time turn) {
+TurnShares::Grant TurnShares::Share(Member* member, absl::Time turn,
+                                    bool alone) {
   NextTurn(turn);
   member->used_ = Halved(member->used_, epoch_ - member->used_as_of_);
   member->used_as_of_ = epoch_;
-  const int active = std::max({active_, active_before_, 2});
+  const int active = std::max({active_, active_before_, alone ? 1 : 2});
   Grant grant;
   grant.alone = false;
   grant.bytes = member->bytes_;
   const absl::Duration own =
       member->turn_ == turn ? member->used_in_turn_ : absl::ZeroDuration();
   grant.others = used_in_turn_ - own;
-  Judge(member, active);
+  if (alone) {
+    member->greedy_ = false;
+  } else {
+    Judge(member, active);
+  }
   grant.greedy = member->greedy_;
   if (!grant.greedy) {
-    grant.time = std::max(kPasses / active, kShortPass);
+    grant.time =
+        std::max((crowded_ ? kPassesCrowded : kPasses) / active, kShortPass);
     return grant;
   }
   grant.time = grant.others > absl::ZeroDuration()

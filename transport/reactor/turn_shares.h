@@ -23,13 +23,16 @@ class TurnShares {
  public:
   // For so long a member counts as active, and twice as long at most.
   static constexpr absl::Duration kEpoch = absl::Milliseconds(16);
-  // What one pass may take of one who is alone: somebody else may come.
+  // What one pass may take of one who is alone: somebody else may come. If the
+  // reactor's processor is crowded, somebody is there.
   static constexpr absl::Duration kLonePass = absl::Microseconds(256);
   // Of others, as long as they use no more than their part: kPasses divided by
   // those who are active, which keeps turns within that, but kShortPass at
   // least.
   static constexpr absl::Duration kPasses = absl::Microseconds(512);
   static constexpr absl::Duration kShortPass = absl::Microseconds(32);
+  // Of all together, if the reactor's processor is crowded.
+  static constexpr absl::Duration kPassesCrowded = absl::Microseconds(64);
   // The least for a member who uses more: as much as the others together have
   // in this turn, but within this and kShortPass.
   static constexpr absl::Duration kLeastPass = absl::Microseconds(8);
@@ -62,7 +65,8 @@ class TurnShares {
 
   // What a pass may do.
   struct Grant {
-    // Nobody else was active lately: the pass need not be timed.
+    // Nobody else was active lately, in a reactor that has its processor for
+    // itself: the pass need not be timed.
     bool alone = true;
     // Uses clearly more than his part, and has not been without work since:
     // the pass comes after those of others.
@@ -73,16 +77,23 @@ class TurnShares {
     absl::Duration others = absl::ZeroDuration();
   };
 
-  // Several members were active lately.
-  bool contended() const { return active_ > 1 || active_before_ > 1; }
+  // Several members were active lately, here or in a reactor that shares the
+  // processor.
+  bool contended() const {
+    return active_ > 1 || active_before_ > 1 || crowded_;
+  }
+
+  // Another reactor wants the same processor (ProcessorSharing): turns are
+  // short, and timed also for one who is alone.
+  void set_crowded(bool crowded) { crowded_ = crowded; }
 
   // The pass of `member` begins, in the turn that began at `turn`.
   Grant Begin(Member* member, absl::Time turn) {
     if (turn >= epoch_end_) NextEpoch(turn);
     const int self = member->active_in_ == epoch_ ? 1 : 0;
     const int self_before = member->active_in_ >= epoch_ - 1 ? 1 : 0;
-    return active_ > self || active_before_ > self_before ? Share(member, turn)
-                                                          : Grant();
+    const bool alone = active_ <= self && active_before_ <= self_before;
+    return alone && !crowded_ ? Grant() : Share(member, turn, alone);
   }
   // The pass has ended, and done something. `finished`: it left nothing to do.
   // It took so much time, which need not be right for one that was alone.
@@ -107,12 +118,13 @@ class TurnShares {
 
  private:
   void NextEpoch(absl::Time turn);
-  Grant Share(Member* member, absl::Time turn);
+  Grant Share(Member* member, absl::Time turn, bool alone);
   void Judge(Member* member, int active) const;
   void Charge(Member* member, absl::Time turn, const Grant& grant,
               absl::Duration took);
   void NextTurn(absl::Time turn);
 
+  bool crowded_ = false;
   int64_t epoch_ = 0;
   absl::Time epoch_end_ = absl::InfinitePast();
   int active_ = 0;         // In this epoch.

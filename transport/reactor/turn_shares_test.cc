@@ -51,6 +51,32 @@ TEST_F(TurnSharesTest, OneAloneIsNotTimed) {
   }
 }
 
+TEST_F(TurnSharesTest, TurnsAreShortWhereTheProcessorIsCrowded) {
+  shares_.set_crowded(true);
+  for (int i = 0; i < 10000; ++i) {
+    const Grant grant = Flood(&flood_);
+    EXPECT_FALSE(grant.alone);
+    EXPECT_FALSE(grant.greedy);
+    EXPECT_EQ(grant.time, TurnShares::kPassesCrowded);
+    EndTurn();
+  }
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LE(Pass(&other_, 20 * kMicrosecond).time,
+              TurnShares::kPassesCrowded);
+    EXPECT_LE(Flood(&flood_).time, TurnShares::kPassesCrowded);
+    EndTurn();
+  }
+  EXPECT_TRUE(shares_.Begin(&flood_, now_).greedy);
+  EXPECT_FALSE(shares_.Begin(&other_, now_).greedy);
+  EndTurn(2 * TurnShares::kEpoch);
+  Flood(&flood_);
+  EndTurn();
+  EXPECT_FALSE(Flood(&flood_).greedy);
+  shares_.set_crowded(false);
+  EndTurn(absl::Seconds(1));
+  EXPECT_TRUE(Flood(&flood_).alone);
+}
+
 TEST_F(TurnSharesTest, LooksInVainAreNoWork) {
   for (int i = 0; i < 10000; ++i) {
     shares_.Begin(&other_, now_);  // Without an End().
