@@ -123,13 +123,16 @@ void StreamPump::OnTurnEnd() {
   const absl::Time now = reactor_->Now();
   grant_ = reactor_->turn_shares().Begin(&member_, now);
   if (put_off_.Again(grant_, now)) return reactor_->ScheduleTurnEnd(this);
+  // A single PDU may take longer than a pass.
+  if (debt_.Pays(grant_)) return ContinueNextTurn();
   const uint64_t moved_before = BytesMoved();
   if (!RunPass(grant_.alone ? now : reactor_->NowInTurn())) return;
   if (BytesMoved() != moved_before) {
-    reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_,
-                                grant_.alone
+    const absl::Duration took = grant_.alone
                                     ? absl::ZeroDuration()
-                                    : reactor_->NowInTurn() - pass_began_);
+                                    : reactor_->NowInTurn() - pass_began_;
+    reactor_->turn_shares().End(&member_, now, grant_, !more_next_turn_, took);
+    debt_.Add(grant_, took);
   }
   if (failed_) ReportClosed();
 }

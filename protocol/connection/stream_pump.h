@@ -129,6 +129,7 @@ class StreamPump final : public ConnectionPump,
   // To be parsed without a look at the clock, by one who is alone.
   size_t lone_bytes_ = transport::TurnShares::kMostBytes;
   transport::PutOff put_off_;
+  transport::Debt debt_;
 
   size_t receive_budget_;
   size_t send_budget_;

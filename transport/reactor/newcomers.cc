@@ -1,6 +1,5 @@
 #include "transport/reactor/newcomers.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -75,7 +74,8 @@ void Newcomers::OnTurnEnd() {
   const absl::Time now = reactor_->Now();
   grant_ = reactor_->turn_shares().Begin(&member_, now);
   if (put_off_.Again(grant_, now)) return reactor_->ScheduleTurnEnd(this);
-  if (Owes()) return SetPolling(true);
+  // A login may take longer than a pass.
+  if (debt_.Pays(grant_)) return SetPolling(true);
   pass_began_ = grant_.alone ? now : reactor_->NowInTurn();
   running_ = true;
   bool worked = false;
@@ -92,10 +92,7 @@ void Newcomers::OnTurnEnd() {
   if (!worked && head_ == nullptr) return;
   const absl::Duration took = reactor_->NowInTurn() - pass_began_;
   reactor_->turn_shares().End(&member_, now, grant_, head_ == nullptr, took);
-  owed_ = grant_.greedy && grant_.others > absl::ZeroDuration()
-              ? std::clamp(owed_ + took - grant_.time, absl::ZeroDuration(),
-                           kMostOwed)
-              : absl::ZeroDuration();
+  debt_.Add(grant_, took);
   if (head_ != nullptr) SetPolling(true);
 }
 
@@ -106,15 +103,6 @@ bool Newcomers::Run(Work* work) {
     // It is what it was for that goes, not the process.
     return true;
   }
-}
-
-// A login cannot be done in pieces, and may take longer than a pass: it is paid
-// for with turns in which others work.
-bool Newcomers::Owes() {
-  if (!grant_.greedy || grant_.others == absl::ZeroDuration()) return false;
-  if (owed_ < grant_.time) return false;
-  owed_ -= grant_.time;
-  return true;
 }
 
 void Newcomers::SetPolling(bool polling) {

@@ -46,10 +46,6 @@ class Newcomers final : private TurnHook, private Poller {
     Work* next_ = nullptr;
   };
 
-  // What a member owes at most for pieces of work that were longer than its
-  // time.
-  static constexpr absl::Duration kMostOwed = absl::Milliseconds(1);
-
   explicit Newcomers(Reactor* reactor) : reactor_(reactor) {}
   ~Newcomers() override;
 
@@ -73,7 +69,6 @@ class Newcomers final : private TurnHook, private Poller {
   void OnTurnEnd() override;
   int Poll() override;
   static bool Run(Work* work);
-  bool Owes();
   void Remove(Work* work);
   void SetPolling(bool polling);
 
@@ -86,8 +81,8 @@ class Newcomers final : private TurnHook, private Poller {
   TurnShares::Member member_;
   TurnShares::Grant grant_;  // Of this pass.
   absl::Time pass_began_ = absl::InfinitePast();
-  absl::Duration owed_;
   PutOff put_off_;
+  Debt debt_;
 };
 
 }  // namespace skiff::transport

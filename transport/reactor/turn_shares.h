@@ -1,6 +1,7 @@
 #ifndef SKIFF_TRANSPORT_REACTOR_TURN_SHARES_H_
 #define SKIFF_TRANSPORT_REACTOR_TURN_SHARES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -155,6 +156,34 @@ class PutOff {
   static constexpr int kTimes = 3;
   int times_ = 0;
   absl::Time turn_ = absl::InfinitePast();
+};
+
+// What a greedy member took beyond its time, as some work cannot be done in
+// pieces that are small enough: a login, a Text Request, a look at a device
+// that copies the data itself. It is paid for with turns in which others work.
+class Debt {
+ public:
+  // More is forgiven. It bounds for how long a single piece of work keeps a
+  // member waiting, however long it took the machine: hundreds of turns.
+  static constexpr absl::Duration kMost = absl::Milliseconds(1);
+
+  // Whether the pass is left out, and pays as much as it might have taken.
+  bool Pays(const TurnShares::Grant& grant) {
+    if (!grant.greedy || grant.others == absl::ZeroDuration()) return false;
+    if (owed_ < grant.time) return false;
+    owed_ -= grant.time;
+    return true;
+  }
+  // The pass took that long.
+  void Add(const TurnShares::Grant& grant, absl::Duration took) {
+    owed_ =
+        grant.greedy && grant.others > absl::ZeroDuration()
+            ? std::clamp(owed_ + took - grant.time, absl::ZeroDuration(), kMost)
+            : absl::ZeroDuration();
+  }
+
+ private:
+  absl::Duration owed_;
 };
 
 }  // namespace skiff::transport
