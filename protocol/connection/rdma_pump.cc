@@ -16,9 +16,13 @@ namespace {
 // How often a turn looks again for what completed while it sent: devices in
 // software have often done it at once, and a turn costs a system call.
 constexpr int kMoreLooks = 2;
-// Completions of one who uses more than his part, before the next look at the
-// clock.
-constexpr size_t kCompletionsOfGreedy = 8;
+// What counts as a completion where a pass may take so many bytes before it
+// looks at the clock: one who uses more than his part has eight at most.
+constexpr size_t kBytesOfCompletion = transport::TurnShares::kLeastBytes;
+// For how long it looks along with others after something was last asked for or
+// completed: several times what a peer takes that is at work. Each look costs
+// the turn up to a microsecond.
+constexpr absl::Duration kLookAlong = absl::Microseconds(256);
 
 }  // namespace
 
@@ -36,12 +40,12 @@ RdmaPump::RdmaPump(transport::Reactor* reactor, IserDatamover* datamover,
       idle_since_(last_receive_) {
   NoMemoryForPeer();
   if (reactor_->spinning()) {
-    SetPolling(true);
+    SetPolling(Polling::kBusy);
   } else {
     const absl::Status watched = reactor_->WatchFd(queue_->fd(), EPOLLIN, this);
     watching_ = watched.ok();
     // Out of descriptors, or the like: polls all the time instead.
-    if (!watching_) SetPolling(true);
+    if (!watching_) SetPolling(Polling::kBusy);
   }
   // Last: where memory runs out above, nobody must know of this.
   link_->pump = this;
@@ -60,7 +64,7 @@ RdmaPump::~RdmaPump() {
 
 // The queue is the endpoint's.
 void RdmaPump::BeforeEndpointEnds() {
-  SetPolling(false);
+  SetPolling(Polling::kNo);
   if (watching_) reactor_->UnwatchFd(queue_->fd());
   watching_ = false;
   lingering_ = false;
@@ -91,32 +95,56 @@ void RdmaPump::OnFdReady(uint32_t /*events*/) {
 int RdmaPump::Poll() {
   if (closed_) return 0;
   if (lingering_) return Linger();
-  if (watching_ && !reactor_->spinning()) SetPolling(false);
+  if (polling_ == Polling::kAlong) return LookAlong();
+  if (watching_ && !reactor_->spinning()) SetPolling(Polling::kNo);
   Schedule();
   return 1;
 }
 
 // A look that finds nothing is no work, which would keep the reactor spinning.
 int RdmaPump::Linger() {
-  left_ = options_.completions_per_turn;
   BeginShare();
-  if (grant_.greedy) left_ = kCompletionsOfGreedy;
-  const int allowed = left_;
-  in_pass_ = true;
-  if (CompleteUnlessNoMemory()) EndShare();
-  in_pass_ = false;
-  early_ = allowed - left_;
-  if (early_ == 0 && !no_memory_) {
+  if (!LookEarly()) {
     idle_since_ = std::min(idle_since_, reactor_->Now());
-    if (MayLinger() || queue_->keeps_awake()) return 0;
-    if (queue_->Arm()) {
-      lingering_ = false;
-      SetPolling(false);
-      return 0;
+    // Of one who uses more than his part, looks too come after the others.
+    if (!grant_.greedy) {
+      if (MayLinger() || queue_->keeps_awake()) return 0;
+      if (queue_->Arm()) {
+        lingering_ = false;
+        SetPolling(Polling::kNo);
+        return 0;
+      }
     }
   }
   Schedule();
   return 1;
+}
+
+// The descriptor tells of what this does not find.
+int RdmaPump::LookAlong() {
+  BeginShare();
+  if (!MayLookAlong()) {
+    SetPolling(Polling::kNo);
+    return 0;
+  }
+  if (!LookEarly()) {
+    idle_since_ = std::min(idle_since_, reactor_->Now());
+    return 0;
+  }
+  queue_->Disarm();
+  Schedule();
+  return 1;
+}
+
+bool RdmaPump::LookEarly() {
+  early_ = 0;
+  if (grant_.greedy) return false;
+  left_ = options_.completions_per_turn;
+  in_pass_ = true;
+  if (CompleteUnlessNoMemory()) EndShare();
+  in_pass_ = false;
+  early_ = options_.completions_per_turn - left_;
+  return early_ > 0 || no_memory_;
 }
 
 // What arrives while it logs in is handled among the newcomers.
@@ -126,6 +154,12 @@ bool RdmaPump::MayLinger() const {
   return spin > absl::ZeroDuration() && reactor_->Now() - idle_since_ < spin;
 }
 
+// One who uses more than his part comes when he is told.
+bool RdmaPump::MayLookAlong() const {
+  return !newcomer_ && !grant_.alone && !grant_.greedy &&
+         reactor_->kept_awake() && reactor_->Now() - idle_since_ < kLookAlong;
+}
+
 void RdmaPump::BeginShare() {
   const absl::Time now = reactor_->Now();
   grant_ = reactor_->turn_shares().Begin(&member_, now);
@@ -133,10 +167,10 @@ void RdmaPump::BeginShare() {
 }
 
 void RdmaPump::EndShare() {
-  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_, !more_,
-                              grant_.alone
-                                  ? absl::ZeroDuration()
-                                  : reactor_->NowInTurn() - pass_began_);
+  const absl::Duration took =
+      grant_.alone ? absl::ZeroDuration() : reactor_->NowInTurn() - pass_began_;
+  reactor_->turn_shares().End(&member_, reactor_->Now(), grant_, !more_, took);
+  debt_.Add(grant_, took);
 }
 
 bool RdmaPump::OutOfTime() const {
@@ -148,6 +182,8 @@ void RdmaPump::OnTurnEnd() {
   if (newcomer_) return reactor_->newcomers().Add(this);
   BeginShare();
   if (put_off_.Again(grant_, reactor_->Now())) return Schedule();
+  // A single look may take longer than a pass, where the device is software.
+  if (debt_.Pays(grant_)) return SetPolling(Polling::kBusy);
   if (!RunPasses()) return;
   if (worked_) EndShare();
   if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
@@ -206,7 +242,7 @@ bool RdmaPump::CompleteUnlessNoMemory() {
 void RdmaPump::RunPassesUntil(const bool& gone) {
   for (int looks = 0; Pass(gone); ++looks) {
     // `more_`: others have their turn first.
-    if (more_ || looks == kMoreLooks) return SetPolling(true);
+    if (more_ || looks == kMoreLooks) return SetPolling(Polling::kBusy);
   }
 }
 
@@ -235,14 +271,17 @@ bool RdmaPump::Pass(const bool& gone) {
     ReportEnded();
     return false;
   }
+  // To arm the queue may be a look, too.
+  if (OutOfShare()) more_ = true;
   if (!watching_ || more_) return watching_;
   if (MayLinger() || queue_->keeps_awake()) {
     lingering_ = true;
-    SetPolling(true);
+    SetPolling(Polling::kBusy);
     return false;
   }
   if (!queue_->Arm()) return true;
-  SetPolling(false);
+  SetPolling(Polling::kNo);
+  if (MayLookAlong()) SetPolling(Polling::kAlong);
   return false;
 }
 
@@ -252,7 +291,8 @@ bool RdmaPump::Complete() {
   more_ = true;
   const absl::Span<transport::Completion> look =
       absl::MakeSpan(completions_)
-          .first(grant_.greedy ? kCompletionsOfGreedy : completions_.size());
+          .first(
+              std::min(completions_.size(), grant_.bytes / kBytesOfCompletion));
   while (left_ > 0) {
     const int count = queue_->Poll(look);
     for (int i = 0; i < count; ++i) datamover_->OnCompletion(completions_[i]);
@@ -286,13 +326,13 @@ void RdmaPump::Send() {
   datamover_->endpoint()->Disconnect();
 }
 
-void RdmaPump::SetPolling(bool polling) {
+void RdmaPump::SetPolling(Polling polling) {
   if (polling == polling_) return;
-  if (polling) {
+  if (polling_ != Polling::kNo) reactor_->RemovePoller(this);
+  if (polling != Polling::kNo) {
     // Spinning reactors do not sleep anyway.
-    reactor_->AddPoller(this, /*busy=*/!reactor_->spinning());
-  } else {
-    reactor_->RemovePoller(this);
+    reactor_->AddPoller(
+        this, /*busy=*/polling == Polling::kBusy && !reactor_->spinning());
   }
   polling_ = polling;
 }

@@ -39,7 +39,10 @@ struct RdmaPumpOptions {
 // queue and being woken takes up to three system calls. So it does as long as
 // the queue keeps awake.
 //
-// As in a StreamPump, what it may do in a turn is a matter of time, too.
+// As in a StreamPump, what it may do in a turn is a matter of time, too. Beside
+// others who keep the reactor awake it looks in each turn, as being woken by
+// the queue's descriptor takes a turn more, of which such others make long
+// ones.
 //
 // CloseWhenSent() ends the connection once the peer has what was sent.
 class RdmaPump final : public ConnectionPump,
@@ -77,6 +80,8 @@ class RdmaPump final : public ConnectionPump,
 
  private:
   enum class Closing : uint8_t { kNo, kSending, kDisconnecting };
+  // Along: as long as others keep the reactor awake, the queue being armed.
+  enum class Polling : uint8_t { kNo, kAlong, kBusy };
 
   void BeforeEndpointEnds() override;
   void OnFdReady(uint32_t events) override;
@@ -88,6 +93,9 @@ class RdmaPump final : public ConnectionPump,
   void BeginShare();
   void EndShare();
   bool OutOfTime() const;
+  // The same for one who is not alone: nothing to look at the clock for if he
+  // is.
+  bool OutOfShare() const { return !grant_.alone && OutOfTime(); }
   // False if the pump was destroyed meanwhile.
   bool RunPasses();
   void RunPassesUntil(const bool& gone);
@@ -102,8 +110,12 @@ class RdmaPump final : public ConnectionPump,
   void Send();
   void Schedule();
   int Linger();
+  int LookAlong();
+  // Before the end of the turn. False if that finds nothing to do.
+  bool LookEarly();
   bool MayLinger() const;
-  void SetPolling(bool polling);
+  bool MayLookAlong() const;
+  void SetPolling(Polling polling);
   void ReportEnded();
   void ReportClosed(absl::Status why);
 
@@ -117,7 +129,6 @@ class RdmaPump final : public ConnectionPump,
   int left_ = 0;            // Completions that this turn may still handle.
   int early_ = 0;           // Those that it handled before its end.
   bool watching_ = false;   // The queue's descriptor.
-  bool polling_ = false;    // Registered as a poller.
   bool lingering_ = false;  // Polls for completions and has nothing to do.
   bool more_ = false;       // The queue may have more.
   bool idle_ = true;        // Nothing is to be sent, or on its way.
@@ -128,6 +139,7 @@ class RdmaPump final : public ConnectionPump,
   bool no_memory_ = false;  // Ends for the lack of it.
   bool newcomer_ = false;
   Closing closing_ = Closing::kNo;
+  Polling polling_ = Polling::kNo;  // Registered as a poller.
   bool* gone_ = nullptr;  // Set while a pass runs: told by the destructor.
 
   std::array<transport::Completion, 32> completions_;  // Of one look.
@@ -136,6 +148,7 @@ class RdmaPump final : public ConnectionPump,
   transport::TurnShares::Grant grant_;  // Of this pass.
   absl::Time pass_began_ = absl::InfinitePast();
   transport::PutOff put_off_;
+  transport::Debt debt_;
 
   absl::Time last_receive_;
   absl::Time last_send_progress_;

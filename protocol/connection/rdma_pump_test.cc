@@ -14,6 +14,8 @@
 #include "gtest/gtest.h"
 #include "protocol/connection/connection_transport.h"
 #include "transport/reactor/epoll_reactor.h"
+#include "transport/reactor/manual_reactor.h"
+#include "transport/reactor/turn_shares.h"
 #include "transport/system/spare_memory.h"
 
 namespace skiff::protocol {
@@ -230,6 +232,115 @@ TEST_P(RdmaPumpTest, WhoCausesTheUseOfSpareMemoryEndsWhenItIsHandled) {
   EXPECT_EQ(datamover_.completions, 1);
   EXPECT_TRUE(absl::IsResourceExhausted(why_)) << why_;
   EXPECT_EQ(transport::SpareMemory::missing(), 0u);
+}
+
+// Has work that takes so long in each turn, while it is there.
+class Worker final : public transport::Poller, private transport::TurnHook {
+ public:
+  Worker(transport::ManualReactor* reactor, absl::Duration cost)
+      : reactor_(reactor), cost_(cost) {
+    reactor_->AddPoller(this, /*busy=*/true);
+  }
+  ~Worker() override {
+    reactor_->turn_shares().Leave(member_);
+    reactor_->RemovePoller(this);
+  }
+  int Poll() override {
+    reactor_->ScheduleTurnEnd(this);
+    return 1;
+  }
+
+ private:
+  void OnTurnEnd() override {
+    const transport::TurnShares::Grant grant =
+        reactor_->turn_shares().Begin(&member_, reactor_->Now());
+    reactor_->Pass(cost_);
+    reactor_->turn_shares().End(&member_, reactor_->Now(), grant,
+                                /*finished=*/true, cost_);
+  }
+
+  transport::ManualReactor* const reactor_;
+  const absl::Duration cost_;
+  transport::TurnShares::Member member_;
+};
+
+// A pump beside others.
+class RdmaPumpSharesTest : public ::testing::Test, public PumpClient {
+ protected:
+  RdmaPumpSharesTest()
+      : reactor_(/*descriptors=*/true),
+        pump_(&reactor_, &datamover_, std::make_shared<RdmaLink>(),
+              RdmaPumpOptions(), this) {}
+  void OnProgress() override {}
+  void OnClosed(absl::Status) override { ADD_FAILURE(); }
+
+  void Turn() {
+    if (!datamover_.queue().waiting.empty()) {
+      reactor_.Ready(datamover_.queue().fd());
+    }
+    reactor_.Turn();
+  }
+  // A turn in which the descriptor tells nothing. True if it is handled.
+  bool CompletesUntold() {
+    datamover_.queue().waiting.emplace_back();
+    reactor_.Turn();
+    return datamover_.queue().waiting.empty();
+  }
+
+  transport::ManualReactor reactor_;
+  FakeDatamover datamover_;
+  RdmaPump pump_;
+};
+
+TEST_F(RdmaPumpSharesTest, LooksInEachTurnWhileOthersKeepTheReactorAwake) {
+  EXPECT_TRUE(CompletesUntold()) << "what was there before";
+  EXPECT_FALSE(CompletesUntold());
+  auto worker = std::make_unique<Worker>(&reactor_, absl::Microseconds(30));
+  for (int i = 0; i < 10; ++i) Turn();
+  datamover_.queue().waiting.emplace_back();
+  Turn();
+  for (int i = 0; i < 100; ++i) {
+    reactor_.Turn();
+    EXPECT_TRUE(CompletesUntold());
+  }
+  worker.reset();
+  EXPECT_FALSE(CompletesUntold());
+  EXPECT_FALSE(reactor_.busy());
+  Turn();
+  EXPECT_TRUE(datamover_.queue().waiting.empty());
+}
+
+TEST_F(RdmaPumpSharesTest, LooksNoMoreWhereItHasNothingToDo) {
+  Worker worker(&reactor_, absl::Microseconds(30));
+  for (int i = 0; i < 10; ++i) {
+    datamover_.queue().waiting.emplace_back();
+    Turn();
+  }
+  for (int i = 0; i < 10; ++i) reactor_.Turn();
+  EXPECT_FALSE(CompletesUntold());
+}
+
+// Also where a single completion takes longer than a pass.
+TEST_F(RdmaPumpSharesTest, AFloodTakesNoMoreThanOneOther) {
+  constexpr absl::Duration kWork = absl::Microseconds(20);
+  constexpr int kTurns = 2000;
+  Worker worker(&reactor_, kWork);
+  for (const int cost : {1, 5, 30, 50, 200}) {
+    SCOPED_TRACE(cost);
+    const absl::Duration each = absl::Microseconds(cost);
+    datamover_.on_completion = [this, each] {
+      reactor_.Pass(each);
+      datamover_.queue().waiting.emplace_back();
+    };
+    datamover_.queue().waiting.resize(100);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (turn == kTurns / 2) datamover_.completions = 0;
+      Turn();
+    }
+    const absl::Duration half = kTurns / 2 * kWork;
+    EXPECT_LE(datamover_.completions * each, half * 1.2);
+    EXPECT_GE(datamover_.completions * each, half * 0.8);
+  }
 }
 
 }  // namespace

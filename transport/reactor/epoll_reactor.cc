@@ -151,6 +151,8 @@ class EpollReactorImpl final : public EpollReactor {
     return adaptive_ ? adaptive_spin_.window(now_) : spin_;
   }
 
+  bool kept_awake() const override { return pollers_.any_busy(); }
+
   void ArmTimer(Timer* timer) override { timers_.Add(timer); }
   void DisarmTimer(Timer* timer) override { timers_.Remove(timer); }
 
