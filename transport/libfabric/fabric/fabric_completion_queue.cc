@@ -19,6 +19,10 @@ namespace {
 
 // Tries to get the provider to sleep before leaving it to the timer.
 constexpr int kSettleRounds = 4;
+// A user who was told that there is something, or looked himself, has so long
+// to look (again) until the queue does what peers wait for. The provider's
+// descriptor stays readable meanwhile, so that the reactor does not sleep.
+constexpr absl::Duration kAttention = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -220,7 +224,7 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
 bool FabricCompletionQueue::Arm() {
   if (ready().empty()) {
     if (waits()) {
-      Settle();
+      Settle(/*for_user=*/true);
     } else {
       looked_in_vain_ = absl::InfinitePast();
       Look(reactor()->Now());
@@ -365,10 +369,19 @@ void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
 }
 
 void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
-  // The user looks himself. The descriptor stays readable for when he stops.
-  if (std::exchange(polled_, false) && !ready().armed()) return;
-  const uint64_t before = seen_;
+  const absl::Time now = reactor()->Now();
+  if (std::exchange(polled_, false)) attended_ = now;
+  if (!ready().armed() && now - attended_ < kAttention) return;
+  CountWakeUp();
+  if (ready().armed() && !muted_) {
+    attended_ = now;
+    return ready().Signal();
+  }
   Settle();
+}
+
+void FabricCompletionQueue::CountWakeUp() {
+  const uint64_t before = std::exchange(seen_at_wake_up_, seen_);
   fruitless_ = seen_ == before ? fruitless_ + 1 : 0;
   if (fruitless_ < settings_.max_fruitless_wakeups || !StarvedOfReceives())
     return;
@@ -410,7 +423,7 @@ void FabricCompletionQueue::Backoff() {
   if (!timer_.scheduled()) timer_.ScheduleAfter(settings_.retry_interval);
 }
 
-void FabricCompletionQueue::Settle() {
+void FabricCompletionQueue::Settle(bool for_user) {
   if (!waits()) {
     const uint64_t before = seen_;
     DrainAndServe();
@@ -420,7 +433,11 @@ void FabricCompletionQueue::Settle() {
   }
   fid* fids[] = {&queue_->fid};
   for (int i = 0; i < kSettleRounds; ++i) {
-    DrainAndServe();
+    while ((!for_user || ready().empty()) && ReadSome()) {
+    }
+    DoDueReads();
+    Serve();
+    if (for_user && !ready().empty()) return;
     if (fi_trywait(domain()->fabric(), fids, 1) == 0) {
       work().unsettled = muted_;
       return;
