@@ -82,6 +82,7 @@ struct FieldPointer {
   std::optional<uint8_t> bit = {};  // The most significant bit in error.
 };
 
+// What a sense says, in either format.
 struct SenseData {
   SenseKey key = SenseKey::kNoSense;
   AdditionalSense code = AdditionalSense::kNone;
@@ -91,6 +92,7 @@ struct SenseData {
   std::optional<FieldPointer> field_pointer = {};
 };
 
+// SPC-4 sections 4.5.2 (descriptor) and 4.5.3 (fixed).
 enum class SenseFormat : uint8_t { kFixed, kDescriptor };
 
 // The longest that EncodeSense writes.

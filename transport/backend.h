@@ -37,6 +37,7 @@ struct EndpointResources {
   uint32_t receive_queue = 0;
 };
 
+// What a connection is made with. Backends copy what they need longer.
 struct ConnectOptions {
   absl::Duration timeout = absl::Seconds(10);
   std::vector<uint8_t> private_data;  // RDMA only.
@@ -76,6 +77,7 @@ struct ConnectOptions {
 
 struct AcceptOptions : ConnectOptions {};
 
+// How to listen.
 struct ListenOptions {
   int backlog = 1024;
   // Runs on the listener's reactor when listening has ended by itself: the
@@ -99,8 +101,12 @@ struct ListenOptions {
 class ConnectionRequest {
  public:
   virtual ~ConnectionRequest() = default;
+  // Numeric `host:port` forms, for logs and limits.
   virtual std::string local_address() const = 0;
+  // Numeric `host:port` of who asks.
   virtual std::string peer_address() const = 0;
+  // What the peer gave to its Connect; valid until the request is answered.
+  // Empty for byte streams.
   virtual absl::Span<const uint8_t> private_data() const = 0;
   // Accepts onto `home` (may be another reactor than the listener's). `done`
   // runs once on `home`'s thread. Byte streams cannot fail here except by
@@ -108,6 +114,8 @@ class ConnectionRequest {
   virtual void Accept(
       Reactor* home, const AcceptOptions& options,
       absl::AnyInvocable<void(absl::StatusOr<Endpoint>)> done) = 0;
+  // The peer's Connect fails, with `private_data` where the fabric has any
+  // (kRejectPrivateData).
   virtual void Reject(absl::Span<const uint8_t> private_data) = 0;
 };
 
@@ -165,8 +173,10 @@ struct DeviceReport {
   std::string not_for_auto;
 };
 
+// Runs on the listener's reactor for each peer.
 using AcceptCallback =
     absl::AnyInvocable<void(std::unique_ptr<ConnectionRequest>)>;
+// Runs once, on the connecting reactor. An error says what to do about it.
 using ConnectCallback = absl::AnyInvocable<void(absl::StatusOr<Endpoint>)>;
 
 // A way to reach peers: tcp, verbs, libfabric, sim, or an embedder's own.
@@ -175,7 +185,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  // What addresses of this backend begin with; valid for its life.
   virtual absl::string_view scheme() const = 0;
+  // What its devices can have at best; each endpoint says what it has.
   virtual Capabilities capabilities() const = 0;
   // Looks at the machine now.
   virtual std::vector<DeviceReport> Devices() const = 0;
@@ -196,6 +208,8 @@ class Backend {
     return std::nullopt;
   }
 
+  // `on_request` runs on the reactor's thread, never from inside this call.
+  // Errors name the address and what is wrong.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(
       Reactor* reactor, const Address& address, const ListenOptions& options,
       AcceptCallback on_request) = 0;
@@ -208,6 +222,7 @@ class Backend {
 // For backends: what no backend can connect to, or listen with.
 absl::Status CheckConnect(const Address& address,
                           const ConnectOptions& options);
+// The same for Listen().
 absl::Status CheckListen(const Address& address, const ListenOptions& options);
 // For backends, of the device that an RDMA endpoint is about to be made with:
 // asks `resources`, and puts the length of the receive queue into the options.

@@ -13,6 +13,7 @@
 
 namespace skiff::transport {
 
+// What became of a read or a write.
 enum class IoStatus : uint8_t {
   kOk,          // `bytes` moved; may be fewer than asked for.
   kWouldBlock,  // Nothing moved; the observer is told when trying again makes
@@ -21,6 +22,7 @@ enum class IoStatus : uint8_t {
   kError,       // The stream is dead; error() says why.
 };
 
+// How far a read or a write got.
 struct IoResult {
   IoStatus status;
   size_t bytes;
@@ -32,7 +34,9 @@ struct IoResult {
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
+  // There is something to read: bytes, the end, or an error.
   virtual void OnReadable() = 0;
+  // There is room to write, or the stream has ended.
   virtual void OnWritable() = 0;
 };
 
@@ -49,6 +53,7 @@ class ByteStream {
   // Moves bytes without blocking. Allowed at any time, also speculatively.
   // At most kMaxIov entries are used of a longer list.
   virtual IoResult Readv(absl::Span<const iovec> to) = 0;
+  // The same the other way: the bytes are copied, or have left, on return.
   virtual IoResult Writev(absl::Span<const iovec> from) = 0;
   static constexpr size_t kMaxIov = 1024;
 
@@ -74,6 +79,7 @@ class ByteStream {
   virtual absl::string_view scheme() const = 0;
   // Numeric `host:port` forms, for logs and portal choice.
   virtual std::string local_address() const = 0;
+  // The other end's.
   virtual std::string peer_address() const = 0;
 };
 

@@ -34,6 +34,7 @@ struct LogLimits {
 // Counts events against the limits. No clock, no output.
 class LogLimiter {
  public:
+  // The limits are taken as they are.
   explicit LogLimiter(const LogLimits& limits) : limits_(limits) {}
 
   // Whether the event is to be logged; if so, how many of its kind and peer
@@ -43,11 +44,13 @@ class LogLimiter {
                                 absl::FunctionRef<std::string()> message,
                                 const LogSite& site, absl::Time now);
 
-  // What was not logged and has not been told yet, of those for which there may
-  // be a line again at `now`, or of all. Each is told once.
+  // Gets the number of events of one kind and peer, and the first of them.
   using Tell = std::function<void(LogLevel level, uint64_t count,
                                   absl::string_view example)>;
+  // What was not logged and has not been told yet, of those for which there may
+  // be a line again at `now`, or of all. Each is told once, from inside.
   void TellSuppressed(absl::Time now, bool all, const Tell& tell);
+  // Whether there is something for TellSuppressed().
   bool has_suppressed() const { return suppressing_ > 0; }
 
  private:

@@ -23,6 +23,7 @@ struct RemoteKey {
   uint64_t value = 0;
 };
 
+// What a peer may do with memory; a set.
 enum class Access : uint32_t {
   kLocal = 0,
   kRemoteRead = 1u << 0,
@@ -32,6 +33,7 @@ inline constexpr Access operator|(Access a, Access b) {
   return static_cast<Access>(static_cast<uint32_t>(a) |
                              static_cast<uint32_t>(b));
 }
+// Whether `bit` is in the set.
 inline constexpr bool Has(Access set, Access bit) {
   return (static_cast<uint32_t>(set) & static_cast<uint32_t>(bit)) != 0;
 }
@@ -46,15 +48,20 @@ class MemoryRegion {
   virtual ~MemoryRegion() = default;
   // Who registered it: by this, a backend knows its own.
   const MemoryDomain* domain() const { return domain_; }
+  // Where it begins; the caller's memory.
   virtual void* data() const = 0;
+  // In bytes.
   virtual size_t size() const = 0;
+  // As it was registered.
   virtual Access access() const = 0;
+  // By which the peer names it; of no use without remote access.
   virtual RemoteKey remote_key() const = 0;
   // The address by which the peer names the first byte (a virtual address, or 0
   // on fabrics that count from the region's start).
   virtual uint64_t remote_base() const = 0;
 
  protected:
+  // The domain outlives the region.
   explicit MemoryRegion(const MemoryDomain* domain) : domain_(domain) {}
 
  private:

@@ -23,6 +23,7 @@ struct OperationId {
   }
 };
 
+// What was posted.
 enum class OperationKind : uint8_t {
   kSend,
   kReceive,
@@ -32,6 +33,7 @@ enum class OperationKind : uint8_t {
   kInvalidate,
 };
 
+// How an operation ended.
 enum class CompletionStatus : uint8_t {
   kOk,
   kFlushed,         // The connection ended before the operation ran.
@@ -45,6 +47,7 @@ enum class CompletionStatus : uint8_t {
 // How much is broken after a failed completion.
 enum class DamageScope : uint8_t { kNone, kOperation, kConnection, kDevice };
 
+// The end of one operation.
 struct Completion {
   class RdmaEndpoint* endpoint = nullptr;
   OperationId id;
@@ -64,12 +67,14 @@ struct Sge {
   const MemoryRegion* region = nullptr;
 };
 
+// What became of a post.
 enum class PostResult : uint8_t {
   kAccepted,    // Exactly one completion will follow.
   kWouldBlock,  // A queue or the read depth is full; nothing was posted.
   kClosed,      // The connection is gone; nothing was posted.
 };
 
+// A place in the peer's memory, as the peer has told it.
 struct RemoteBuffer {
   uint64_t address = 0;
   RemoteKey key;
@@ -88,6 +93,7 @@ class CompletionQueue {
   virtual bool Arm() = 0;
   // Call when fd() was readable, before polling.
   virtual void Disarm() = 0;
+  // Readable after Arm(). Owned by the queue; for Reactor::WatchFd.
   virtual int fd() const = 0;
   // The reactor is kept awake to look at the queue for the time being: to poll
   // in every turn costs less than to wait for fd().
@@ -101,7 +107,10 @@ class CompletionQueue {
 class SharedReceiveQueue {
  public:
   virtual ~SharedReceiveQueue() = default;
+  // As RdmaEndpoint::PostReceive.
   virtual PostResult PostReceive(OperationId id, absl::Span<const Sge> to) = 0;
+  // Hands posts to the device. Backends that batch may hold posts back until
+  // then.
   virtual void Flush() = 0;
 };
 
@@ -116,8 +125,11 @@ class RdmaEndpoint {
  public:
   virtual ~RdmaEndpoint() = default;
 
+  // What the connection has: at most what its device can do.
   virtual const Capabilities& capabilities() const = 0;
+  // Where its memory is registered. Lives at least as long as the endpoint.
   virtual MemoryDomain* domain() = 0;
+  // Its own, or that of EndpointResources. Valid while the endpoint lives.
   virtual CompletionQueue* completion_queue() = 0;
 
   // kClosed on an endpoint with a shared receive queue: post there.
@@ -131,8 +143,12 @@ class RdmaEndpoint {
   virtual PostResult PostSendWithInvalidate(OperationId id,
                                             absl::Span<const Sge> from,
                                             RemoteKey key) = 0;
+  // Reads from the peer's memory into ours. `to` has at most
+  // capabilities().max_read_sges entries.
   virtual PostResult PostRead(OperationId id, absl::Span<const Sge> to,
                               RemoteBuffer from) = 0;
+  // Writes our memory into the peer's. The completion says that ours is free
+  // again, not that the peer has looked.
   virtual PostResult PostWrite(OperationId id, absl::Span<const Sge> from,
                                RemoteBuffer to) = 0;
   // Lets the peer use `length` bytes of `region` from `offset` on under a new
@@ -156,6 +172,7 @@ class RdmaEndpoint {
   // completion was polled; destroying it earlier delivers the rest with a null
   // `endpoint`.
   virtual void Disconnect() = 0;
+  // False once the connection has ended, whoever ended it.
   virtual bool connected() const = 0;
   // Why the connection ended; OK while it lives.
   virtual absl::Status error() const = 0;
@@ -166,7 +183,9 @@ class RdmaEndpoint {
 
   // Of the backend that made it, as in its addresses: "verbs".
   virtual absl::string_view scheme() const = 0;
+  // Numeric `host:port` forms, for logs and portal choice.
   virtual std::string local_address() const = 0;
+  // The other end's.
   virtual std::string peer_address() const = 0;
   // For people: what carries the connection, "rxe0 port 1, MTU 1024, RoCE v2
   // GID ::ffff:10.0.0.1 (index 1)". Empty where there is nothing to say.

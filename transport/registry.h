@@ -24,6 +24,7 @@ class Registry {
   absl::Status Add(std::unique_ptr<Backend> backend);
   // An error that lists what is registered when `scheme` is not.
   absl::StatusOr<Backend*> Find(absl::string_view scheme) const;
+  // In the order in which they were added. Owned by the registry.
   std::vector<Backend*> All() const;
 
  private:

@@ -13,6 +13,7 @@ namespace skiff::protocol {
 // Thread-safe; no locks.
 class MemoryBudget {
  public:
+  // What a budget has handed out, for operators.
   struct Use {
     uint64_t limit = 0;
     uint64_t charged = 0;  // Also what is kept as spare.
@@ -28,6 +29,7 @@ class MemoryBudget {
   // `usable` is the process's memory in bytes; zero: unknown.
   static uint64_t DefaultLimit(uint64_t usable);
 
+  // `limit` in bytes.
   explicit MemoryBudget(uint64_t limit) : limit_(limit) {}
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
@@ -39,6 +41,7 @@ class MemoryBudget {
   void ChargeAnyway(uint64_t bytes) {
     charged_.fetch_add(bytes, std::memory_order_relaxed);
   }
+  // Exactly what was charged, once.
   void GiveBack(uint64_t bytes) {
     charged_.fetch_sub(bytes, std::memory_order_relaxed);
   }
@@ -51,6 +54,7 @@ class MemoryBudget {
   bool any_left() const {
     return charged_.load(std::memory_order_relaxed) < limit_ + limit_ / 8;
   }
+  // Of now; other threads change it meanwhile.
   Use use() const;
 
   // Memory of the system, or null when it has none.
@@ -59,6 +63,7 @@ class MemoryBudget {
   static void* AllocateOf(MemoryBudget* budget, size_t bytes);
   // For tests: each `n`th Allocate() finds none. Zero: none of them.
   void RefuseEvery(uint32_t n) { refuse_every_ = n; }
+  // For users that found out by left() that something does not fit.
   void CountRefused() { refused_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

@@ -9,6 +9,7 @@
 
 namespace skiff::protocol {
 
+// How long answers may wait for each other.
 struct CoalesceOptions {
   static constexpr absl::Duration kMaxDelay = absl::Milliseconds(100);
   // About how long an answer may wait for others, so that one wake-up of a
@@ -26,6 +27,7 @@ struct CoalesceOptions {
 // each answer by itself costs a wake-up each. Pure computation.
 class AnswerCoalescer {
  public:
+  // The options are taken as they are: the caller has checked their ranges.
   explicit AnswerCoalescer(const CoalesceOptions& options)
       : options_(options) {}
 

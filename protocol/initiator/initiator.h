@@ -42,6 +42,7 @@ enum class SessionChange : uint8_t {
   kClosed,
 };
 
+// What a session is made with. It is copied.
 struct InitiatorOptions {
   transport::Address portal;
   std::string target_name;  // Empty: a discovery session.
@@ -103,6 +104,7 @@ struct InitiatorOptions {
   transport::CaptureSink capture;
 };
 
+// What a session has done, over all of its connections.
 struct InitiatorStats {
   uint64_t commands = 0;
   uint64_t retries = 0;
@@ -180,8 +182,10 @@ class Initiator : public scsi::CommandPort {
   // over a byte stream, there is nothing to do, and it does no harm.
   virtual void ForgetMemory(const void* data, size_t size) = 0;
 
+  // In full feature phase now.
   virtual bool connected() const = 0;
   virtual const Parameters& parameters() const = 0;  // Of the current session.
+  // What both sides said about themselves in the current session's login.
   virtual const LoginIdentity& identity() const = 0;
   // The backend of the current connection, or of the last one: "tcp", also by
   // "auto://…". Before the first, the portal's scheme.
@@ -192,7 +196,10 @@ class Initiator : public scsi::CommandPort {
   // Of the current connection, or of the last one; its counters are of all
   // connections of the session together.
   virtual ConnectionInfo connection() const = 0;
+  // Numeric `host:port` of the current connection, or of the last one. Empty
+  // before the first.
   virtual std::string peer_address() const = 0;
+  // Changes as the session goes on.
   virtual const InitiatorStats& stats() const = 0;
 };
 

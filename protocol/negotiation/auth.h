@@ -11,6 +11,7 @@
 
 namespace skiff::protocol {
 
+// One key of a login, and its value, as they came.
 using KeyValue = std::pair<std::string, std::string>;
 
 // One authentication method's exchange in the security stage (RFC 7143 section
@@ -18,6 +19,7 @@ using KeyValue = std::pair<std::string, std::string>;
 // hand every key they don't know themselves to the method's exchange.
 class AuthExchange {
  public:
+  // What a step led to.
   enum class Progress { kContinue, kDone, kFailed };
   virtual ~AuthExchange() = default;
   // Consumes the peer's keys of one complete key set, appends the answer to

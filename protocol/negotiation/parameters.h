@@ -7,7 +7,9 @@
 
 namespace skiff::protocol {
 
+// What guards headers and data (RFC 7143 section 13.1).
 enum class Digest : uint8_t { kNone, kCrc32c };
+// RFC 7143 section 13.21.
 enum class SessionType : uint8_t { kNormal, kDiscovery };
 
 // During login both sides keep to the default MaxRecvDataSegmentLength (RFC
@@ -52,6 +54,8 @@ struct IserParameters {
   // protocol otherwise.
   bool rfc7145 = false;
 
+  // What both sides make of the Write Base Offset, from the keys that were
+  // negotiated.
   IserWriteBase write_base() const {
     return rfc7145 && !tagged_buffer_for_solicited_data_only
                ? IserWriteBase::kWholeBuffer

@@ -14,6 +14,7 @@
 
 namespace skiff::protocol {
 
+// A target that a discovery names.
 struct DiscoveredTarget {
   std::string name;
   // `address:port,portal-group-tag`; IPv6 addresses in brackets. Empty:
@@ -21,6 +22,7 @@ struct DiscoveredTarget {
   std::vector<std::string> portals;
 };
 
+// Writes a target to an answer.
 void AppendTarget(const DiscoveredTarget& target, TextWriter* out);
 
 // Reads an answer. What a peer sent is bounded: at most `max_targets` targets

@@ -29,6 +29,7 @@
 
 namespace skiff::protocol {
 
+// How grave a line of the log is.
 using LogLevel = transport::LogLevel;
 using transport::LogSink;  // Thread-safe, and may not block: see there.
 
@@ -68,6 +69,7 @@ struct TargetServerLimits {
       absl::Milliseconds(10);
 };
 
+// What a server is made with. It is copied.
 struct TargetServerOptions {
   Offer offer;  // What this server offers and accepts in login.
   TargetServerLimits limits;
@@ -123,6 +125,8 @@ struct ServerMemory {
 // (ReactorThreads::RunOn does it).
 class TargetServer {
  public:
+  // The registry, which is not owned, outlives the server. Errors name the
+  // option that makes no sense, or the memory that is missing.
   static absl::StatusOr<std::unique_ptr<TargetServer>> Create(
       const transport::Registry* registry,
       const std::vector<transport::Reactor*>& reactors,

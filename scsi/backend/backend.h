@@ -39,6 +39,7 @@ struct BackendInfo {
   std::string data_loss = {};
 };
 
+// What became of an operation. Each error has sense data of its own.
 enum class IoStatus : uint8_t {
   kOk,
   kReadError,   // Unrecovered read error at `error_offset`.
@@ -55,6 +56,7 @@ enum class IoStatus : uint8_t {
 // One operation on a medium. Owned by the caller, who keeps it and its buffers
 // alive until `done` ran; reused without allocation.
 struct IoRequest {
+  // What is to be done.
   enum class Op : uint8_t {
     kRead,
     kWrite,
@@ -123,7 +125,11 @@ class Medium;
 class Backend {
  public:
   virtual ~Backend() = default;
+  // Valid for the backend's life, and read without a lock. Only a resize
+  // changes it, on the thread that calls Target::NotifyCapacityChanged then.
   virtual const BackendInfo& info() const = 0;
+  // Called on that reactor's thread. An error is logged, and the logical unit's
+  // commands on this reactor fail. The channel goes before the backend.
   virtual absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) = 0;
 
@@ -135,13 +141,17 @@ class Backend {
   // have registered (pinned) this memory would keep the old ones. Such backends
   // say so, and their memory is registered for single operations only.
   virtual uint8_t* direct_memory() { return nullptr; }
+  // Whether it is such a backend.
   virtual bool direct_memory_moves() const { return false; }
+  // `length` bytes of direct_memory() from `offset` on are about to change. On
+  // any reactor.
   virtual void NoteWritten(uint64_t offset, uint64_t length) {
     (void)offset;
     (void)length;
   }
 
-  // The extent of equal provisioning state that starts at `offset`.
+  // The extent of equal provisioning state that starts at `offset`. On any
+  // reactor.
   virtual ProvisioningExtent ProvisioningAt(uint64_t offset) {
     return {info().size_bytes - offset, true};
   }

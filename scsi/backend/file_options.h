@@ -15,6 +15,7 @@ enum class FileIo : uint8_t {
   kHelperThread,  // One blocking thread per reactor: slow, works everywhere.
 };
 
+// How a file or block device is opened.
 struct FileBackendOptions {
   std::string path;  // A regular file or a block device.
   // Nonzero: the file is created sparse when missing, and must have this size

@@ -10,6 +10,7 @@
 
 namespace skiff::scsi {
 
+// What a medium in memory is made with.
 struct RamBackendOptions {
   uint64_t size_bytes = 0;
   uint32_t block_size = 512;

@@ -28,13 +28,20 @@ class BlockingDisk {
   BlockingDisk& operator=(const BlockingDisk&) = delete;
   ~BlockingDisk();
 
+  // What Open() found out; Open() anew to learn of changes.
   const DiskInfo& info() const { return disk_->info(); }
 
+  // Each call: the memory is the caller's, and is not used after it. Errors are
+  // those of DiskIo::status.
   absl::Status Read(uint64_t offset, void* data, size_t length);
+  // With `fua`, the data are stable when it returns.
   absl::Status Write(uint64_t offset, const void* data, size_t length,
                      bool fua = false);
+  // All writes that returned before are stable when it returns.
   absl::Status Flush();
+  // Frees. What is read afterwards depends on info().unmapped_reads_zeroes.
   absl::Status Unmap(uint64_t offset, uint64_t length);
+  // `may_unmap`: blocks that then read as zeroes may be freed.
   absl::Status WriteZeroes(uint64_t offset, uint64_t length,
                            bool may_unmap = false);
   // Writes `data` where `expected` is; kAborted when something else is there.

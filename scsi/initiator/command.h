@@ -17,6 +17,7 @@ namespace skiff::scsi {
 // allocation.
 struct Command {
   static constexpr size_t kMaxSense = 252;
+  // How the command is ordered among others (SAM-5 section 8.6).
   enum class Attribute : uint8_t {
     kUntagged,
     kSimple,

@@ -18,6 +18,7 @@
 
 namespace skiff::scsi {
 
+// How a disk is used.
 struct DiskOptions {
   uint64_t lun = 0;  // As in Command::lun.
   RetryOptions retry;
@@ -37,6 +38,7 @@ struct DiskOptions {
 // One I/O on a disk. Owned by the caller, who keeps it and its buffers alive
 // until `done` ran; reusable without allocation.
 struct DiskIo {
+  // What is to be done.
   enum class Op : uint8_t {
     kRead,
     kWrite,
@@ -58,8 +60,9 @@ struct DiskIo {
   const iovec* iov = nullptr;  // kRead, kWrite, kCompareAndWrite.
   int iov_count = 0;
 
-  // --- Result. GetScsiError(status) has the details. After an error any part
-  // of the range may have been transferred.
+  // --- Result.
+  // GetScsiError(status) has the details. After an error any part of the range
+  // may have been transferred.
   absl::Status status;
 
   // Runs on the disk's reactor, never from inside Submit(). May submit again.

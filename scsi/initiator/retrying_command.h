@@ -46,6 +46,7 @@ class RetryingCommand {
     // Sees each RECOVERED ERROR, with which a command succeeds. May be null.
     std::function<void(const SenseData&)> on_recovered_error;
   };
+  // What runs at the end.
   using Done = void (*)(RetryingCommand* command);
 
   // `done` runs with status() final; never from inside Start().
@@ -57,21 +58,26 @@ class RetryingCommand {
   // Fill in the CDB and the data buffers, then Start(). The rest is
   // overwritten.
   Command* command() { return &command_; }
+  // The answer to the last attempt, valid once it ended.
   const Command& result() const { return command_; }
   // Whether executing the command twice is as good as once: otherwise an answer
   // that leaves open whether it was executed is final, and so is the lack of
   // one. Reset to true by Prepare().
   void set_idempotent(bool idempotent) { command_.idempotent = idempotent; }
+  // What the constructor was given.
   void* context() const { return context_; }
 
   // Resets the request part.
   void Prepare();
+  // Only when not running.
   void Start();
   // Gives up: aborts the command, or ends the pause before the next attempt, in
   // which case `done` runs from inside the call.
   void Stop();
+  // From Start() until `done` runs.
   bool running() const { return running_; }
 
+  // How it ended, in words; valid when `done` runs.
   const absl::Status& status() const { return status_; }
   // With OK: how many bytes of data-in arrived.
   uint32_t received() const;

@@ -22,6 +22,7 @@
 
 namespace skiff::scsi {
 
+// What initiators see of a logical unit.
 struct LogicalUnitOptions {
   uint64_t lun = 0;              // 0 .. 16383; peripheral or flat addressing.
   std::string vendor = "SKIFF";  // 8 characters at most.
@@ -35,6 +36,7 @@ struct LogicalUnitOptions {
   uint32_t max_tasks = 1024;            // Per nexus; beyond it TASK SET FULL.
 };
 
+// What one reactor gets for its tasks.
 struct WorkerOptions {
   // Bounce buffers for backends without direct memory. Each I_T nexus has a
   // small one of its own and borrows the rest; tasks wait when there is none
@@ -66,6 +68,7 @@ struct IoFailures {
   uint64_t write_zeroes = 0;
   uint64_t compare_and_writes = 0;
 
+  // Of all kinds.
   uint64_t total() const {
     return reads + writes + flushes + unmaps + write_zeroes +
            compare_and_writes;
@@ -95,9 +98,12 @@ struct BufferUse {
 // one per reactor, on its thread or before it runs; destroy after its nexuses.
 class Worker {
  public:
+  // The reactor outlives the worker. Errors name the option that makes no
+  // sense, or that there is no memory for the buffers.
   static absl::StatusOr<std::unique_ptr<Worker>> Create(
       transport::Reactor* reactor, const WorkerOptions& options);
   virtual ~Worker() = default;
+  // The one that it was made with.
   virtual transport::Reactor* reactor() const = 0;
   // All bounce buffers: data of tasks are here or in direct memory, as a rule.
   // For ports that move them by RDMA.
@@ -115,6 +121,7 @@ enum class TaskManagement : uint8_t {
   kLogicalUnitReset,
   kTargetReset,
 };
+// The service responses of SAM-5 section 7.1.
 enum class TaskManagementResult : uint8_t {
   kFunctionComplete,
   kTaskDoesNotExist,
@@ -132,6 +139,7 @@ class Nexus {
   virtual void Submit(Task* task) = 0;
   // Callbacks for what TargetPort was asked to do.
   virtual void OnDataOut(Task* task, bool ok) = 0;
+  // `ok`: all of the data have left; else the task ends.
   virtual void OnDataInSent(Task* task, bool ok) = 0;
   // The port no longer refers to the task; its buffers are free.
   virtual void Release(Task* task) = 0;
@@ -165,15 +173,21 @@ class Target {
       absl::string_view name, std::shared_ptr<AccessPolicy> access = nullptr);
   virtual ~Target() = default;  // Only when no nexus is left.
 
+  // As it was created with; valid for the target's life.
   virtual absl::string_view name() const = 0;
   // Errors name the LUN. Open nexuses get the unit attention REPORTED LUNS DATA
   // HAS CHANGED.
   virtual absl::Status AddLogicalUnit(std::shared_ptr<Backend> backend,
                                       const LogicalUnitOptions& options) = 0;
+  // Tasks of the logical unit are aborted, and new ones refused. Its backend
+  // goes with the last of them, perhaps on a reactor's thread. NotFound: there
+  // is no such LUN.
   virtual absl::Status RemoveLogicalUnit(uint64_t lun) = 0;
   // The backend's size changed (info() tells): CAPACITY DATA HAS CHANGED.
   virtual void NotifyCapacityChanged(uint64_t lun) = 0;
+  // Ascending.
   virtual std::vector<uint64_t> Luns() const = 0;
+  // In the order of Luns().
   virtual std::vector<LogicalUnitStatus> LogicalUnitStatuses() const = 0;
   // The media that are memory and stay where they are, for ports that move data
   // by RDMA.

@@ -15,8 +15,10 @@ namespace skiff::scsi {
 // the terms of SAM-5's transport protocol services. Neither side sees the
 // other's types; everything here lives on one reactor.
 
+// How a task is ordered among others (SAM-5 section 8.6).
 enum class Attribute : uint8_t { kSimple, kOrdered, kHeadOfQueue, kAca };
 
+// SAM-5 section 5.3.1.
 enum class ScsiStatus : uint8_t {
   kGood = 0x00,
   kCheckCondition = 0x02,
@@ -105,6 +107,7 @@ struct Task {
   void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
 };
 
+// Whether a transfer is through already.
 enum class TransferResult : uint8_t {
   kDone,
   kPending,  // A callback of Nexus follows.

@@ -69,7 +69,9 @@ class TransportWorld {
  public:
   virtual ~TransportWorld() = default;
 
+  // Owned by the world, as is what reactor() returns.
   virtual transport::Backend* backend(Side side) = 0;
+  // Where that side's listener or first connection is.
   virtual transport::Reactor* reactor(Side side) = 0;
   // Another reactor on that side's host.
   virtual transport::Reactor* AddReactor(Side side) = 0;
@@ -108,7 +110,9 @@ class TransportFactory {
 
   // In test names and reports: letters, digits and underscores.
   virtual std::string name() const = 0;
+  // What the devices have: see there.
   virtual ExpectedCapabilities expected() const = 0;
+  // How much is done, and how long is waited.
   virtual ConformanceScale scale() const { return {}; }
   // Errors say what the machine lacks; they fail the test.
   virtual absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() = 0;
@@ -120,6 +124,7 @@ struct ScaleOverride {
   int messages = 0;
   int operations = 0;
 };
+// Of all factories, from now on.
 void OverrideScale(const ScaleOverride& wanted);
 // What a factory says, with that.
 ConformanceScale EffectiveScale(const TransportFactory& factory);
@@ -132,7 +137,9 @@ void AddTransportFactory(std::unique_ptr<TransportFactory> factory);
 
 // Those of either endpoint kind.
 std::vector<TransportFactory*> RdmaFactories();
+// Those of byte streams.
 std::vector<TransportFactory*> StreamFactories();
+// In the order in which they were added.
 std::vector<TransportFactory*> AllFactories();
 
 }  // namespace skiff::testing

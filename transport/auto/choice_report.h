@@ -18,6 +18,7 @@ enum class RdmaPolicy : uint8_t {
   kTcpOnly,  // Byte streams only.
 };
 
+// What became of it.
 enum class ChoiceOutcome : uint8_t {
   kSucceeded,  // The connection, or a listener, is made of it.
   kFailed,     // Tried; `reason` says what went wrong.
@@ -64,7 +65,9 @@ struct ChoiceReport {
 // the reactor.
 using ChoiceObserver = std::function<void(const ChoiceReport&)>;
 
+// For people: "RDMA is preferred".
 absl::string_view RdmaPolicyName(RdmaPolicy policy);
+// For people: one word.
 absl::string_view ChoiceOutcomeName(ChoiceOutcome outcome);
 
 }  // namespace skiff::transport

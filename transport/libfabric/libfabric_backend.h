@@ -13,9 +13,9 @@ namespace skiff::transport {
 // (an interface or device). Both ends need the same provider.
 //
 // libfabric is loaded when an address or the devices ask for it first, which
-// takes 0.2 s (libfabric_library.h has it done before). Its registration cache
-// is then turned off, by FI_MR_CACHE_MAX_COUNT=0 in the environment: anything
-// else that uses libfabric has to come later.
+// takes 0.2 s (fabric/libfabric_library.h has it done before). Its registration
+// cache is then turned off, by FI_MR_CACHE_MAX_COUNT=0 in the environment:
+// anything else that uses libfabric has to come later.
 //
 // Backends with different settings share no MemoryDomain.
 std::unique_ptr<Backend> MakeLibfabricBackend(

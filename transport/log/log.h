@@ -11,6 +11,7 @@
 
 namespace skiff::transport {
 
+// How grave a line is, the gravest first.
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
 
 // Where lines for people go. The rule for whoever provides one:
@@ -27,6 +28,7 @@ using LogSink = std::function<void(LogLevel level, absl::string_view message)>;
 // function it is the place of the call.
 class LogSite {
  public:
+  // The place that names it.
   // NOLINTNEXTLINE(google-explicit-constructor): for default arguments, `{}`.
   constexpr LogSite(const char* file = __builtin_FILE(),
                     int line = __builtin_LINE())
@@ -43,13 +45,16 @@ class LogSite {
 // what a transport finds out about the machine. Null (the start): one line on
 // standard error, unless that would block. Call before there are threads.
 void SetProcessLog(LogSink sink);
+// Gives a line to that sink. Thread-safe.
 void LogToProcess(LogLevel level, absl::string_view message);
+
+// Longer lines are cut.
+inline constexpr size_t kMaxLogLine = 4096;
 
 // The one form that lines have, with a newline:
 //   2026-11-21T09:00:35.123456Z info  10.0.0.2:41234: logged in
 // What a peer put into the message cannot make another line of it: control
-// characters are written as \x0a. Longer ones than kMaxLogLine are cut.
-inline constexpr size_t kMaxLogLine = 4096;
+// characters are written as \x0a. `now` is on the clock of the wall.
 std::string FormatLogLine(absl::Time now, LogLevel level,
                           absl::string_view message);
 

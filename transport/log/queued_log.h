@@ -13,6 +13,7 @@
 
 namespace skiff::transport {
 
+// Where lines go, and how many may wait.
 struct QueuedLogOptions {
   int fd = STDERR_FILENO;  // Not closed; may be one that blocks, or not.
   // Lines that wait to be written. What does not fit is dropped, and counted:
@@ -29,12 +30,14 @@ struct QueuedLogOptions {
 // where that does not block; what the parent had queued is the parent's.
 class QueuedLog {
  public:
+  // Starts the thread. The descriptor stays the caller's.
   explicit QueuedLog(const QueuedLogOptions& options);
   QueuedLog(const QueuedLog&) = delete;
   QueuedLog& operator=(const QueuedLog&) = delete;
   // Leaves behind what a stuck descriptor has not taken: Flush() first.
   ~QueuedLog();
 
+  // Queues one line, and never waits. What does not fit is dropped and counted.
   void Write(LogLevel level, absl::string_view message);
   // Waits until all that was logged before is written, but no longer than
   // `timeout`. False if some of it is not.

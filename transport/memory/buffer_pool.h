@@ -15,6 +15,7 @@
 
 namespace skiff::transport {
 
+// How large buffers are, and how many there may be.
 struct BufferPoolOptions {
   size_t buffer_bytes = 8192;
   // Buffers begin at multiples of this, a power of two of at most a page.
@@ -65,12 +66,17 @@ class BufferPool {
     ~Buffer() { Release(); }
 
     explicit operator bool() const { return pool_ != nullptr; }
+    // Where it begins; valid until it goes back.
     char* data() const { return data_; }
+    // In bytes; the same for all of the pool.
     size_t size() const { return pool_->options_.buffer_bytes; }
+    // The slab that it is a part of.
     const MemoryRegion* region() const { return region_; }
+    // A part of it, for a post. Not checked against size().
     Sge Part(size_t offset, size_t length) const {
       return {data() + offset, length, region()};
     }
+    // All of it, for a post.
     Sge All() const { return Part(0, size()); }
     // For the peer, where the pool gives remote access.
     RemoteBuffer Remote(size_t offset) const {
@@ -116,7 +122,9 @@ class BufferPool {
   // Why the pool stopped growing before its limit; it is not tried again until
   // Reserve() is called. OK while it did not.
   const absl::Status& growth_error() const { return growth_error_; }
+  // Buffers that somebody has.
   size_t in_use() const { return made_ - free_count_; }
+  // Buffers that are registered, in use or not.
   size_t made() const { return made_; }
 
  private:

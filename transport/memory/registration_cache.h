@@ -15,6 +15,7 @@
 
 namespace skiff::transport {
 
+// How much is kept.
 struct RegistrationCacheOptions {
   // What is registered at most, in use or kept for later. Registered memory is
   // locked: RLIMIT_MEMLOCK has to allow as much.
@@ -62,9 +63,11 @@ class RegistrationCache {
     explicit operator bool() const { return entry_ != nullptr; }
     // Contains the range that was asked for, and perhaps more.
     inline const MemoryRegion* region() const;
+    // A part of the range, for a post. Not checked.
     Sge Part(void* data, size_t length) const {
       return {data, length, region()};
     }
+    // The same for the peer, where the access allows it.
     inline RemoteBuffer Remote(const void* data) const;
     // Ends the use early.
     void Release() {
@@ -81,6 +84,7 @@ class RegistrationCache {
     Entry* entry_ = nullptr;
   };
 
+  // Counts since the cache was made, and what it has now.
   struct Statistics {
     uint64_t hits = 0;
     uint64_t misses = 0;
@@ -116,6 +120,7 @@ class RegistrationCache {
   // locked. Whether there was any.
   bool EvictUnused();
 
+  // Changes with every call.
   const Statistics& statistics() const { return statistics_; }
 
  private:

@@ -9,6 +9,7 @@
 
 namespace skiff::transport {
 
+// How a reactor waits for events.
 struct EpollReactorOptions {
   // Spin for this long, when there is nothing to do, before sleeping.
   // Zero: sleep at once (event-driven). InfiniteDuration(): never sleep
@@ -36,6 +37,7 @@ struct EpollReactorOptions {
 //    call Poll(). A busy poller or spin option makes NextDeadline() the past.
 class EpollReactor : public Reactor {
  public:
+  // On any thread. Errors name the system call that failed.
   static absl::StatusOr<std::unique_ptr<EpollReactor>> Create(
       const EpollReactorOptions& options = {});
 

@@ -12,31 +12,20 @@
 
 namespace skiff::transport {
 
-// A Reactor is one event loop. Everything that belongs to it (endpoints,
-// timers, pollers, sessions, backend channels) is created, used and destroyed
-// on the thread that runs it, so none of it locks. The one thread-safe entry is
-// Post().
-//
-// Two implementations exist: EpollReactor (real time, epoll_reactor.h) and the
-// simulator's reactor (virtual time, testing/sim).
-//
-// One turn of a reactor, in order: ready file descriptors, posted functions,
-// expired timers, pollers, then the turn-end hooks. Work queued by any of these
-// is batched until the hooks run, so that one turn makes one send call per
-// connection.
-
 // Called with the epoll event bits of a watched descriptor.
 class FdHandler {
  public:
   virtual ~FdHandler() = default;
+  // May unwatch any descriptor, also its own.
   virtual void OnFdReady(uint32_t events) = 0;
 };
 
 // Called once every turn while registered. A reactor with at least one *busy*
-// poller does not sleep. Returns the number of events handled (0 = idle).
+// poller does not sleep.
 class Poller {
  public:
   virtual ~Poller() = default;
+  // Returns the number of events handled (0 = idle).
   virtual int Poll() = 0;
 };
 
@@ -52,6 +41,7 @@ class TurnHook {
   virtual ~TurnHook() {
     if (list_ != nullptr) Unlink();
   }
+  // May schedule hooks, this one too.
   virtual void OnTurnEnd() = 0;
 
  private:
@@ -73,6 +63,7 @@ class TurnHookList {
     while (head_ != nullptr) Remove(head_);
   }
 
+  // Puts it at the end, unless it is in a list.
   void Add(TurnHook* hook) {
     if (hook->list_ != nullptr) return;
     hook->list_ = this;
@@ -82,12 +73,14 @@ class TurnHookList {
     tail_ = hook;
     ++size_;
   }
+  // Only what is in this list.
   void Remove(TurnHook* hook) {
     (hook->prev_ != nullptr ? hook->prev_->next_ : head_) = hook->next_;
     (hook->next_ != nullptr ? hook->next_->prev_ : tail_) = hook->prev_;
     hook->list_ = nullptr;
     --size_;
   }
+  // Whether no hook waits.
   bool empty() const { return head_ == nullptr; }
   // Runs what is there, then what that has scheduled, and so on: kMaxRounds at
   // most, so that no hook can keep a turn from ending. Returns how many ran.
@@ -138,16 +131,24 @@ class TurnShares;  // turn_shares.h
 // thread. Destroying it cancels it. Rescheduling replaces the deadline.
 class Timer {
  public:
+  // `on_expire` runs in the reactor's turn. It may schedule the timer again, or
+  // destroy it.
   Timer(Reactor* reactor, absl::AnyInvocable<void()> on_expire)
       : reactor_(reactor), on_expire_(std::move(on_expire)) {}
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
   inline ~Timer();
 
+  // On the clock of Reactor::Now(). What is past expires in this turn or in the
+  // next, never from inside the call.
   inline void ScheduleAt(absl::Time when);
+  // From Reactor::Now() on.
   inline void ScheduleAfter(absl::Duration delay);
+  // `on_expire` does not run. Nothing to do if it is not scheduled.
   inline void Cancel();
+  // Whether it will expire.
   bool scheduled() const { return heap_index_ != kNotScheduled; }
+  // When, if it is scheduled.
   absl::Time deadline() const { return deadline_; }
 
   // For reactor implementations only.
@@ -155,6 +156,7 @@ class Timer {
   size_t heap_index_ = kNotScheduled;
   absl::Time deadline_ = absl::InfiniteFuture();
   uint64_t sequence_ = 0;  // Ties expire in the order of scheduling.
+  // Runs `on_expire`, with the timer not scheduled any more.
   void Expire() { on_expire_(); }
 
  private:
@@ -162,6 +164,18 @@ class Timer {
   absl::AnyInvocable<void()> on_expire_;
 };
 
+// A Reactor is one event loop. Everything that belongs to it (endpoints,
+// timers, pollers, sessions, backend channels) is created, used and destroyed
+// on the thread that runs it, so none of it locks. The one thread-safe entry is
+// Post().
+//
+// Two implementations exist: EpollReactor (real time, epoll_reactor.h) and the
+// simulator's reactor (virtual time, testing/sim).
+//
+// One turn of a reactor, in order: ready file descriptors, posted functions,
+// expired timers, pollers, then the turn-end hooks. Work queued by any of these
+// is batched until the hooks run, so that one turn makes one send call per
+// connection.
 class Reactor {
  public:
   Reactor();
@@ -190,13 +204,16 @@ class Reactor {
   // `busy` pollers keep the reactor from sleeping. The poller must outlive its
   // registration; adding or removing from inside Poll() is allowed.
   virtual void AddPoller(Poller* poller, bool busy) = 0;
+  // Poll() of it is not called any more when this returns.
   virtual void RemovePoller(Poller* poller) = 0;
 
   // Watches `fd` (not owned) for `events` (EPOLLIN | EPOLLOUT | EPOLLET ...).
   // After UnwatchFd returns, `handler` is not called any more, even for events
   // that were already collected.
   virtual absl::Status WatchFd(int fd, uint32_t events, FdHandler* handler) = 0;
+  // Watches for other events.
   virtual absl::Status ModifyFd(int fd, uint32_t events) = 0;
+  // Before the descriptor is closed.
   virtual void UnwatchFd(int fd) = 0;
 
   // Schedules `hook` for the end of the current turn (of the next one when
@@ -223,6 +240,7 @@ class Reactor {
 
   // For Timer only.
   virtual void ArmTimer(Timer* timer) = 0;
+  // Takes it out again.
   virtual void DisarmTimer(Timer* timer) = 0;
 
  protected:

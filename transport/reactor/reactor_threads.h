@@ -13,6 +13,7 @@
 
 namespace skiff::transport {
 
+// How many threads, and where they run.
 struct ReactorThreadsOptions {
   static constexpr int kMaxCount = 1024;
 
@@ -45,7 +46,9 @@ class ReactorThreads {
   // stay, and what lives on them may now be destroyed by the caller's thread.
   void Stop();
 
+  // How many reactors there are.
   int size() const { return static_cast<int>(reactors_.size()); }
+  // The reactor of that index, from 0 to size() - 1. Owned by this object.
   EpollReactor* reactor(int index) { return reactors_[index].get(); }
   // All of them, in order.
   std::vector<Reactor*> reactors() const;

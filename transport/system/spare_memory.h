@@ -48,6 +48,7 @@ class SpareMemory {
     ~Watch() { --watches_here; }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
+    // Whether spare memory was used on this thread since this began.
     bool ran_out() const { return used_here != used_before_; }
 
    private:
