@@ -238,6 +238,7 @@ void InitiatorImpl::OutageIsOver() {
 void InitiatorImpl::OnSessionEnded() {
   const InitiatorSession::State state = session_->state();
   const absl::Status why = session_->failure();
+  // What the target asked for (RFC 7143 sections 11.9.1 and 11.15.3), or none.
   const absl::Duration wait =
       std::min(session_->time2wait(), options_.reconnect.max_time2wait);
   const std::string redirect = session_->redirect_address();

@@ -124,8 +124,9 @@ void InitiatorSession::WindowNotify(uint32_t exp_cmd_sn, uint32_t max_cmd_sn) {
   if (!ended()) AcceptWindow(exp_cmd_sn, max_cmd_sn);
 }
 
-// At error recovery level 0 a lost status cannot be asked for again, so a gap
-// ends the session (sections 7.1.4 and 7.9).
+// StatSN counts the responses (section 4.2.2.2). At error recovery level 0 a
+// lost status cannot be asked for again, so a gap ends the session (sections
+// 7.1.4 and 7.9).
 bool InitiatorSession::RefuseStatSn(uint32_t stat_sn, const char* pdu) {
   ProtocolError(absl::StrCat("a ", pdu, " with StatSN ", stat_sn,
                              " instead of ", exp_stat_sn_,

@@ -177,6 +177,7 @@ void InitiatorSession::RejectCommand(TaskSlot slot, uint8_t reason) {
                                            RejectReasonName(reason))));
 }
 
+// RFC 7143 section 11.9; what each event asks for is in section 11.9.1.
 void InitiatorSession::OnAsyncMessage(const ControlPdu& pdu) {
   AsyncMessagePdu message;
   if (!Decoded(Decode(pdu.bhs, &message), "Async Message") ||

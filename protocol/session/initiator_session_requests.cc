@@ -376,7 +376,7 @@ void InitiatorSession::OnLogoutResponse(const ControlPdu& pdu) {
   const bool closes =
       logout_.current->reason != LogoutRequestPdu::kRemoveForRecovery;
   if (response.response != LogoutResponsePdu::kClosed) {
-    time2wait_ = absl::Seconds(response.time2wait);
+    time2wait_ = absl::Seconds(response.time2wait);  // Section 11.15.3.
   }
   Finish(&logout_, status);
   if (closes) End(State::kLoggedOut);

@@ -233,6 +233,7 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
   // What may fail comes first: Unregister() finds it again.
   names_[connection] = name;
   if (session.connection != 0) {
+    // Session reinstatement (section 6.3.5).
     session.ending.insert(session.connection);
     session.end("reinstated by a new login of the same initiator port");
   }

@@ -106,6 +106,7 @@ void IserInitiatorDatamover::SendControl(const uint8_t* bhs,
   channel_.Send(message);
 }
 
+// RFC 7145 section 7.3.1: which memory gets a key.
 absl::Status IserInitiatorDatamover::SendCommand(
     const OutgoingCommand& command) {
   if (channel_.terminated()) return absl::OkStatus();

@@ -67,7 +67,8 @@ Progress IserTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
 }
 
 // Reads what was not sent unsolicited, as far as the task's share of Reads
-// goes. True if nothing is missing any more.
+// goes: what is an R2T over a byte stream (RFC 7145 section 7.3.6). True if
+// nothing is missing any more.
 bool IserTargetDatamover::ReadRest(TaskSlot slot) {
   Task& task = At(slot);
   if (task.unsolicited_open || task.data_failed) return false;
@@ -110,7 +111,8 @@ void IserTargetDatamover::PutData(TaskSlot slot, uint32_t offset,
   WriteData(slot, offset, from, notify);
 }
 
-// False if the device cannot use the memory.
+// What is Data-In over a byte stream (RFC 7145 section 7.3.5). False if the
+// device cannot use the memory.
 bool IserTargetDatamover::WriteData(TaskSlot slot, uint32_t offset,
                                     absl::Span<const uint8_t> from,
                                     bool notify) {

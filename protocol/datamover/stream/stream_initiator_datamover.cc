@@ -174,7 +174,7 @@ absl::Span<const iovec> StreamInitiatorDatamover::SendSpans() {
   return send_queue_.Spans();
 }
 
-// One PDU of the task's first sequence.
+// One PDU of the task's first sequence (RFC 7143 section 11.7).
 void StreamInitiatorDatamover::SendDataOut(TaskSlot slot) {
   Task& task = tasks_[slot];
   Sequence& sequence = task.sequences[task.sequence_head];
@@ -186,7 +186,7 @@ void StreamInitiatorDatamover::SendDataOut(TaskSlot slot) {
 
   ScsiDataOutPdu pdu;
   pdu.final = length == sequence.end - sequence.offset;
-  pdu.lun = solicited ? task.lun : 0;  // Section 11.7.3.
+  pdu.lun = solicited ? task.lun : 0;  // Section 11.7.4.
   pdu.initiator_task_tag = task.initiator_task_tag;
   pdu.target_transfer_tag = sequence.target_transfer_tag;
   pdu.exp_stat_sn = client_->CurrentExpStatSn();
@@ -326,7 +326,8 @@ void StreamInitiatorDatamover::OnPlaced(const StreamReceiver::Pdu& pdu,
   FinishDataIn(pdu.frame.data_segment_length);
 }
 
-// Everything about a Data-In PDU that can be wrong, before a byte is placed.
+// Everything about a Data-In PDU that can be wrong (RFC 7143 section 11.7),
+// before a byte is placed.
 bool StreamInitiatorDatamover::BeginDataIn(const StreamReceiver::Pdu& pdu) {
   const uint32_t length = pdu.frame.data_segment_length;
   ScsiDataInPdu& in = incoming_.pdu;
@@ -454,7 +455,7 @@ void StreamInitiatorDatamover::NoteAsked(const R2tPdu& r2t, Task* task) const {
   task->data_out_asked = std::max(task->data_out_asked, end);
 }
 
-// Returns what is wrong, or null.
+// Returns what is wrong, or null. RFC 7143 sections 11.8, 13.13 and 13.17.
 const char* StreamInitiatorDatamover::CheckR2t(TaskSlot slot,
                                                const R2tPdu& r2t) const {
   const Task& task = tasks_[slot];

@@ -130,6 +130,7 @@ const uint8_t* StreamReceiver::ConsumeHeader(const uint8_t* p,
     const size_t covered = kBhsSize + pdu.frame.ahs_bytes;
     if (FinishDigest(ExtendDigest(kDigestInit, p, covered)) !=
         LoadDigest(p + covered)) {
+      // Where the next PDU begins is not known either (RFC 7143 section 7.8).
       Fail("header digest error");
       return nullptr;
     }

@@ -232,6 +232,8 @@ bool StreamTargetDatamover::MatchDataOut(const StreamReceiver::Pdu& pdu,
              : MatchSolicited(pdu, data_out, in);
 }
 
+// Data-Out without an R2T (RFC 7143 section 11.7.4): as much as
+// FirstBurstLength lets come (DataOut::TakeUnsolicited).
 bool StreamTargetDatamover::MatchUnsolicited(const ScsiDataOutPdu& data_out,
                                              Incoming* in) {
   in->task = client_->FindTask(data_out.initiator_task_tag);
@@ -247,6 +249,8 @@ bool StreamTargetDatamover::MatchUnsolicited(const ScsiDataOutPdu& data_out,
   return true;
 }
 
+// Data-Out that an R2T asked for: its tag, its DataSNs from zero (sections
+// 11.7.4 and 11.7.5), and all of what was asked for (section 11.8.4).
 bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
                                            const ScsiDataOutPdu& data_out,
                                            Incoming* in) {
@@ -357,6 +361,8 @@ Progress StreamTargetDatamover::GetData(TaskSlot slot, uint32_t offset,
   return Progress::kPending;
 }
 
+// As many R2Ts as MaxOutstandingR2T allows, each of at most MaxBurstLength (RFC
+// 7143 sections 13.17 and 13.13).
 void StreamTargetDatamover::RequestMore(TaskSlot slot) {
   Task& task = At(slot);
   if (task.unsolicited_open || task.data_failed) return;
@@ -368,6 +374,7 @@ void StreamTargetDatamover::RequestMore(TaskSlot slot) {
   }
 }
 
+// RFC 7143 section 11.8.
 void StreamTargetDatamover::SendR2t(TaskSlot slot, Task* task,
                                     uint32_t length) {
   R2tPdu r2t;
@@ -440,6 +447,8 @@ bool StreamTargetDatamover::PutDataAndResponse(
   return true;
 }
 
+// Sequences of at most MaxBurstLength, of PDUs that the initiator can receive
+// (RFC 7143 sections 11.7.1, 13.12 and 13.13).
 void StreamTargetDatamover::AppendDataIn(TaskSlot slot, uint32_t offset,
                                          absl::Span<const uint8_t> from,
                                          SendQueue::Notice notice,
