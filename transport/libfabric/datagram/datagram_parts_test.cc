@@ -37,7 +37,6 @@ TEST(ProbeExchangeTest, AStrangersProbeIsNone) {
   ProbeExchange probes;
   probes.Accepts();
   probes.Received(/*is_the_peers=*/false);
-  EXPECT_FALSE(probes.received());
   EXPECT_FALSE(probes.our_turn());
 }
 

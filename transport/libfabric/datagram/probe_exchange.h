@@ -25,7 +25,6 @@ class ProbeExchange {
   // Something came; `is_the_peers`: what was waited for.
   void Received(bool is_the_peers) { received_ = is_the_peers; }
 
-  bool received() const { return received_; }
   bool through() const { return received_ && ours_ == Ours::kSent; }
 
  private:
