@@ -17,6 +17,7 @@
 #include "transport/libfabric/datagram/probe_exchange.h"
 #include "transport/libfabric/datagram/refusal_watch.h"
 #include "transport/libfabric/datagram/sleep_watch.h"
+#include "transport/libfabric/fabric/fabric_link.h"
 #include "transport/libfabric/fabric/queue_pair.h"
 
 namespace skiff::transport {
@@ -26,7 +27,7 @@ namespace skiff::transport {
 // connection beside them that says how it begins, how it ends, and that the
 // peer still lives. datagram_life.h has its states; here is what is done in
 // them.
-class DatagramLink final : public FabricQueuePair::Link,
+class DatagramLink final : public FabricLink,
                            private ControlStream::Handler,
                            private FdHandler {
  public:

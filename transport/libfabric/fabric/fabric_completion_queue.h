@@ -30,7 +30,7 @@ namespace skiff::transport {
 //
 // Without wait objects the provider is looked at every turn for as long as
 // something is under way, and a while longer. Then the peers are told, and say
-// when there is something again; see FabricQueuePair::Link::OnSleep(). A
+// when there is something again; see FabricLink::OnSleep(). A
 // reactor that never sleeps looks at it every turn.
 class FabricCompletionQueue final
     : public CompletionQueue,

@@ -112,7 +112,7 @@ void FabricQueuePair::Adjust(fi_info* info) const {
 }
 
 void FabricQueuePair::SetEndpoint(Fid<fid_ep> endpoint,
-                                  std::unique_ptr<Link> link) {
+                                  std::unique_ptr<FabricLink> link) {
   endpoint_ = std::move(endpoint);
   link_ = std::move(link);
 }

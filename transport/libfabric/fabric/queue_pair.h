@@ -17,6 +17,7 @@
 #include "transport/libfabric/fabric/completion_host.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fabric_info.h"
+#include "transport/libfabric/fabric/fabric_link.h"
 #include "transport/libfabric/fabric/fid.h"
 #include "transport/libfabric/fabric/operation_ring.h"
 #include "transport/libfabric/shm/shm_presence.h"
@@ -36,27 +37,6 @@ namespace skiff::transport {
 // that still has no outcome is flushed here.
 class FabricQueuePair {
  public:
-  // What binds the queue pair to a peer: a connection manager's.
-  class Link {
-   public:
-    virtual ~Link() = default;
-    // The queue pair is about to close its endpoint; `tell_peer` unless the
-    // peer ended the connection. False: not yet, FabricQueuePair::Close()
-    // comes later, the endpoint perhaps gone before. Nothing is posted any more
-    // in either case.
-    virtual bool OnClosing(bool tell_peer) = 0;
-    // A probe was sent, or came in with so many bytes; from inside
-    // FabricCompletionQueue::Drain().
-    virtual void OnProbeSent() {}
-    virtual void OnProbe(size_t /*bytes*/) {}
-    // Nobody looks at the completion queue for the time being: the peer has to
-    // say when it is worth while.
-    virtual void OnSleep() {}
-    // At the end of a turn for which it was asked through
-    // FabricQueuePair::ServeLink(). Callbacks to users are allowed.
-    virtual void OnTurnEnd() {}
-  };
-
   // What an unconnected endpoint (FI_EP_RDM) needs to have one peer: messages
   // are tagged, so that only those with the receiver's number are received.
   struct Datagrams {
@@ -84,13 +64,13 @@ class FabricQueuePair {
   // `info` with its queues as long as this queue pair's.
   void Adjust(fi_info* info) const;
   // Takes the endpoint over, bound and enabled.
-  void SetEndpoint(Fid<fid_ep> endpoint, std::unique_ptr<Link> link);
+  void SetEndpoint(Fid<fid_ep> endpoint, std::unique_ptr<FabricLink> link);
   fid_ep* handle() const { return endpoint_.get(); }
   // For a link that closes it itself, and calls Close() when that is done.
   Fid<fid_ep> TakeEndpoint() { return std::move(endpoint_); }
   // As SetEndpoint(), for unconnected endpoints. `served` may be null.
   void SetDatagramEndpoint(const Datagrams& tags, DatagramObjects objects,
-                           std::unique_ptr<Link> link) {
+                           std::unique_ptr<FabricLink> link) {
     datagrams_ = true;
     tags_ = tags;
     objects_ = std::move(objects);
@@ -127,7 +107,7 @@ class FabricQueuePair {
   // A READ or WRITE of no bytes, which nobody hears of; of connected endpoints.
   // False: not now.
   bool SendNothing(OperationKind kind);
-  // Calls Link::OnTurnEnd() at the end of the turn.
+  // Calls FabricLink::OnTurnEnd() at the end of the turn.
   void ServeLink() {
     link_due_ = true;
     ScheduleService();
@@ -429,7 +409,7 @@ class FabricQueuePair {
   bool usual_ = false;
   DatagramObjects objects_;  // But for the endpoint.
   Fid<fid_ep> endpoint_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<FabricLink> link_;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   bool datagrams_ = false;
   Datagrams tags_;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "transport/libfabric/fabric/fabric_event_queue.h"
+#include "transport/libfabric/fabric/fabric_link.h"
 #include "transport/libfabric/fabric/queue_pair.h"
 #include "transport/net/socket_address.h"
 #include "transport/soft_iwarp/first_message_watch.h"
@@ -19,8 +20,7 @@
 namespace skiff::transport {
 
 // A connection of libfabric's own (FI_EP_MSG) below a queue pair.
-class MessageLink final : public FabricQueuePair::Link,
-                          private FabricEventQueue::Handler {
+class MessageLink final : public FabricLink, private FabricEventQueue::Handler {
  public:
   // The peer's private data, or why there is no connection: the peer's refusal
   // has its private data as the payload kRejectPrivateData.
