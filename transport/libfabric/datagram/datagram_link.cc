@@ -29,9 +29,7 @@ uint64_t NewNumber() {
   return number;
 }
 
-FabricQueuePair::Datagrams TagsOf(uint64_t number) {
-  return {number, number | kProbeBit};
-}
+DatagramTags TagsOf(uint64_t number) { return {number, number | kProbeBit}; }
 
 HandshakeType TypeOf(FarewellStep step) {
   switch (step) {

@@ -43,7 +43,7 @@ absl::StatusOr<Fid<fid_cntr>> OpenCounter(const FabricDomain& domain,
 
 // Binds the endpoint to all that it needs, and enables it. Returns what
 // libfabric returns.
-int Enable(const FabricQueuePair::DatagramObjects& objects, fid_cq* queue) {
+int Enable(const DatagramObjects& objects, fid_cq* queue) {
   fid_ep* const endpoint = objects.endpoint.get();
   int result = fi_ep_bind(endpoint, &objects.addresses->fid, 0);
   if (result == 0) {

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "transport/libfabric/fabric/datagram_traffic.h"
 #include "transport/libfabric/fabric/queue_pair.h"
 
 namespace skiff::transport {
 
 // An unconnected endpoint for one peer, enabled, with what it is bound to.
 struct OpenedDatagrams {
-  FabricQueuePair::DatagramObjects objects;
+  DatagramObjects objects;
   std::vector<uint8_t> address;  // Of the endpoint, in the fabric.
 };
 absl::StatusOr<OpenedDatagrams> OpenDatagrams(FabricQueuePair* queue_pair,

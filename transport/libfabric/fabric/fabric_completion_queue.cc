@@ -114,7 +114,7 @@ void FabricCompletionQueue::BuryEndpoints() {
   struct Remains {
     std::shared_ptr<FabricDomain> domain;
     Fid<fid_cq> queue;
-    std::vector<FabricQueuePair::DatagramObjects> endpoints;
+    std::vector<DatagramObjects> endpoints;
   };
   std::vector<std::unique_ptr<ShmPresence>> presences;
   auto remains = std::make_shared<Remains>();

@@ -2,7 +2,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include <cstring>
+#include <utility>
 
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
@@ -24,7 +24,7 @@ bool Covers(const FabricRegion& region, const Sge& sge) {
 
 // Inlined into each kind of post, where most of it is known beforehand.
 inline bool FabricQueuePair::AddPieces(absl::Span<const Sge> sges,
-                                       bool local_write, Work* work) {
+                                       bool local_write, FabricWork* work) {
   for (const Sge& sge : sges) {
     if (sge.length == 0) continue;
     const auto* region = static_cast<const FabricRegion*>(sge.region);
@@ -50,7 +50,7 @@ inline bool FabricQueuePair::AddPieces(absl::Span<const Sge> sges,
 }
 
 template <OperationKind kKind>
-bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, Work* work) {
+bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, FabricWork* work) {
   constexpr bool kReceive = kKind == OperationKind::kReceive;
   constexpr bool kRead = kKind == OperationKind::kRead;
   constexpr bool kSend = kKind == OperationKind::kSend;
@@ -80,28 +80,29 @@ bool FabricQueuePair::Prepare(absl::Span<const Sge> sges, Work* work) {
 PostResult FabricQueuePair::PostReceive(OperationId id,
                                         absl::Span<const Sge> to) {
   constexpr auto kReceive = OperationKind::kReceive;
-  if (closed_) return PostResult::kClosed;
+  if (life_.ended()) return PostResult::kClosed;
   if (receives_.full()) return PostResult::kWouldBlock;
   OperationSlot& slot = receives_.Take(id, kReceive);
-  const FabricRegion* const region =
-      to.size() == 1 && !datagrams_ && !domain_->needs_sink()
-          ? UsualRegion<kReceive>(to[0])
-          : nullptr;
+  const FabricRegion* const region = to.size() == 1 && !uses_datagrams_
+                                         ? UsualRegion<kReceive>(to[0])
+                                         : nullptr;
   if (region == nullptr) return PostUnusualReceive(&slot, to);
-  return ReceiveIssued(&slot,
-                       fi_recv(endpoint_.get(), to[0].data, to[0].length,
-                               region->descriptor(), peer_, &slot.context));
+  return ReceiveIssued(
+      &slot, fi_recv(endpoint_.get(), to[0].data, to[0].length,
+                     region->descriptor(), FI_ADDR_UNSPEC, &slot.context));
 }
 
 // Of any pieces, on any endpoint.
 ABSL_ATTRIBUTE_NOINLINE PostResult FabricQueuePair::PostUnusualReceive(
     OperationSlot* slot, absl::Span<const Sge> to) {
-  Work work;
+  FabricWork work;
   if (!Prepare<OperationKind::kReceive>(to, &work)) {
     Outcome(slot, CompletionStatus::kLocalError, -FI_EINVAL);
     return PostResult::kAccepted;
   }
-  if (domain_->needs_sink()) AddSink(slot, &work);
+  if (domain_->needs_sink()) {
+    slot->room = sinks_.Add(receives_.IndexOf(*slot), &work);
+  }
   return ReceiveIssued(slot, IssueWork<OperationKind::kReceive>(slot, work));
 }
 
@@ -124,7 +125,7 @@ PostResult FabricQueuePair::PostRequest(OperationId id,
                                         RemoteBuffer remote) {
   constexpr bool kRead = kKind == OperationKind::kRead;
   if (!usual_ || requests_.full() || sges.size() != 1 ||
-      (counts_ && Fenced(kKind))) {
+      (counts_.wanted() && counts_.Fenced(kKind))) {
     return PostUnusual<kKind>(id, sges, remote);
   }
   if (kRead && reads_ >= capabilities_.max_read_depth) {
@@ -147,13 +148,13 @@ PostResult FabricQueuePair::PostRequest(OperationId id,
 template <OperationKind kKind>
 ABSL_ATTRIBUTE_NOINLINE PostResult FabricQueuePair::PostUnusual(
     OperationId id, absl::Span<const Sge> sges, RemoteBuffer remote) {
-  if (!connected_) return PostResult::kClosed;
+  if (!life_.connected()) return PostResult::kClosed;
   if (requests_.full()) return PostResult::kWouldBlock;
   if (kKind == OperationKind::kRead) {
     if (reads_ >= capabilities_.max_read_depth) return PostResult::kWouldBlock;
     ++reads_;
   }
-  const bool hold = requests_.holding() || Fenced(kKind);
+  const bool hold = requests_.holding() || counts_.Fenced(kKind);
   OperationSlot& slot = requests_.Take(id, kKind);
   PostWork<kKind>(&slot, sges, remote, hold);
   if (after_post_ != 0) AfterPost();
@@ -207,8 +208,8 @@ template <OperationKind kKind>
 void FabricQueuePair::PostWork(OperationSlot* slot, absl::Span<const Sge> sges,
                                const RemoteBuffer& remote, bool hold) {
   // Nothing is sent behind an error.
-  if (stopped_) return Outcome(slot, CompletionStatus::kFlushed, 0);
-  Work work;
+  if (life_.stopped()) return Outcome(slot, CompletionStatus::kFlushed, 0);
+  FabricWork work;
   work.remote = remote;
   if (!Prepare<kKind>(sges, &work)) {
     return Outcome(slot, CompletionStatus::kLocalError, -FI_EINVAL);
@@ -236,15 +237,6 @@ template PostResult FabricQueuePair::PostRequest<OperationKind::kRead>(
 template PostResult FabricQueuePair::PostRequest<OperationKind::kWrite>(
     OperationId, absl::Span<const Sge>, RemoteBuffer);
 
-bool FabricQueuePair::Fenced(OperationKind kind) const {
-  if (kind == OperationKind::kSend && writes_ != 0 &&
-      domain_->send_passes_write()) {
-    return true;
-  }
-  return kind != OperationKind::kRead && provider_reads_ != 0 &&
-         domain_->completes_before_reads();
-}
-
 // One piece with a descriptor.
 template <OperationKind kKind>
 inline ssize_t FabricQueuePair::IssueUsual(OperationSlot* slot,
@@ -255,17 +247,15 @@ inline ssize_t FabricQueuePair::IssueUsual(OperationSlot* slot,
       return IssueLong<kKind>(slot, piece);
     }
     // The short form: every operation of our endpoints completes.
-    return fi_send(endpoint_.get(), piece.data, piece.length, descriptor, peer_,
-                   &slot->context);
+    return fi_send(endpoint_.get(), piece.data, piece.length, descriptor,
+                   FI_ADDR_UNSPEC, &slot->context);
   }
-  one_sided_.piece = {piece.data, piece.length};
-  one_sided_.descriptor = descriptor;
-  one_sided_.target = {remote.address, piece.length, remote.key.value};
-  one_sided_.message.context = &slot->context;
-  if (counts_) return IssueLong<kKind>(slot, piece);
+  const fi_msg_rma* const message =
+      one_sided_.Fill(piece, descriptor, remote, &slot->context);
+  if (counts_.wanted()) return IssueLong<kKind>(slot, piece);
   return kKind == OperationKind::kRead
-             ? fi_readmsg(endpoint_.get(), &one_sided_.message, FI_COMPLETION)
-             : fi_writemsg(endpoint_.get(), &one_sided_.message, write_flags_);
+             ? fi_readmsg(endpoint_.get(), message, FI_COMPLETION)
+             : fi_writemsg(endpoint_.get(), message, write_flags_);
 }
 
 template <OperationKind kKind>
@@ -281,62 +271,58 @@ ABSL_ATTRIBUTE_NOINLINE ssize_t FabricQueuePair::IssueLong(OperationSlot* slot,
 }
 
 template <OperationKind kKind>
-inline ssize_t FabricQueuePair::Issue(OperationSlot* slot, const Pieces& pieces,
+inline ssize_t FabricQueuePair::Issue(OperationSlot* slot,
+                                      const FabricPieces& pieces,
                                       const RemoteBuffer& remote,
                                       bool is_inline) {
   constexpr bool kRead = kKind == OperationKind::kRead;
   const uint64_t inlined = is_inline ? FI_INJECT : 0;
   if constexpr (kKind == OperationKind::kSend ||
                 kKind == OperationKind::kReceive) {
-    if (datagrams_) {
-      return IssueDatagram(slot, pieces, FI_COMPLETION | inlined);
-    }
-    const fi_msg message = {pieces.iovecs, pieces.descriptors, pieces.count,
-                            peer_,         &slot->context,     0};
-    return kKind == OperationKind::kSend
-               ? fi_sendmsg(endpoint_.get(), &message, FI_COMPLETION | inlined)
-               : fi_recvmsg(endpoint_.get(), &message, FI_COMPLETION);
+    return uses_datagrams_
+               ? datagram_traffic_.Issue(endpoint_.get(), slot, pieces, inlined)
+               : ConnectedTraffic::Issue<kKind>(endpoint_.get(), slot, pieces,
+                                                inlined);
   }
-  if (kRead && reader_ != nullptr && ReadHere(slot, pieces, remote)) return 0;
+  if (kRead && shm_reads_.available() && ReadHere(slot, pieces, remote))
+    return 0;
   return IssueOneSided<kKind>(slot, pieces, remote, inlined);
 }
 
 // A READ or WRITE that the provider does.
 template <OperationKind kKind>
 inline ssize_t FabricQueuePair::IssueOneSided(OperationSlot* slot,
-                                              const Pieces& pieces,
+                                              const FabricPieces& pieces,
                                               const RemoteBuffer& remote,
                                               uint64_t flags) {
   const fi_rma_iov target = {remote.address, pieces.length, remote.key.value};
   const fi_msg_rma message = {pieces.iovecs,  pieces.descriptors,
-                              pieces.count,   peer_,
+                              pieces.count,   one_sided_.peer(),
                               &target,        1,
                               &slot->context, 0};
   const ssize_t result =
       kKind == OperationKind::kRead
           ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
           : fi_writemsg(endpoint_.get(), &message, write_flags_ | flags);
-  if (counts_ && result == 0) CountIssued(*slot, pieces.length);
+  if (counts_.wanted() && result == 0) CountIssued(*slot, pieces.length);
   return result;
 }
 
-ssize_t FabricQueuePair::IssueRead(OperationSlot* slot, const Pieces& pieces,
+ssize_t FabricQueuePair::IssueRead(OperationSlot* slot,
+                                   const FabricPieces& pieces,
                                    const RemoteBuffer& from) {
   return IssueOneSided<OperationKind::kRead>(slot, pieces, from, 0);
 }
 
 template <OperationKind kKind>
-ssize_t FabricQueuePair::IssueWork(OperationSlot* slot, const Work& work) {
-  // All descriptors, or no array of them: the verbs provider looks at each.
-  void** const descriptors =
-      work.undescribed ? nullptr : const_cast<void**>(work.descriptors);
-  return Issue<kKind>(slot, {work.pieces, descriptors, work.count, work.length},
-                      work.remote, work.is_inline);
+ssize_t FabricQueuePair::IssueWork(OperationSlot* slot,
+                                   const FabricWork& work) {
+  return Issue<kKind>(slot, work.AsPieces(), work.remote, work.is_inline);
 }
 
 // One that was held.
 ssize_t FabricQueuePair::IssueAgain(OperationSlot* slot) {
-  const Work& work = held_[requests_.IndexOf(*slot)];
+  const FabricWork& work = held_.Of(requests_.IndexOf(*slot));
   slot->state = OperationSlot::State::kIssued;
   switch (slot->outcome.kind) {
     case OperationKind::kSend:
@@ -348,24 +334,8 @@ ssize_t FabricQueuePair::IssueAgain(OperationSlot* slot) {
   }
 }
 
-void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
-  held_.resize(requests_.indices());
-  held_inline_.resize(requests_.indices() * capabilities_.max_inline_bytes);
-  const uint32_t index = requests_.IndexOf(*slot);
-  Work& kept = held_[index];
-  kept = work;
-  if (work.is_inline) {
-    uint8_t* copy = &held_inline_[index * capabilities_.max_inline_bytes];
-    size_t offset = 0;
-    for (size_t i = 0; i < work.count; ++i) {
-      std::memcpy(copy + offset, work.pieces[i].iov_base,
-                  work.pieces[i].iov_len);
-      offset += work.pieces[i].iov_len;
-    }
-    kept.pieces[0] = {copy, work.length};
-    kept.undescribed = true;
-    kept.count = 1;
-  }
+void FabricQueuePair::Hold(OperationSlot* slot, const FabricWork& work) {
+  held_.Keep(requests_.IndexOf(*slot), work);
   slot->state = OperationSlot::State::kHeld;
   if (!requests_.holding()) requests_.HoldNewest();
   FindUsual();
@@ -373,9 +343,9 @@ void FabricQueuePair::Hold(OperationSlot* slot, const Work& work) {
 }
 
 void FabricQueuePair::IssueHeld() {
-  while (connected_ && break_reason_.ok()) {
+  while (life_.connected() && life_.break_reason().ok()) {
     OperationSlot* slot = requests_.OldestHeld();
-    if (slot == nullptr || Fenced(slot->outcome.kind)) return;
+    if (slot == nullptr || counts_.Fenced(slot->outcome.kind)) return;
     // Those behind a held one that were wrong have their outcome already.
     if (slot->state == OperationSlot::State::kHeld) {
       const ssize_t result = IssueAgain(slot);
@@ -393,6 +363,15 @@ void FabricQueuePair::IssueHeld() {
   }
 }
 
+// The first that nobody watches yet, if its provider forgets refusals, is
+// watched from the end of the turn on.
+ABSL_ATTRIBUTE_NOINLINE void FabricQueuePair::CountIssued(
+    const OperationSlot& slot, size_t length) {
+  counts_.Issued(slot, length);
+  if (std::exchange(watched_, true)) return;
+  if (domain_->forgets_refusals()) ServeLink();
+}
+
 void FabricQueuePair::NotIssued(OperationSlot* slot, ssize_t result) {
   const int error = static_cast<int>(-result);
   CompletionStatus status = CompletionStatus::kLocalError;
@@ -403,7 +382,7 @@ void FabricQueuePair::NotIssued(OperationSlot* slot, ssize_t result) {
     status = CompletionStatus::kTransportError;
   }
   Outcome(slot, status, error);
-  SetBreakReason(FabricStatus(
+  StopBecause(FabricStatus(
       error, absl::StrCat(domain_->name(), " refused an operation")));
 }
 
