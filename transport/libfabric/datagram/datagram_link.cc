@@ -7,10 +7,9 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/datagram/datagram_objects.h"
-#include "transport/libfabric/datagram/this_host.h"
+#include "transport/libfabric/datagram/greeting.h"
 #include "transport/libfabric/fabric/fabric_error.h"
 #include "transport/libfabric/shm/shm_peer.h"
 
@@ -94,13 +93,7 @@ HandshakeMessage DatagramLink::Message(HandshakeType type) const {
 HandshakeMessage DatagramLink::Opening(
     HandshakeType type, absl::Span<const uint8_t> private_data) const {
   HandshakeMessage message = Message(type);
-  message.host = ThisHost();
-  const ShmRegionList* const readable = domain().readable();
-  if (readable != nullptr && readable->descriptor() >= 0) {
-    message.region_list = static_cast<uint32_t>(readable->descriptor());
-  }
-  message.text = domain().provider();
-  message.address = address_;
+  Introduce(domain(), address_, &message);
   message.private_data.assign(private_data.begin(), private_data.end());
   return message;
 }
@@ -138,26 +131,8 @@ absl::Status DatagramLink::AwaitProbe() {
   return FabricStatus(result, absl::StrCat(Name(), ": fi_trecvmsg"));
 }
 
-absl::Status DatagramLink::CheckPeer(const HandshakeMessage& message) const {
-  if (message.text != domain().provider()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(), ": the peer uses the provider ", message.text,
-                     "; both ends need the same one"));
-  }
-  if (domain().local_only() && message.host != ThisHost()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(),
-                     ": the peer is on another machine, which the "
-                     "provider does not reach; use provider=tcp"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
-  absl::Status status = CheckPeer(message);
-  if (status.ok() && domain().local_only()) {
-    status = CheckShmPeer(message.address);
-  }
+  const absl::Status status = CheckGreeting(domain(), message);
   if (!status.ok()) return status;
   // Providers take names to end in 0, and sockets' addresses to be as long as
   // ours.
@@ -218,7 +193,7 @@ void DatagramLink::OnMessage(const HandshakeMessage& message) {
       OnAccept(message);
       break;
     case HandshakeType::kReject:
-      OnReject(message);
+      Refused(WhyRejected(domain(), message));
       break;
     case HandshakeType::kDisconnect:
       OnPeerLeaving(message.count);
@@ -264,20 +239,6 @@ void DatagramLink::OnAccept(const HandshakeMessage& message) {
   }
   queue_pair_->Probing();
   TrySendProbe();
-}
-
-void DatagramLink::OnReject(const HandshakeMessage& message) {
-  absl::Status why = absl::UnavailableError(
-      absl::StrCat(Name(), ": the peer rejected the connection",
-                   message.text.empty() ? "" : ": ", message.text));
-  if (!message.private_data.empty()) {
-    why.SetPayload(
-        kRejectPrivateData,
-        absl::Cord(absl::string_view(
-            reinterpret_cast<const char*>(message.private_data.data()),
-            message.private_data.size())));
-  }
-  Refused(why);
 }
 
 Sge DatagramLink::Probe(bool outgoing, size_t length) {

@@ -65,7 +65,6 @@ class DatagramLink final : public FabricLink,
   void OnMessage(const HandshakeMessage& message) override;
   void OnEnd(const absl::Status& why) override;
   void OnAccept(const HandshakeMessage& message);
-  void OnReject(const HandshakeMessage& message);
   void OnPeerLeaving(uint64_t messages);
   void OnFarewell(FarewellStep step);
   void OnCheck();
@@ -81,7 +80,6 @@ class DatagramLink final : public FabricLink,
   HandshakeMessage Message(HandshakeType type) const;
   HandshakeMessage Opening(HandshakeType type,
                            absl::Span<const uint8_t> private_data) const;
-  absl::Status CheckPeer(const HandshakeMessage& message) const;
   absl::Status UsePeer(const HandshakeMessage& message);
   void UseMemory(const HandshakeMessage& message);
   void UnwatchProcess();
