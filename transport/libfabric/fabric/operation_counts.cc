@@ -11,8 +11,7 @@ void OperationCounts::Issued(const OperationSlot& slot, size_t length) {
   }
   ++writes_;
   unserved_writes_ = true;
-  // A short one completes when the peer has been sent it.
-  serves_writes_ = length > longest_eager_ ? &slot : nullptr;
+  serves_writes_ = length > needs_.eager_message_bytes ? &slot : nullptr;
 }
 
 void OperationCounts::Done(const OperationSlot& slot) {

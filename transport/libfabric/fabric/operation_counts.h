@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/operation_ring.h"
 
 namespace skiff::transport {
@@ -14,23 +13,32 @@ namespace skiff::transport {
 // WRITE, and the peer.
 class OperationCounts {
  public:
-  explicit OperationCounts(const FabricDomain& domain)
-      : wanted_(domain.datagrams() || domain.send_passes_write() ||
-                domain.completes_before_reads()),
-        send_passes_write_(domain.send_passes_write()),
-        completes_before_reads_(domain.completes_before_reads()),
-        longest_eager_(domain.capabilities().eager_message_bytes) {}
+  // What there is to count for.
+  struct Needs {
+    bool peer = false;  // It asks, or a READ can come before the provider's.
+    // See FabricDomain.
+    bool send_passes_write = false;
+    bool completes_before_reads = false;
+    // A WRITE of up to so many bytes completes when the peer has been sent it.
+    size_t eager_message_bytes = SIZE_MAX;
+  };
+
+  explicit OperationCounts(const Needs& needs)
+      : needs_(needs),
+        wanted_(needs.peer || needs.send_passes_write ||
+                needs.completes_before_reads) {}
 
   // Somebody asks. Else nobody needs to call what counts.
   bool wanted() const { return wanted_; }
 
   // An operation has to wait for others before it, which the provider has.
   bool Fenced(OperationKind kind) const {
-    if (kind == OperationKind::kSend && writes_ != 0 && send_passes_write_) {
+    if (kind == OperationKind::kSend && writes_ != 0 &&
+        needs_.send_passes_write) {
       return true;
     }
     return kind != OperationKind::kRead && reads_ != 0 &&
-           completes_before_reads_;
+           needs_.completes_before_reads;
   }
   // The peer may not have served all WRITEs yet: a READ that is not the
   // provider's must not come before them.
@@ -56,10 +64,8 @@ class OperationCounts {
   uint64_t one_sided() const { return one_sided_; }
 
  private:
+  const Needs needs_;
   const bool wanted_;
-  const bool send_passes_write_;
-  const bool completes_before_reads_;
-  const size_t longest_eager_;
   uint32_t writes_ = 0;  // That the provider has.
   uint32_t reads_ = 0;
   bool unserved_writes_ = false;
