@@ -229,8 +229,8 @@ class Reactor {
   // Adaptive reactors change it.
   virtual absl::Duration spin() const { return absl::ZeroDuration(); }
 
-  // True while busy pollers keep it from sleeping: to look along with them costs
-  // no sleep.
+  // True while busy pollers keep it from sleeping: to look along with them
+  // costs no sleep.
   virtual bool kept_awake() const { return false; }
 
   // How those who have work in its turns share them.
