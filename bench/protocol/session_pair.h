@@ -11,7 +11,7 @@
 #include "bench/protocol/command_batch.h"
 #include "protocol/datamover/initiator_datamover.h"
 #include "protocol/datamover/target_datamover.h"
-#include "protocol/session/completion_queue.h"
+#include "protocol/session/callback_queue.h"
 #include "protocol/session/initiator_session.h"
 #include "protocol/session/target_session.h"
 #include "scsi/target/target.h"
@@ -113,7 +113,7 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
   CommandBatch batch_;
   TargetDatamover* target_mover_ = nullptr;
   std::unique_ptr<TargetSession> target_;
-  CompletionQueue completions_;
+  CallbackQueue completions_;
   InitiatorDatamover* initiator_mover_ = nullptr;
   std::unique_ptr<InitiatorSession> initiator_;
 
