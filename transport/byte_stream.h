@@ -14,7 +14,7 @@
 namespace skiff::transport {
 
 // What became of a read or a write.
-enum class IoStatus : uint8_t {
+enum class StreamStatus : uint8_t {
   kOk,          // `bytes` moved; may be fewer than asked for.
   kWouldBlock,  // Nothing moved; the observer is told when trying again makes
                 // sense.
@@ -24,7 +24,7 @@ enum class IoStatus : uint8_t {
 
 // How far a read or a write got.
 struct IoResult {
-  IoStatus status;
+  StreamStatus status;
   size_t bytes;
 };
 

@@ -10,7 +10,7 @@ namespace skiff::bench {
 
 using transport::ByteStream;
 using transport::IoResult;
-using transport::IoStatus;
+using transport::StreamStatus;
 
 StreamEnd::StreamEnd(std::unique_ptr<ByteStream> stream)
     : stream_(std::move(stream)), connecting_(false) {
@@ -60,7 +60,7 @@ bool StreamEnd::ReceiveWorkload() {
   hello_.resize(kWorkloadBytes);
   const iovec to = {&hello_[have], kWorkloadBytes - have};
   const IoResult result = stream_->Readv({&to, 1});
-  hello_.resize(have + (result.status == IoStatus::kOk ? result.bytes : 0));
+  hello_.resize(have + (result.status == StreamStatus::kOk ? result.bytes : 0));
   if (hello_.size() < kWorkloadBytes) return false;
   Workload workload;
   if (!Decode(hello_, &workload)) Die("the peer is another program");
@@ -73,8 +73,8 @@ int StreamEnd::Receive() {
   while (true) {
     const iovec to = {in_.data(), in_.size() - partial_};
     const IoResult result = stream_->Readv({&to, 1});
-    if (result.status == IoStatus::kWouldBlock) return 0;
-    if (result.status != IoStatus::kOk) {
+    if (result.status == StreamStatus::kWouldBlock) return 0;
+    if (result.status != StreamStatus::kOk) {
       closed_ = true;
       return 0;
     }
@@ -104,8 +104,8 @@ void StreamEnd::Write() {
       at = end % out_bytes_;
     }
     const IoResult result = stream_->Writev(pieces_);
-    if (result.status == IoStatus::kWouldBlock) return;
-    if (result.status != IoStatus::kOk) {
+    if (result.status == StreamStatus::kWouldBlock) return;
+    if (result.status != StreamStatus::kOk) {
       closed_ = true;
       return;
     }

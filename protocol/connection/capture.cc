@@ -12,8 +12,8 @@ namespace skiff::protocol {
 using transport::ByteStream;
 using transport::CaptureSink;
 using transport::IoResult;
-using transport::IoStatus;
 using transport::PcapngConversation;
+using transport::StreamStatus;
 
 namespace {
 
@@ -82,7 +82,7 @@ class CapturedStream final : public ByteStream {
 
  private:
   IoResult Moved(bool sent, absl::Span<const iovec> list, IoResult result) {
-    if (result.status == IoStatus::kOk) {
+    if (result.status == StreamStatus::kOk) {
       sink_(
           conversation_.Data(sent, absl::Now(), Gathered(list, result.bytes)));
     }

@@ -11,7 +11,7 @@
 namespace skiff::protocol {
 
 using transport::IoResult;
-using transport::IoStatus;
+using transport::StreamStatus;
 
 namespace {
 
@@ -253,9 +253,9 @@ bool StreamPump::Receive() {
         SomeOf(datamover_->ReceiveSpans(), &memory);
     if (spans.empty()) break;
     const IoResult result = stream_->Readv(spans);
-    if (result.status != IoStatus::kOk) {
+    if (result.status != StreamStatus::kOk) {
       readable_ = false;
-      if (result.status != IoStatus::kWouldBlock) ReadFailed(result.status);
+      if (result.status != StreamStatus::kWouldBlock) ReadFailed(result.status);
       break;
     }
     received = true;
@@ -281,11 +281,11 @@ void StreamPump::Discard() {
   const iovec to = {nowhere.data(), nowhere.size()};
   while (receive_budget_ > 0) {
     const IoResult result = stream_->Readv({&to, 1});
-    if (result.status != IoStatus::kOk) {
+    if (result.status != StreamStatus::kOk) {
       readable_ = false;
-      if (result.status == IoStatus::kWouldBlock) return;
+      if (result.status == StreamStatus::kWouldBlock) return;
       failed_ = true;
-      if (result.status == IoStatus::kError) failure_ = stream_->error();
+      if (result.status == StreamStatus::kError) failure_ = stream_->error();
       return;
     }
     receive_budget_ -= std::min(receive_budget_, result.bytes);
@@ -295,10 +295,10 @@ void StreamPump::Discard() {
   ContinueNextTurn();
 }
 
-void StreamPump::ReadFailed(IoStatus status) {
+void StreamPump::ReadFailed(StreamStatus status) {
   if (failed_) return;
   failed_ = true;
-  if (status == IoStatus::kError) {
+  if (status == StreamStatus::kError) {
     failure_ = stream_->error();
     return;
   }
@@ -329,11 +329,11 @@ void StreamPump::Send() {
     const IoResult result = stream_->Writev(
         grant_.greedy ? FirstOf(spans, kDataOfGreedy, absl::MakeSpan(memory))
                       : spans);
-    if (result.status == IoStatus::kWouldBlock) {
+    if (result.status == StreamStatus::kWouldBlock) {
       send_blocked_ = true;
       break;
     }
-    if (result.status != IoStatus::kOk) {
+    if (result.status != StreamStatus::kOk) {
       WriteFailed();
       break;
     }

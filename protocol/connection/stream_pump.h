@@ -95,7 +95,7 @@ class StreamPump final : public ConnectionPump,
   bool OutOfTime(size_t bytes);
   void Send();
   void Discard();
-  void ReadFailed(transport::IoStatus status);
+  void ReadFailed(transport::StreamStatus status);
   void WriteFailed();
   void ContinueNextTurn();
   void SetPolling(bool polling);

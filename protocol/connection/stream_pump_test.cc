@@ -20,8 +20,8 @@ namespace skiff::protocol {
 namespace {
 
 using transport::IoResult;
-using transport::IoStatus;
 using transport::ManualReactor;
+using transport::StreamStatus;
 
 // A stream whose other end is the test: `input` is what can be read, `output`
 // what was written.
@@ -29,7 +29,7 @@ struct Wire {
   std::string input;
   std::string output;
   size_t room = ~size_t{0};  // Bytes that may still be written.
-  IoStatus input_end = IoStatus::kWouldBlock;  // After `input`.
+  StreamStatus input_end = StreamStatus::kWouldBlock;  // After `input`.
   bool write_fails = false;
   bool shut = false;
   bool destroyed = false;
@@ -58,12 +58,12 @@ class FakeStream final : public transport::ByteStream {
       wire_->input.erase(0, n);
       moved += n;
     }
-    return {IoStatus::kOk, moved};
+    return {StreamStatus::kOk, moved};
   }
   IoResult Writev(absl::Span<const iovec> from) override {
     ++wire_->writes;
-    if (wire_->write_fails) return {IoStatus::kError, 0};
-    if (wire_->room == 0) return {IoStatus::kWouldBlock, 0};
+    if (wire_->write_fails) return {StreamStatus::kError, 0};
+    if (wire_->room == 0) return {StreamStatus::kWouldBlock, 0};
     size_t moved = 0;
     for (const iovec& part : from) {
       const size_t n = std::min(part.iov_len, wire_->room);
@@ -71,7 +71,7 @@ class FakeStream final : public transport::ByteStream {
       wire_->room -= n;
       moved += n;
     }
-    return {IoStatus::kOk, moved};
+    return {StreamStatus::kOk, moved};
   }
   void ShutdownWrite() override { wire_->shut = true; }
   void Abort() override {}
@@ -320,7 +320,7 @@ TEST_F(StreamPumpTest, CongestionPausesAndDrainingResumes) {
 TEST_F(StreamPumpTest, SaysThatThePeerClosedAndWhere) {
   Start();
   datamover_.mid = true;
-  wire_.input_end = IoStatus::kClosed;
+  wire_.input_end = StreamStatus::kClosed;
   Arrive("half");
   reactor_->Poll();
   EXPECT_TRUE(closed_);
@@ -356,7 +356,7 @@ TEST_F(StreamPumpTest, ClosesWhenSentAndDiscardsInput) {
   EXPECT_EQ(wire_.output, "last");
   EXPECT_TRUE(wire_.shut);
   EXPECT_FALSE(closed_);
-  wire_.input_end = IoStatus::kClosed;
+  wire_.input_end = StreamStatus::kClosed;
   Arrive("still ignored");
   reactor_->Poll();
   EXPECT_TRUE(closed_);
@@ -375,7 +375,7 @@ TEST_F(StreamPumpTest, MayBeDestroyedFromItsOwnCallbacks) {
   progress_ = 0;
   Start();
   on_closed_ = [this] { pump_.reset(); };
-  wire_.input_end = IoStatus::kClosed;
+  wire_.input_end = StreamStatus::kClosed;
   wire_.observer->OnReadable();
   reactor_->Poll();
   EXPECT_TRUE(closed_);

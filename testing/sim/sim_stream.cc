@@ -9,7 +9,7 @@
 namespace skiff::testing {
 
 using transport::IoResult;
-using transport::IoStatus;
+using transport::StreamStatus;
 
 SimStream::SimStream(SimReactor* reactor, std::shared_ptr<SimStreamWire> wire,
                      int side, const transport::ConnectOptions& options)
@@ -78,7 +78,7 @@ IoResult SimStream::WouldBlock(Direction* direction, bool spurious) {
       if (direction->waiting) (*self)->Tell(direction);
     });
   }
-  return {IoStatus::kWouldBlock, 0};
+  return {StreamStatus::kWouldBlock, 0};
 }
 
 size_t SimStream::Shorten(size_t bytes) {
@@ -108,15 +108,15 @@ IoResult SimStream::Readv(absl::Span<const iovec> to) {
   to = Limited(to);
   if (!wire_->error(side_).ok()) {
     if (wire_->defect() == SimDefect::kResetLooksClean) {
-      return {IoStatus::kClosed, 0};
+      return {StreamStatus::kClosed, 0};
     }
-    return {IoStatus::kError, 0};
+    return {StreamStatus::kError, 0};
   }
   const size_t asked = TotalBytes(to);
-  if (asked == 0) return {IoStatus::kOk, 0};
+  if (asked == 0) return {StreamStatus::kOk, 0};
   const size_t available = wire_->readable(side_);
   if (available == 0) {
-    if (wire_->ended(side_)) return {IoStatus::kClosed, 0};
+    if (wire_->ended(side_)) return {StreamStatus::kClosed, 0};
     return WouldBlock(&read_, /*spurious=*/false);
   }
   if (wire_->world()->random().Chance(
@@ -135,15 +135,15 @@ IoResult SimStream::Readv(absl::Span<const iovec> to) {
     read_.tell = false;
     observer_->OnReadable();
   }
-  return {IoStatus::kOk, bytes};
+  return {StreamStatus::kOk, bytes};
 }
 
 IoResult SimStream::Writev(absl::Span<const iovec> from) {
   from = Limited(from);
-  if (!wire_->error(side_).ok()) return {IoStatus::kError, 0};
-  if (write_ended_) return {IoStatus::kClosed, 0};
+  if (!wire_->error(side_).ok()) return {StreamStatus::kError, 0};
+  if (write_ended_) return {StreamStatus::kClosed, 0};
   const size_t asked = TotalBytes(from);
-  if (asked == 0) return {IoStatus::kOk, 0};
+  if (asked == 0) return {StreamStatus::kOk, 0};
   const size_t room = wire_->writable(side_);
   if (room == 0) return WouldBlock(&write_, /*spurious=*/false);
   if (wire_->world()->random().Chance(
@@ -158,7 +158,7 @@ IoResult SimStream::Writev(absl::Span<const iovec> from) {
     data.append(static_cast<const char*>(piece.iov_base), size);
   }
   wire_->Send(side_, data);
-  return {IoStatus::kOk, bytes};
+  return {StreamStatus::kOk, bytes};
 }
 
 void SimStream::ShutdownWrite() {

@@ -12,7 +12,7 @@ namespace {
 
 using transport::ByteStream;
 using transport::IoResult;
-using transport::IoStatus;
+using transport::StreamStatus;
 using StreamPair = SimPair<ByteStream>;
 
 IoResult Write(ByteStream* stream, absl::string_view data) {
@@ -21,12 +21,12 @@ IoResult Write(ByteStream* stream, absl::string_view data) {
 }
 
 // Reads all it can; the bytes go to `got`.
-IoStatus ReadAll(ByteStream* stream, std::string* got) {
+StreamStatus ReadAll(ByteStream* stream, std::string* got) {
   while (true) {
     char buffer[3000];
     const iovec to[] = {{buffer, 1000}, {buffer + 1000, 2000}};
     const IoResult result = stream->Readv(to);
-    if (result.status != IoStatus::kOk) return result.status;
+    if (result.status != StreamStatus::kOk) return result.status;
     got->append(buffer, result.bytes);
   }
 }
@@ -49,14 +49,14 @@ class Party : public transport::StreamObserver {
     while (sent_ < text_.size()) {
       const IoResult result =
           Write(stream_, absl::string_view(text_).substr(sent_));
-      if (result.status != IoStatus::kOk) return;
+      if (result.status != StreamStatus::kOk) return;
       sent_ += result.bytes;
     }
     stream_->ShutdownWrite();
   }
 
   std::string got;
-  IoStatus end = IoStatus::kWouldBlock;
+  StreamStatus end = StreamStatus::kWouldBlock;
   int calls = 0;
 
  private:
@@ -82,7 +82,8 @@ uint64_t Exchange(uint64_t seed, const LinkOptions& link) {
   Party client(pair.client.get(), up);
   Party server(pair.server.get(), down);
   EXPECT_TRUE(pair.world.RunUntil([&] {
-    return client.end == IoStatus::kClosed && server.end == IoStatus::kClosed;
+    return client.end == StreamStatus::kClosed &&
+           server.end == StreamStatus::kClosed;
   }));
   EXPECT_TRUE(server.got == up);
   EXPECT_TRUE(client.got == down);
@@ -165,7 +166,7 @@ TEST(SimStreamTest, ObserverIsToldOncePerWouldBlock) {
   pair.world.RunFor(absl::Seconds(1));
   EXPECT_EQ(counter.readable, 1);
   std::string got;
-  EXPECT_EQ(ReadAll(pair.server.get(), &got), IoStatus::kWouldBlock);
+  EXPECT_EQ(ReadAll(pair.server.get(), &got), StreamStatus::kWouldBlock);
   Write(pair.client.get(), "b");
   Write(pair.client.get(), "c");
   pair.world.RunFor(absl::Seconds(1));
@@ -180,9 +181,9 @@ TEST(SimStreamTest, FullWindowBlocksUntilThePeerReads) {
   pair.world.network().SetDefaultLink(link);
   ASSERT_TRUE(pair.Connect().ok());
   EXPECT_EQ(Write(pair.client.get(), std::string(5000, 'x')).bytes, 1000u);
-  EXPECT_EQ(Write(pair.client.get(), "x").status, IoStatus::kWouldBlock);
+  EXPECT_EQ(Write(pair.client.get(), "x").status, StreamStatus::kWouldBlock);
   pair.world.RunFor(absl::Seconds(1));
-  EXPECT_EQ(Write(pair.client.get(), "x").status, IoStatus::kWouldBlock);
+  EXPECT_EQ(Write(pair.client.get(), "x").status, StreamStatus::kWouldBlock);
   std::string got;
   ReadAll(pair.server.get(), &got);
   EXPECT_EQ(got.size(), 1000u);
@@ -199,7 +200,7 @@ TEST(SimStreamTest, DataSentBeforeTheAcceptIsNotLost) {
       {}, [&](absl::StatusOr<transport::Endpoint> made) {
         ASSERT_TRUE(made.ok()) << made.status();
         pair.client = std::get<std::unique_ptr<ByteStream>>(*std::move(made));
-        while (Write(pair.client.get(), "early").status != IoStatus::kOk) {
+        while (Write(pair.client.get(), "early").status != StreamStatus::kOk) {
         }
       });
   ASSERT_TRUE(attempt.ok()) << attempt.status();
@@ -218,19 +219,19 @@ TEST(SimStreamTest, HalfCloseLetsTheOtherDirectionGoOn) {
   ASSERT_TRUE(pair.Connect().ok());
   Write(pair.client.get(), "request");
   pair.client->ShutdownWrite();
-  EXPECT_EQ(Write(pair.client.get(), "x").status, IoStatus::kClosed);
+  EXPECT_EQ(Write(pair.client.get(), "x").status, StreamStatus::kClosed);
   pair.world.RunFor(absl::Seconds(1));
   std::string got;
-  EXPECT_EQ(ReadAll(pair.server.get(), &got), IoStatus::kClosed);
+  EXPECT_EQ(ReadAll(pair.server.get(), &got), StreamStatus::kClosed);
   EXPECT_EQ(got, "request");
-  EXPECT_EQ(Write(pair.server.get(), "answer").status, IoStatus::kOk);
+  EXPECT_EQ(Write(pair.server.get(), "answer").status, StreamStatus::kOk);
   pair.world.RunFor(absl::Seconds(1));
   got.clear();
-  EXPECT_EQ(ReadAll(pair.client.get(), &got), IoStatus::kWouldBlock);
+  EXPECT_EQ(ReadAll(pair.client.get(), &got), StreamStatus::kWouldBlock);
   EXPECT_EQ(got, "answer");
   pair.server.reset();
   pair.world.RunFor(absl::Seconds(1));
-  EXPECT_EQ(ReadAll(pair.client.get(), &got), IoStatus::kClosed);
+  EXPECT_EQ(ReadAll(pair.client.get(), &got), StreamStatus::kClosed);
 }
 
 TEST(SimStreamTest, AbortAndUnreadDataResetThePeer) {
@@ -243,13 +244,13 @@ TEST(SimStreamTest, AbortAndUnreadDataResetThePeer) {
     if (abort) {
       pair.server->Abort();
       EXPECT_EQ(pair.server->error().code(), absl::StatusCode::kAborted);
-      EXPECT_EQ(Write(pair.server.get(), "x").status, IoStatus::kError);
+      EXPECT_EQ(Write(pair.server.get(), "x").status, StreamStatus::kError);
     } else {
       pair.server.reset();
     }
     pair.world.RunFor(absl::Seconds(1));
     std::string got;
-    EXPECT_EQ(ReadAll(pair.client.get(), &got), IoStatus::kError);
+    EXPECT_EQ(ReadAll(pair.client.get(), &got), StreamStatus::kError);
     EXPECT_TRUE(absl::StrContains(pair.client->error().message(),
                                   "sim://server:3260: Connection reset"))
         << pair.client->error();
@@ -261,9 +262,9 @@ TEST(SimStreamTest, WritingToAPeerThatClosedEndsInAReset) {
   pair.world.network().SetDefaultLink(LinkOptions::Calm());
   ASSERT_TRUE(pair.Connect().ok());
   pair.server.reset();
-  EXPECT_EQ(Write(pair.client.get(), "x").status, IoStatus::kOk);
+  EXPECT_EQ(Write(pair.client.get(), "x").status, StreamStatus::kOk);
   pair.world.RunFor(absl::Seconds(1));
-  EXPECT_EQ(Write(pair.client.get(), "x").status, IoStatus::kError);
+  EXPECT_EQ(Write(pair.client.get(), "x").status, StreamStatus::kError);
 }
 
 TEST(SimStreamTest, ResetAfterSoManyBytes) {
@@ -277,7 +278,7 @@ TEST(SimStreamTest, ResetAfterSoManyBytes) {
   EXPECT_TRUE(pair.client->error().ok());
   Party server(pair.server.get(), std::string(401, 'b'));
   pair.world.RunFor(absl::Seconds(1));
-  EXPECT_EQ(client.end, IoStatus::kError);
+  EXPECT_EQ(client.end, StreamStatus::kError);
   EXPECT_FALSE(pair.server->error().ok());
 }
 
@@ -304,7 +305,7 @@ TEST(SimStreamTest, BlackholeThatHealsDelaysEverything) {
   Write(pair.client.get(), "late");
   pair.world.RunFor(absl::Seconds(20));
   std::string got;
-  EXPECT_EQ(ReadAll(pair.server.get(), &got), IoStatus::kWouldBlock);
+  EXPECT_EQ(ReadAll(pair.server.get(), &got), StreamStatus::kWouldBlock);
   EXPECT_EQ(got, "");
   network.Heal("client", "server");
   pair.world.RunFor(absl::Seconds(1));
@@ -379,7 +380,7 @@ TEST(SimStreamTest, DefectsDoHarm) {
     if (defect == SimDefect::kResetLooksClean) {
       pair.world.network().ResetConnections("client", "server");
       std::string got;
-      harmed = ReadAll(pair.client.get(), &got) == IoStatus::kClosed;
+      harmed = ReadAll(pair.client.get(), &got) == StreamStatus::kClosed;
     }
     EXPECT_EQ(harmed, defect != SimDefect::kNone) << static_cast<int>(defect);
   }

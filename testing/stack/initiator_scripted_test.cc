@@ -72,7 +72,7 @@ class ScriptedTarget : private transport::StreamObserver {
     iovec to = {buffer, sizeof(buffer)};
     for (;;) {
       const transport::IoResult result = stream_->Readv({&to, 1});
-      if (result.status != transport::IoStatus::kOk) break;
+      if (result.status != transport::StreamStatus::kOk) break;
       input_.append(buffer, result.bytes);
     }
     while (input_.size() >= kBhsSize) {
@@ -91,7 +91,7 @@ class ScriptedTarget : private transport::StreamObserver {
     while (!output_.empty()) {
       const iovec from = {output_.data(), output_.size()};
       const transport::IoResult result = stream_->Writev({&from, 1});
-      if (result.status != transport::IoStatus::kOk) return;
+      if (result.status != transport::StreamStatus::kOk) return;
       output_.erase(0, result.bytes);
     }
   }

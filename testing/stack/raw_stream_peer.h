@@ -106,8 +106,8 @@ class RawPeer : private transport::StreamObserver {
     const iovec to = {buffer, sizeof(buffer)};
     while (reading_ && !closed_) {
       const transport::IoResult result = stream_->Readv({&to, 1});
-      if (result.status == transport::IoStatus::kWouldBlock) return;
-      if (result.status != transport::IoStatus::kOk) {
+      if (result.status == transport::StreamStatus::kWouldBlock) return;
+      if (result.status != transport::StreamStatus::kOk) {
         closed_ = true;
         return;
       }
@@ -118,8 +118,8 @@ class RawPeer : private transport::StreamObserver {
     while (!to_send_.empty() && !closed_) {
       const iovec from = {to_send_.data(), to_send_.size()};
       const transport::IoResult result = stream_->Writev({&from, 1});
-      if (result.status == transport::IoStatus::kWouldBlock) return;
-      if (result.status != transport::IoStatus::kOk) {
+      if (result.status == transport::StreamStatus::kWouldBlock) return;
+      if (result.status != transport::StreamStatus::kOk) {
         closed_ = true;
         return;
       }

@@ -16,7 +16,7 @@ namespace {
 
 using transport::ByteStream;
 using transport::IoResult;
-using transport::IoStatus;
+using transport::StreamStatus;
 
 // One end of a stream, which sends and expects a pattern of bytes. Reads and
 // writes go on only when the observer was told, as a program would do it, so
@@ -111,9 +111,9 @@ void StreamEnd::WriteSome() {
     calling_ = false;
     // The bytes are the stream's own now.
     std::fill(out_.begin(), out_.end(), 'x');
-    if (result.status == IoStatus::kWouldBlock) writable_ = false;
-    if (result.status != IoStatus::kOk) {
-      failed_ = failed_ || result.status == IoStatus::kError;
+    if (result.status == StreamStatus::kWouldBlock) writable_ = false;
+    if (result.status != StreamStatus::kOk) {
+      failed_ = failed_ || result.status == StreamStatus::kError;
       return;
     }
     if (result.bytes == 0 || result.bytes > size) {
@@ -150,10 +150,10 @@ void StreamEnd::ReadSome() {
     calling_ = true;
     const IoResult result = stream_->Readv(list);
     calling_ = false;
-    if (result.status == IoStatus::kWouldBlock) readable_ = false;
-    ended_ = ended_ || result.status == IoStatus::kClosed;
-    failed_ = failed_ || result.status == IoStatus::kError;
-    if (result.status != IoStatus::kOk) return;
+    if (result.status == StreamStatus::kWouldBlock) readable_ = false;
+    ended_ = ended_ || result.status == StreamStatus::kClosed;
+    failed_ = failed_ || result.status == StreamStatus::kError;
+    if (result.status != StreamStatus::kOk) return;
     if (result.bytes == 0 || result.bytes > size) {
       problem_ = "Readv() moved 0 bytes, or more than it had room for";
       return;
@@ -294,8 +294,8 @@ TEST_P(StreamTest, WritingAfterShutdownIsRefused) {
   near_stream_->ShutdownWrite();
   char byte = 0;
   const iovec one = {&byte, 1};
-  const IoStatus status = near_stream_->Writev({&one, 1}).status;
-  EXPECT_TRUE(status == IoStatus::kClosed || status == IoStatus::kError)
+  const StreamStatus status = near_stream_->Writev({&one, 1}).status;
+  EXPECT_TRUE(status == StreamStatus::kClosed || status == StreamStatus::kError)
       << "a byte was accepted behind the end of the stream";
 }
 

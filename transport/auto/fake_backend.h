@@ -22,10 +22,10 @@ class FakeStream final : public transport::ByteStream {
   ~FakeStream() override { --*alive_; }
   void SetObserver(transport::StreamObserver* /*observer*/) override {}
   transport::IoResult Readv(absl::Span<const iovec> /*to*/) override {
-    return {transport::IoStatus::kWouldBlock, 0};
+    return {transport::StreamStatus::kWouldBlock, 0};
   }
   transport::IoResult Writev(absl::Span<const iovec> /*from*/) override {
-    return {transport::IoStatus::kWouldBlock, 0};
+    return {transport::StreamStatus::kWouldBlock, 0};
   }
   void ShutdownWrite() override {}
   void Abort() override {}

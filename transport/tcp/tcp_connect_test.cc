@@ -49,7 +49,7 @@ TEST_P(TcpFamilyTest, ConnectsAndKnowsBothAddresses) {
   EXPECT_EQ(server->local_address(), listener->address().HostPort());
 
   ASSERT_EQ(Write(client->get(), "hello").bytes, 5u);
-  IoStatus last;
+  StreamStatus last;
   EXPECT_EQ(ReadSome(server.get(), 5, &last), "hello");
 }
 
@@ -271,9 +271,9 @@ TEST_F(TcpConnectTest, RejectedPeerSeesAReset) {
     ASSERT_TRUE(RunUntil([&] { return !requests_.empty(); }));
     if (explicitly) requests_[0]->Reject({});
     requests_.clear();
-    IoStatus last = IoStatus::kOk;
+    StreamStatus last = StreamStatus::kOk;
     EXPECT_EQ(ReadSome(client->get(), 1, &last), "");
-    EXPECT_EQ(last, IoStatus::kError);
+    EXPECT_EQ(last, StreamStatus::kError);
     EXPECT_TRUE(absl::StrContains((*client)->error().message(),
                                   "Connection reset by peer"))
         << (*client)->error();
@@ -339,7 +339,7 @@ TEST_F(TcpConnectTest, AcceptsOntoAnotherReactor) {
   });
   thread.join();
   EXPECT_EQ(ran_on, home_id);
-  IoStatus last;
+  StreamStatus last;
   EXPECT_EQ(ReadSome(client->get(), 1, &last), "x");
 }
 

@@ -144,7 +144,7 @@ void TcpStream::OnTurnEnd() {
 IoResult TcpStream::WouldBlock(Direction* direction) {
   direction->drained = false;
   direction->waiting = true;
-  return {IoStatus::kWouldBlock, 0};
+  return {StreamStatus::kWouldBlock, 0};
 }
 
 // Output is watched from the first time that the socket takes no more. Watched
@@ -159,7 +159,7 @@ IoResult TcpStream::WaitForOutput() {
                                          ": cannot wait until there is room: ",
                                          status.message()));
       CloseSocket();
-      return {IoStatus::kError, 0};
+      return {StreamStatus::kError, 0};
     }
     watches_output_ = true;
   }
@@ -172,9 +172,9 @@ void TcpStream::StopWatchingOutput() {
 }
 
 IoResult TcpStream::Readv(absl::Span<const iovec> to) {
-  if (!error_.ok()) return {IoStatus::kError, 0};
+  if (!error_.ok()) return {StreamStatus::kError, 0};
   Message message = MakeMessage(to);
-  if (message.bytes == 0) return {IoStatus::kOk, 0};
+  if (message.bytes == 0) return {StreamStatus::kOk, 0};
   if (read_.drained && !peer_ended_) return WouldBlock(&read_);
   ssize_t got;
   do {
@@ -182,18 +182,18 @@ IoResult TcpStream::Readv(absl::Span<const iovec> to) {
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
     read_.drained = static_cast<size_t>(got) < message.bytes;
-    return {IoStatus::kOk, static_cast<size_t>(got)};
+    return {StreamStatus::kOk, static_cast<size_t>(got)};
   }
-  if (got == 0) return {IoStatus::kClosed, 0};
+  if (got == 0) return {StreamStatus::kClosed, 0};
   if (WouldBlockError(errno)) return WouldBlock(&read_);
   return Fail("read from", errno);
 }
 
 IoResult TcpStream::Writev(absl::Span<const iovec> from) {
-  if (!error_.ok()) return {IoStatus::kError, 0};
-  if (write_ended_) return {IoStatus::kClosed, 0};
+  if (!error_.ok()) return {StreamStatus::kError, 0};
+  if (write_ended_) return {StreamStatus::kClosed, 0};
   Message message = MakeMessage(from);
-  if (message.bytes == 0) return {IoStatus::kOk, 0};
+  if (message.bytes == 0) return {StreamStatus::kOk, 0};
   if (write_.drained && watches_output_) return WouldBlock(&write_);
   ssize_t sent;
   do {
@@ -201,7 +201,7 @@ IoResult TcpStream::Writev(absl::Span<const iovec> from) {
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) {
     write_.drained = static_cast<size_t>(sent) < message.bytes;
-    return {IoStatus::kOk, static_cast<size_t>(sent)};
+    return {StreamStatus::kOk, static_cast<size_t>(sent)};
   }
   if (WouldBlockError(errno)) return WaitForOutput();
   return Fail("write to", errno);
@@ -213,7 +213,7 @@ IoResult TcpStream::Fail(const char* doing, int error_number) {
   error_ = error_number == ETIMEDOUT ? absl::DeadlineExceededError(what)
                                      : absl::UnavailableError(what);
   CloseSocket();
-  return {IoStatus::kError, 0};
+  return {StreamStatus::kError, 0};
 }
 
 void TcpStream::SetReadThreshold(size_t bytes) {

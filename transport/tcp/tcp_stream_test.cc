@@ -72,7 +72,7 @@ class TcpStreamTest : public TcpTest {
     server_->SetReadThreshold(bytes);
     reactor_->Poll();
     EXPECT_EQ(Read(server_.get(), received_, sizeof(received_)).status,
-              IoStatus::kWouldBlock);
+              StreamStatus::kWouldBlock);
     return observer->readable;
   }
   // The peer's `bytes`.
@@ -85,7 +85,7 @@ class TcpStreamTest : public TcpTest {
   // Reads until the stream says to wait.
   void Drain(ByteStream* stream) {
     char buffer[4096];
-    while (Read(stream, buffer, sizeof(buffer)).status == IoStatus::kOk) {
+    while (Read(stream, buffer, sizeof(buffer)).status == StreamStatus::kOk) {
     }
   }
 
@@ -97,12 +97,12 @@ class TcpStreamTest : public TcpTest {
 
 TEST_F(TcpStreamTest, EmptyTransfersMoveNothing) {
   ConnectPair();
-  EXPECT_EQ(client_->Readv({}).status, IoStatus::kOk);
-  EXPECT_EQ(client_->Writev({}).status, IoStatus::kOk);
+  EXPECT_EQ(client_->Readv({}).status, StreamStatus::kOk);
+  EXPECT_EQ(client_->Writev({}).status, StreamStatus::kOk);
   const iovec empty = {nullptr, 0};
-  EXPECT_EQ(client_->Readv({&empty, 1}).status, IoStatus::kOk);
+  EXPECT_EQ(client_->Readv({&empty, 1}).status, StreamStatus::kOk);
   char byte;
-  EXPECT_EQ(Read(client_.get(), &byte, 1).status, IoStatus::kWouldBlock);
+  EXPECT_EQ(Read(client_.get(), &byte, 1).status, StreamStatus::kWouldBlock);
 }
 
 TEST_F(TcpStreamTest, NewObserverIsToldOnceSoonAndNotAtOnce) {
@@ -132,16 +132,16 @@ TEST_F(TcpStreamTest, OneCallPerWouldBlock) {
   server_->SetObserver(&observer);
   ASSERT_TRUE(RunUntil([&] { return observer.readable == 1; }));
   // Nobody has read to the end yet, so that news are not told.
-  ASSERT_EQ(Write(client_.get(), "one").status, IoStatus::kOk);
+  ASSERT_EQ(Write(client_.get(), "one").status, StreamStatus::kOk);
   EXPECT_FALSE(
       RunUntil([&] { return observer.readable > 1; }, absl::Milliseconds(50)));
   Drain(server_.get());
-  ASSERT_EQ(Write(client_.get(), "two").status, IoStatus::kOk);
+  ASSERT_EQ(Write(client_.get(), "two").status, StreamStatus::kOk);
   ASSERT_TRUE(RunUntil([&] { return observer.readable == 2; }));
-  ASSERT_EQ(Write(client_.get(), "three").status, IoStatus::kOk);
+  ASSERT_EQ(Write(client_.get(), "three").status, StreamStatus::kOk);
   EXPECT_FALSE(
       RunUntil([&] { return observer.readable > 2; }, absl::Milliseconds(50)));
-  IoStatus last;
+  StreamStatus last;
   EXPECT_EQ(ReadSome(server_.get(), 8, &last), "twothree");
 }
 
@@ -152,12 +152,12 @@ TEST_F(TcpStreamTest, ObserverMayDestroyTheStream) {
     if (in_fd_event) {
       // Both directions wait, and the peer's end makes both ready at once.
       const std::string data(1 << 20, 'x');
-      while (Write(server_.get(), data).status == IoStatus::kOk) {
+      while (Write(server_.get(), data).status == StreamStatus::kOk) {
       }
       Drain(server_.get());
       server_->SetObserver(&observer);
       observer.on_readable = observer.on_writable = [&] {
-        while (Write(server_.get(), data).status == IoStatus::kOk) {
+        while (Write(server_.get(), data).status == StreamStatus::kOk) {
         }
         Drain(server_.get());
       };
@@ -183,16 +183,16 @@ TEST_F(TcpStreamTest, WritableAgainAfterAFullBuffer) {
   const std::string data(1 << 16, 'x');
   size_t sent = 0;
   IoResult result;
-  while ((result = Write(client_.get(), data)).status == IoStatus::kOk) {
+  while ((result = Write(client_.get(), data)).status == StreamStatus::kOk) {
     sent += result.bytes;
   }
-  EXPECT_EQ(result.status, IoStatus::kWouldBlock);
+  EXPECT_EQ(result.status, StreamStatus::kWouldBlock);
   EXPECT_FALSE(
       RunUntil([&] { return observer.writable > 1; }, absl::Milliseconds(30)));
-  IoStatus last;
+  StreamStatus last;
   EXPECT_EQ(ReadSome(server_.get(), sent, &last).size(), sent);
   EXPECT_TRUE(RunUntil([&] { return observer.writable == 2; }));
-  EXPECT_EQ(Write(client_.get(), data).status, IoStatus::kOk);
+  EXPECT_EQ(Write(client_.get(), data).status, StreamStatus::kOk);
 }
 
 TEST_F(TcpStreamTest, KnowsWhatThePeerHasNotTaken) {
@@ -201,7 +201,7 @@ TEST_F(TcpStreamTest, KnowsWhatThePeerHasNotTaken) {
   EXPECT_EQ(server_->unacknowledged(), 0u);
   // Until the peer's buffer and our own are full.
   const std::string data(sizeof(received_), 'x');
-  while (Write(server_.get(), data).status == IoStatus::kOk) {
+  while (Write(server_.get(), data).status == StreamStatus::kOk) {
   }
   const size_t full = server_->unacknowledged();
   EXPECT_GT(full, 0u);
@@ -251,7 +251,7 @@ TEST_F(TcpStreamTest, TheEndIsToldBelowTheReadThreshold) {
   const int told = AwaitBytes(100, &observer);
   ASSERT_EQ(shutdown(raw_.get(), SHUT_WR), 0);
   EXPECT_TRUE(RunUntil([&] { return observer.readable == told + 1; }));
-  EXPECT_EQ(Read(server_.get(), received_, 200).status, IoStatus::kClosed);
+  EXPECT_EQ(Read(server_.get(), received_, 200).status, StreamStatus::kClosed);
 }
 
 // The end of the data and the FIN in one event: a short read must not be taken
@@ -262,35 +262,35 @@ TEST_F(TcpStreamTest, ShortReadFollowedByFin) {
   ASSERT_EQ(shutdown(raw_.get(), SHUT_WR), 0);
   CountingObserver observer;
   std::string got;
-  IoStatus status = IoStatus::kOk;
+  StreamStatus status = StreamStatus::kOk;
   observer.on_readable = [&] {
     char buffer[100];
     IoResult result;
     while ((result = Read(server_.get(), buffer, sizeof(buffer))).status ==
-           IoStatus::kOk) {
+           StreamStatus::kOk) {
       got.append(buffer, result.bytes);
     }
     status = result.status;
   };
   server_->SetObserver(&observer);
-  EXPECT_TRUE(RunUntil([&] { return status == IoStatus::kClosed; }));
+  EXPECT_TRUE(RunUntil([&] { return status == StreamStatus::kClosed; }));
   EXPECT_EQ(got, "tail");
   EXPECT_TRUE(server_->error().ok());
 }
 
 TEST_F(TcpStreamTest, HalfCloseLetsTheOtherDirectionGoOn) {
   ConnectPair();
-  ASSERT_EQ(Write(client_.get(), "request").status, IoStatus::kOk);
+  ASSERT_EQ(Write(client_.get(), "request").status, StreamStatus::kOk);
   client_->ShutdownWrite();
-  EXPECT_EQ(Write(client_.get(), "more").status, IoStatus::kClosed);
-  IoStatus last = IoStatus::kOk;
+  EXPECT_EQ(Write(client_.get(), "more").status, StreamStatus::kClosed);
+  StreamStatus last = StreamStatus::kOk;
   EXPECT_EQ(ReadSome(server_.get(), 100, &last), "request");
-  EXPECT_EQ(last, IoStatus::kClosed);
-  ASSERT_EQ(Write(server_.get(), "answer").status, IoStatus::kOk);
+  EXPECT_EQ(last, StreamStatus::kClosed);
+  ASSERT_EQ(Write(server_.get(), "answer").status, StreamStatus::kOk);
   EXPECT_EQ(ReadSome(client_.get(), 6, &last), "answer");
   server_.reset();
   EXPECT_EQ(ReadSome(client_.get(), 1, &last), "");
-  EXPECT_EQ(last, IoStatus::kClosed);
+  EXPECT_EQ(last, StreamStatus::kClosed);
 }
 
 TEST_F(TcpStreamTest, PeerResetIsAnErrorThatNamesThePeer) {
@@ -298,14 +298,14 @@ TEST_F(TcpStreamTest, PeerResetIsAnErrorThatNamesThePeer) {
   const std::string peer = LocalAddress(raw_.get()).ToString();
   SetAbortiveClose(raw_.get());
   raw_.reset();
-  IoStatus last = IoStatus::kOk;
+  StreamStatus last = StreamStatus::kOk;
   ReadSome(server_.get(), 1, &last);
-  EXPECT_EQ(last, IoStatus::kError);
+  EXPECT_EQ(last, StreamStatus::kError);
   EXPECT_EQ(server_->error().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(
       server_->error().message(),
       absl::StrCat("read from tcp://", peer, ": Connection reset by peer"));
-  EXPECT_EQ(Write(server_.get(), "x").status, IoStatus::kError);
+  EXPECT_EQ(Write(server_.get(), "x").status, StreamStatus::kError);
   EXPECT_EQ(server_->peer_address(), peer);
 }
 
@@ -315,7 +315,7 @@ TEST_F(TcpStreamTest, WriteToAPeerThatIsGoneIsAnErrorWithoutASignal) {
   IoResult result;
   EXPECT_TRUE(RunUntil([&] {
     result = Write(server_.get(), "x");
-    return result.status == IoStatus::kError;
+    return result.status == StreamStatus::kError;
   }));
   EXPECT_TRUE(absl::StrContains(server_->error().message(), "write to tcp://"))
       << server_->error();
@@ -331,9 +331,9 @@ TEST_F(TcpStreamTest, AFailureToWaitNamesThePeer) {
   reactor_->UnwatchFd(fd);
   const std::string data(1 << 20, 'x');
   IoResult result;
-  while ((result = Write(server_.get(), data)).status == IoStatus::kOk) {
+  while ((result = Write(server_.get(), data)).status == StreamStatus::kOk) {
   }
-  EXPECT_EQ(result.status, IoStatus::kError);
+  EXPECT_EQ(result.status, StreamStatus::kError);
   EXPECT_EQ(server_->error().message(),
             absl::StrCat("write to tcp://", peer,
                          ": cannot wait until there is room: descriptor ", fd,
@@ -350,7 +350,7 @@ TEST_F(TcpStreamTest, AbortResetsThePeer) {
   EXPECT_EQ(recv(raw_.get(), &byte, 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
   EXPECT_EQ(server_->error().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(Read(server_.get(), &byte, 1).status, IoStatus::kError);
+  EXPECT_EQ(Read(server_.get(), &byte, 1).status, StreamStatus::kError);
   server_->ShutdownWrite();
   reactor_->Poll();
   EXPECT_EQ(observer.readable, 0);
@@ -366,19 +366,19 @@ TEST_F(TcpStreamTest, AReleasedSocketServesAnotherStream) {
   ASSERT_EQ(send(raw_.get(), "hello", 5, 0), 5);
   char data[8];
   const iovec piece = {data, sizeof(data)};
-  EXPECT_EQ(server_->Readv({&piece, 1}).status, IoStatus::kError);
+  EXPECT_EQ(server_->Readv({&piece, 1}).status, StreamStatus::kError);
   EXPECT_FALSE(server_->error().ok());
   server_.reset();
   auto next = TcpStream::Create(reactor_.get(), std::move(socket));
   ASSERT_TRUE(next.ok()) << next.status();
-  IoStatus last = IoStatus::kOk;
+  StreamStatus last = StreamStatus::kOk;
   EXPECT_EQ(ReadSome(next->get(), 5, &last), "hello");
   EXPECT_EQ(observer.readable, 0);
 }
 
 TEST_F(TcpStreamTest, DestroyingClosesAfterWhatWasWritten) {
   ConnectRaw();
-  ASSERT_EQ(Write(server_.get(), "bye").status, IoStatus::kOk);
+  ASSERT_EQ(Write(server_.get(), "bye").status, StreamStatus::kOk);
   server_.reset();
   char buffer[8];
   EXPECT_EQ(recv(raw_.get(), buffer, sizeof(buffer), MSG_WAITALL), 3);
@@ -417,8 +417,8 @@ TEST_F(TcpStreamTest, LargeVectoredTransfersArriveUnharmed) {
         while (sent_bytes[i] < kSize) {
           auto pieces = RandomPieces(&sent[i], sent_bytes[i], 200000, &random);
           const IoResult result = ends[i]->Writev(pieces);
-          if (result.status == IoStatus::kWouldBlock) return;
-          ASSERT_EQ(result.status, IoStatus::kOk);
+          if (result.status == StreamStatus::kWouldBlock) return;
+          ASSERT_EQ(result.status, StreamStatus::kOk);
           sent_bytes[i] += result.bytes;
         }
       };
@@ -426,8 +426,8 @@ TEST_F(TcpStreamTest, LargeVectoredTransfersArriveUnharmed) {
         while (got_bytes[i] < kSize) {
           auto pieces = RandomPieces(&got[i], got_bytes[i], 200000, &random);
           const IoResult result = ends[i]->Readv(pieces);
-          if (result.status == IoStatus::kWouldBlock) return;
-          ASSERT_EQ(result.status, IoStatus::kOk);
+          if (result.status == StreamStatus::kWouldBlock) return;
+          ASSERT_EQ(result.status, StreamStatus::kOk);
           got_bytes[i] += result.bytes;
         }
       };

@@ -97,16 +97,16 @@ class TcpTest : public ::testing::Test {
 
   // Reads until `size` bytes came, the peer ended its side or the stream died;
   // `last` gets the last status other than kWouldBlock.
-  std::string ReadSome(ByteStream* stream, size_t size, IoStatus* last) {
+  std::string ReadSome(ByteStream* stream, size_t size, StreamStatus* last) {
     std::string data;
     RunUntil([&] {
       while (data.size() < size) {
         char buffer[65536];
         const iovec to = {buffer, std::min(sizeof(buffer), size - data.size())};
         const IoResult result = stream->Readv({&to, 1});
-        if (result.status == IoStatus::kWouldBlock) return false;
+        if (result.status == StreamStatus::kWouldBlock) return false;
         *last = result.status;
-        if (result.status != IoStatus::kOk) return true;
+        if (result.status != StreamStatus::kOk) return true;
         data.append(buffer, result.bytes);
       }
       return true;

@@ -48,10 +48,10 @@ bool ControlStream::ReadSome() {
   input_.resize(wanted_);
   const iovec rest = {&input_[have], wanted_ - have};
   const IoResult result = stream_->Readv({&rest, 1});
-  input_.resize(have + (result.status == IoStatus::kOk ? result.bytes : 0));
-  if (result.status == IoStatus::kWouldBlock) return false;
-  if (result.status != IoStatus::kOk) {
-    End(result.status == IoStatus::kClosed
+  input_.resize(have + (result.status == StreamStatus::kOk ? result.bytes : 0));
+  if (result.status == StreamStatus::kWouldBlock) return false;
+  if (result.status != StreamStatus::kOk) {
+    End(result.status == StreamStatus::kClosed
             ? absl::UnavailableError("the peer ended the connection")
             : stream_->error());
     return false;
@@ -108,8 +108,8 @@ void ControlStream::Write() {
     const iovec rest = {output_.data(), output_.size()};
     const IoResult result = stream_->Writev({&rest, 1});
     // What is broken shows when reading, in a later turn.
-    if (result.status == IoStatus::kError) stream_->SetObserver(this);
-    if (result.status != IoStatus::kOk) return;
+    if (result.status == StreamStatus::kError) stream_->SetObserver(this);
+    if (result.status != StreamStatus::kOk) return;
     output_.erase(output_.begin(),
                   output_.begin() + static_cast<ptrdiff_t>(result.bytes));
   }
