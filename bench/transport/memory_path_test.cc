@@ -5,7 +5,7 @@
 #include "bench/protocol/count_allocations.h"
 #include "bench/transport/null_domain.h"
 #include "gtest/gtest.h"
-#include "transport/memory/buffer_pool.h"
+#include "transport/memory/registered_pool.h"
 #include "transport/memory/registration_cache.h"
 
 namespace skiff::transport {
@@ -35,15 +35,15 @@ TEST(MemoryPathTest, ARegistrationThatIsThereCostsNoAllocation) {
 
 TEST(MemoryPathTest, ABufferThatIsThereCostsNoAllocation) {
   NullDomain domain;
-  BufferPoolOptions options;
+  RegisteredPoolOptions options;
   options.initial_buffers = options.max_buffers = 300;
-  auto pool = BufferPool::Create(&domain, options).value();
-  std::vector<BufferPool::Buffer> buffers(301);
+  auto pool = RegisteredPool::Create(&domain, options).value();
+  std::vector<RegisteredPool::Buffer> buffers(301);
   const uint64_t before = AllocationCount();
   for (int round = 0; round < 3; ++round) {
-    for (BufferPool::Buffer& buffer : buffers) buffer = pool->Get();
+    for (RegisteredPool::Buffer& buffer : buffers) buffer = pool->Get();
     EXPECT_FALSE(buffers.back());  // The limit costs nothing, either.
-    for (BufferPool::Buffer& buffer : buffers) buffer.Release();
+    for (RegisteredPool::Buffer& buffer : buffers) buffer.Release();
   }
   EXPECT_EQ(AllocationCount(), before);
 }

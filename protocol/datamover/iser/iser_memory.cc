@@ -7,8 +7,8 @@
 
 namespace skiff::protocol {
 
-using transport::BufferPool;
-using transport::BufferPoolOptions;
+using transport::RegisteredPool;
+using transport::RegisteredPoolOptions;
 
 transport::RemoteBuffer IserMemory::Pin::Remote(const void* data) const {
   return {
@@ -43,16 +43,16 @@ absl::StatusOr<std::unique_ptr<IserMemory>> IserMemory::Create(
         " bytes, and iSER needs ", kIserMessageBytes));
   }
   std::unique_ptr<IserMemory> memory(new IserMemory(domain, options));
-  BufferPoolOptions large;
+  RegisteredPoolOptions large;
   large.buffer_bytes = kIserMessageBytes;
   large.max_buffers = memory->max_buffers_;
   large.initial_buffers = 1;  // So that the domain stays.
-  BufferPoolOptions small = large;
+  RegisteredPoolOptions small = large;
   small.buffer_bytes = kSmallBytes;
   small.slab_bytes = size_t{128} << 10;
   for (auto [pool, pool_options] :
        {std::pair(&memory->large_, large), std::pair(&memory->small_, small)}) {
-    auto created = BufferPool::Create(domain, pool_options);
+    auto created = RegisteredPool::Create(domain, pool_options);
     if (!created.ok()) return created.status();
     *pool = *std::move(created);
   }
@@ -69,7 +69,7 @@ absl::Status IserMemory::Share::Grow(size_t buffers, size_t leaving) {
         " there are ", all - std::min(all, others),
         " left: raise message_memory"));
   }
-  for (BufferPool* const pool :
+  for (RegisteredPool* const pool :
        {memory_->large_.get(), memory_->small_.get()}) {
     absl::Status grown = memory_->Grow(pool, std::min(all, others + buffers));
     if (!grown.ok()) return grown;
@@ -85,7 +85,7 @@ void IserMemory::Share::Release() {
 }
 
 // What is kept gives way, and what failed before may work now.
-absl::Status IserMemory::Grow(transport::BufferPool* pool, size_t buffers) {
+absl::Status IserMemory::Grow(transport::RegisteredPool* pool, size_t buffers) {
   absl::Status grown = pool->Reserve(buffers);
   if (!absl::IsResourceExhausted(grown) || cache_ == nullptr ||
       !cache_->EvictUnused()) {
@@ -94,7 +94,7 @@ absl::Status IserMemory::Grow(transport::BufferPool* pool, size_t buffers) {
   return pool->Reserve(buffers);
 }
 
-IserMemory::Buffer IserMemory::GetAfterGrowth(transport::BufferPool* pool) {
+IserMemory::Buffer IserMemory::GetAfterGrowth(transport::RegisteredPool* pool) {
   if (pool->growth_error().ok()) return {};  // All are in use.
   return Grow(pool, pool->made() + 1).ok() ? pool->Get() : Buffer();
 }

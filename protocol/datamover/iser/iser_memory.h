@@ -14,7 +14,7 @@
 #include "protocol/datamover/memory_budget.h"
 #include "protocol/datamover/policies.h"
 #include "transport/memory.h"
-#include "transport/memory/buffer_pool.h"
+#include "transport/memory/registered_pool.h"
 #include "transport/memory/registration_cache.h"
 #include "transport/rdma_endpoint.h"
 
@@ -45,7 +45,7 @@ struct IserMemoryOptions {
 // their datamovers. Not thread-safe.
 class IserMemory {
  public:
-  using Buffer = transport::BufferPool::Buffer;
+  using Buffer = transport::RegisteredPool::Buffer;
 
   // Keeps a registration for as long as operations use it.
   class Pin {
@@ -181,12 +181,12 @@ class IserMemory {
                            std::shared_ptr<const void> owner);
   void DropOrphans();
   bool MayKeep(const void* data, size_t size) const;
-  Buffer GetBuffer(transport::BufferPool* pool) {
+  Buffer GetBuffer(transport::RegisteredPool* pool) {
     Buffer buffer = pool->Get();
     return buffer ? std::move(buffer) : GetAfterGrowth(pool);
   }
-  Buffer GetAfterGrowth(transport::BufferPool* pool);
-  absl::Status Grow(transport::BufferPool* pool, size_t buffers);
+  Buffer GetAfterGrowth(transport::RegisteredPool* pool);
+  absl::Status Grow(transport::RegisteredPool* pool, size_t buffers);
   // A target's data are in one arena mostly: the last one is looked at first.
   const transport::MemoryRegion* FindArena(uintptr_t begin, size_t size,
                                            transport::Access access) const {
@@ -206,8 +206,8 @@ class IserMemory {
   transport::MemoryDomain* const domain_;
   const IserMemoryOptions options_;  // Its budget outlives the blocks.
   BlockPool blocks_;
-  std::unique_ptr<transport::BufferPool> large_;
-  std::unique_ptr<transport::BufferPool> small_;
+  std::unique_ptr<transport::RegisteredPool> large_;
+  std::unique_ptr<transport::RegisteredPool> small_;
   std::unique_ptr<transport::RegistrationCache> cache_;
   size_t max_buffers_ = 0;
   // Those of all shares. More than there are while one is to follow another.

@@ -1,4 +1,4 @@
-#include "transport/memory/buffer_pool.h"
+#include "transport/memory/registered_pool.h"
 
 #include <cstdint>
 #include <cstring>
@@ -16,29 +16,29 @@ namespace {
 
 using testing::HoldsInChild;
 using testing::LimitedDomain;
-using Buffer = BufferPool::Buffer;
+using Buffer = RegisteredPool::Buffer;
 
-class BufferPoolTest : public ::testing::Test {
+class RegisteredPoolTest : public ::testing::Test {
  protected:
   // Slabs of four buffers.
-  static BufferPoolOptions Small() {
-    BufferPoolOptions options;
+  static RegisteredPoolOptions Small() {
+    RegisteredPoolOptions options;
     options.buffer_bytes = 1000;
     options.slab_bytes = 4096;
     options.max_buffers = 10;
     return options;
   }
-  void Make(const BufferPoolOptions& options) {
-    auto made = BufferPool::Create(&domain_, options);
+  void Make(const RegisteredPoolOptions& options) {
+    auto made = RegisteredPool::Create(&domain_, options);
     ASSERT_TRUE(made.ok()) << made.status();
     pool_ = *std::move(made);
   }
 
   LimitedDomain domain_;
-  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<RegisteredPool> pool_;
 };
 
-TEST_F(BufferPoolTest, CutsBuffersFromSlabs) {
+TEST_F(RegisteredPoolTest, CutsBuffersFromSlabs) {
   Make(Small());
   EXPECT_EQ(domain_.calls, 0);
   std::vector<Buffer> buffers;
@@ -68,7 +68,7 @@ TEST_F(BufferPoolTest, CutsBuffersFromSlabs) {
   EXPECT_EQ(domain_.calls, 3);
 }
 
-TEST_F(BufferPoolTest, TheLastOneBackComesFirst) {
+TEST_F(RegisteredPoolTest, TheLastOneBackComesFirst) {
   Make(Small());
   Buffer first = pool_->Get();
   Buffer second = pool_->Get();
@@ -83,8 +83,8 @@ TEST_F(BufferPoolTest, TheLastOneBackComesFirst) {
   EXPECT_EQ(pool_->in_use(), 1u);
 }
 
-TEST_F(BufferPoolTest, NamesBuffersToThePeer) {
-  BufferPoolOptions options = Small();
+TEST_F(RegisteredPoolTest, NamesBuffersToThePeer) {
+  RegisteredPoolOptions options = Small();
   options.access = Access::kRemoteWrite;
   Make(options);
   Buffer first = pool_->Get();
@@ -97,8 +97,8 @@ TEST_F(BufferPoolTest, NamesBuffersToThePeer) {
   EXPECT_TRUE(Has(second.region()->access(), Access::kRemoteWrite));
 }
 
-TEST_F(BufferPoolTest, ReservesAheadOfTime) {
-  BufferPoolOptions options = Small();
+TEST_F(RegisteredPoolTest, ReservesAheadOfTime) {
+  RegisteredPoolOptions options = Small();
   options.initial_buffers = 5;
   Make(options);
   EXPECT_EQ(pool_->made(), 8u);
@@ -109,7 +109,7 @@ TEST_F(BufferPoolTest, ReservesAheadOfTime) {
   EXPECT_TRUE(absl::IsInvalidArgument(pool_->Reserve(11)));
 }
 
-TEST_F(BufferPoolTest, StopsGrowingWhenTheMachineRunsOut) {
+TEST_F(RegisteredPoolTest, StopsGrowingWhenTheMachineRunsOut) {
   domain_.limit = 4096;
   Make(Small());
   std::vector<Buffer> buffers;
@@ -134,17 +134,17 @@ TEST_F(BufferPoolTest, StopsGrowingWhenTheMachineRunsOut) {
   EXPECT_TRUE(pool_->growth_error().ok());
 }
 
-TEST_F(BufferPoolTest, FirstBuffersThatCannotBeAreAnError) {
+TEST_F(RegisteredPoolTest, FirstBuffersThatCannotBeAreAnError) {
   domain_.limit = 4096;
-  BufferPoolOptions options = Small();
+  RegisteredPoolOptions options = Small();
   options.initial_buffers = 10;
   EXPECT_TRUE(absl::IsResourceExhausted(
-      BufferPool::Create(&domain_, options).status()));
+      RegisteredPool::Create(&domain_, options).status()));
   EXPECT_EQ(domain_.regions(), 0u);
 }
 
-TEST_F(BufferPoolTest, BuffersMayBeLargerThanSlabs) {
-  BufferPoolOptions options = Small();
+TEST_F(RegisteredPoolTest, BuffersMayBeLargerThanSlabs) {
+  RegisteredPoolOptions options = Small();
   options.buffer_bytes = 10000;
   options.alignment = 4096;
   Make(options);
@@ -155,14 +155,14 @@ TEST_F(BufferPoolTest, BuffersMayBeLargerThanSlabs) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(second.data()) % 4096, 0u);
 }
 
-TEST_F(BufferPoolTest, RefusesOptionsThatMakeNoSense) {
+TEST_F(RegisteredPoolTest, RefusesOptionsThatMakeNoSense) {
   const auto refused = [this](auto change) {
-    BufferPoolOptions options = Small();
+    RegisteredPoolOptions options = Small();
     change(&options);
     return absl::IsInvalidArgument(
-        BufferPool::Create(&domain_, options).status());
+        RegisteredPool::Create(&domain_, options).status());
   };
-  using Options = BufferPoolOptions;
+  using Options = RegisteredPoolOptions;
   EXPECT_TRUE(refused([](Options* o) { o->buffer_bytes = 0; }));
   EXPECT_TRUE(refused([](Options* o) { o->buffer_bytes = ~size_t{0}; }));
   EXPECT_TRUE(refused([](Options* o) { o->slab_bytes = ~size_t{0}; }));
@@ -174,7 +174,7 @@ TEST_F(BufferPoolTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_TRUE(refused([](Options* o) { o->alignment = 1 << 20; }));
 }
 
-TEST_F(BufferPoolTest, AForkedChildGetsNothing) {
+TEST_F(RegisteredPoolTest, AForkedChildGetsNothing) {
   Make(Small());
   Buffer buffer = pool_->Get();
   EXPECT_TRUE(HoldsInChild([&] {

@@ -1,4 +1,4 @@
-#include "transport/memory/buffer_pool.h"
+#include "transport/memory/registered_pool.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ size_t RoundUp(size_t value, size_t multiple) {
 
 size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-absl::Status Check(const BufferPoolOptions& options) {
+absl::Status Check(const RegisteredPoolOptions& options) {
   if (options.buffer_bytes == 0 || options.buffer_bytes > kMaxBytes ||
       options.slab_bytes > kMaxBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -49,17 +49,18 @@ absl::Status Check(const BufferPoolOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
-    MemoryDomain* domain, const BufferPoolOptions& options) {
+absl::StatusOr<std::unique_ptr<RegisteredPool>> RegisteredPool::Create(
+    MemoryDomain* domain, const RegisteredPoolOptions& options) {
   absl::Status status = Check(options);
   if (!status.ok()) return status;
-  std::unique_ptr<BufferPool> pool(new BufferPool(domain, options));
+  std::unique_ptr<RegisteredPool> pool(new RegisteredPool(domain, options));
   status = pool->Reserve(options.initial_buffers);
   if (!status.ok()) return status;
   return pool;
 }
 
-BufferPool::BufferPool(MemoryDomain* domain, const BufferPoolOptions& options)
+RegisteredPool::RegisteredPool(MemoryDomain* domain,
+                               const RegisteredPoolOptions& options)
     : domain_(domain),
       options_(options),
       stride_(RoundUp(options.buffer_bytes, options.alignment)),
@@ -67,7 +68,7 @@ BufferPool::BufferPool(MemoryDomain* domain, const BufferPoolOptions& options)
                                            options.max_buffers)),
       slab_bytes_(RoundUp(buffers_per_slab_ * stride_, PageBytes())) {}
 
-BufferPool::~BufferPool() {
+RegisteredPool::~RegisteredPool() {
   assert(in_use() == 0 && "a buffer outlives its pool");
   for (Slab& slab : slabs_) {
     // In a child the device would take it from the parent.
@@ -77,14 +78,14 @@ BufferPool::~BufferPool() {
   }
 }
 
-BufferPool::Buffer BufferPool::GetNew() {
+RegisteredPool::Buffer RegisteredPool::GetNew() {
   if (fork_detector_.forked()) return {};
   if (made_ == options_.max_buffers || !growth_error_.ok()) return {};
   growth_error_ = AddSlab();
   return growth_error_.ok() ? Get() : Buffer();
 }
 
-absl::Status BufferPool::Reserve(size_t buffers) {
+absl::Status RegisteredPool::Reserve(size_t buffers) {
   if (buffers > options_.max_buffers) {
     return absl::InvalidArgumentError(
         absl::StrCat("buffer pool: cannot reserve ", buffers,
@@ -101,7 +102,7 @@ absl::Status BufferPool::Reserve(size_t buffers) {
   return growth_error_;
 }
 
-absl::Status BufferPool::AddSlab() {
+absl::Status RegisteredPool::AddSlab() {
   void* const memory = mmap(nullptr, slab_bytes_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

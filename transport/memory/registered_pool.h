@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
-#define SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
+#ifndef SKIFF_TRANSPORT_MEMORY_REGISTERED_POOL_H_
+#define SKIFF_TRANSPORT_MEMORY_REGISTERED_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace skiff::transport {
 
 // How large buffers are, and how many there may be.
-struct BufferPoolOptions {
+struct RegisteredPoolOptions {
   size_t buffer_bytes = 8192;
   // Buffers begin at multiples of this, a power of two of at most a page.
   size_t alignment = 64;
@@ -42,7 +42,7 @@ struct BufferPoolOptions {
 // destroying its copy of the pool gives nothing back to the device.
 //
 // Belongs to one reactor; not thread-safe.
-class BufferPool {
+class RegisteredPool {
  public:
   // A buffer of the pool, for one user at a time; goes back when it is
   // destroyed. Must be gone before the pool is, and must not go before
@@ -92,10 +92,10 @@ class BufferPool {
     }
 
    private:
-    friend class BufferPool;
-    Buffer(BufferPool* pool, char* data, const MemoryRegion* region)
+    friend class RegisteredPool;
+    Buffer(RegisteredPool* pool, char* data, const MemoryRegion* region)
         : pool_(pool), data_(data), region_(region) {}
-    BufferPool* pool_ = nullptr;
+    RegisteredPool* pool_ = nullptr;
     char* data_ = nullptr;
     const MemoryRegion* region_ = nullptr;
   };
@@ -103,11 +103,11 @@ class BufferPool {
   // `domain` must live until the pool is destroyed; an endpoint of it, or
   // anything else that was made from it, sees to that. Errors say which option
   // makes no sense, or why the first buffers cannot be registered.
-  static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
-      MemoryDomain* domain, const BufferPoolOptions& options);
-  ~BufferPool();
-  BufferPool(const BufferPool&) = delete;
-  BufferPool& operator=(const BufferPool&) = delete;
+  static absl::StatusOr<std::unique_ptr<RegisteredPool>> Create(
+      MemoryDomain* domain, const RegisteredPoolOptions& options);
+  ~RegisteredPool();
+  RegisteredPool(const RegisteredPool&) = delete;
+  RegisteredPool& operator=(const RegisteredPool&) = delete;
 
   // Empty if all buffers are in use and the pool has reached its limit, or
   // cannot grow (growth_error()). Ask again when a buffer came back.
@@ -138,7 +138,7 @@ class BufferPool {
     const MemoryRegion* region = nullptr;
   };
 
-  BufferPool(MemoryDomain* domain, const BufferPoolOptions& options);
+  RegisteredPool(MemoryDomain* domain, const RegisteredPoolOptions& options);
 
   // Of a new slab; empty in a child.
   Buffer GetNew();
@@ -146,7 +146,7 @@ class BufferPool {
   absl::Status AddSlab();
 
   MemoryDomain* const domain_;
-  const BufferPoolOptions options_;
+  const RegisteredPoolOptions options_;
   const size_t stride_;
   const size_t buffers_per_slab_;
   const size_t slab_bytes_;
@@ -161,4 +161,4 @@ class BufferPool {
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_MEMORY_BUFFER_POOL_H_
+#endif  // SKIFF_TRANSPORT_MEMORY_REGISTERED_POOL_H_
