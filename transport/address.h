@@ -12,8 +12,8 @@ namespace skiff::transport {
 
 // Where to listen or connect: `scheme://host:port[?key=value&...]`, for example
 // `tcp://127.0.0.1:3260`, `tcp://[::1]:3260`,
-// `libfabric://10.0.0.1:3260?provider=tcp`. The scheme names a backend of the
-// registry; the options are that backend's.
+// `libfabric://10.0.0.1:3260?provider=tcp`. The scheme names a transport of the
+// registry; the options are that transport's.
 struct Address {
   std::string scheme;
   std::string host;  // Name or literal; IPv6 literals without their brackets.
@@ -31,7 +31,7 @@ struct Address {
   std::string HostPort() const;
 
   // Whether who can use one of the two can use the other in the same way: same
-  // backend, and same provider below it.
+  // transport, and same provider below it.
   bool SameTransport(const Address& other) const;
 
   friend bool operator==(const Address& a, const Address& b) {

@@ -75,7 +75,7 @@ class ByteStream {
   // Why the stream died; OK while it lives.
   virtual absl::Status error() const = 0;
 
-  // Of the backend that made it, as in its addresses: "tcp".
+  // Of the transport that made it, as in its addresses: "tcp".
   virtual absl::string_view scheme() const = 0;
   // Numeric `host:port` forms, for logs and portal choice.
   virtual std::string local_address() const = 0;

@@ -46,7 +46,7 @@ inline constexpr bool Has(Access set, Access bit) {
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
-  // Who registered it: by this, a backend knows its own.
+  // Who registered it: by this, a transport knows its own.
   const MemoryDomain* domain() const { return domain_; }
   // Where it begins; the caller's memory.
   virtual void* data() const = 0;

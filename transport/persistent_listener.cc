@@ -9,20 +9,20 @@
 namespace skiff::transport {
 
 absl::StatusOr<std::unique_ptr<PersistentListener>> PersistentListener::Create(
-    Backend* backend, Reactor* reactor, const Address& address,
+    Transport* transport, Reactor* reactor, const Address& address,
     const ListenOptions& options, AcceptCallback on_request) {
   std::unique_ptr<PersistentListener> self(new PersistentListener(
-      backend, reactor, address, options, std::move(on_request)));
+      transport, reactor, address, options, std::move(on_request)));
   absl::Status status = self->Listen();
   if (!status.ok()) return status;
   return self;
 }
 
-PersistentListener::PersistentListener(Backend* backend, Reactor* reactor,
+PersistentListener::PersistentListener(Transport* transport, Reactor* reactor,
                                        const Address& address,
                                        const ListenOptions& options,
                                        AcceptCallback on_request)
-    : backend_(backend),
+    : transport_(transport),
       reactor_(reactor),
       address_(address),
       options_(options),
@@ -33,10 +33,10 @@ absl::Status PersistentListener::Listen() {
   ListenOptions options = options_;
   options.on_failure = [this](const absl::Status& why) { Ended(why); };
   auto listener =
-      backend_->Listen(reactor_, address_, options,
-                       [this](std::unique_ptr<ConnectionRequest> request) {
-                         Take(std::move(request));
-                       });
+      transport_->Listen(reactor_, address_, options,
+                         [this](std::unique_ptr<ConnectionRequest> request) {
+                           Take(std::move(request));
+                         });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   ended_ = false;

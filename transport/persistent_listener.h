@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
@@ -18,14 +18,14 @@ namespace skiff::transport {
 // removed may come back. Lives on one reactor; not thread-safe.
 //
 // Its callback is called as work of the reactor's Newcomers. Requests of
-// backends that do not wait for these are kept until then, and rejected where
+// transports that do not wait for these are kept until then, and rejected where
 // more than `options.backlog` would be. `options.on_trouble` hears of that.
 class PersistentListener final : public Listener, private Newcomers::Work {
  public:
   // An error if listening fails now. `options.on_change` (may not be null) is
   // told, and then `options.on_failure` if it is not tried again.
   static absl::StatusOr<std::unique_ptr<PersistentListener>> Create(
-      Backend* backend, Reactor* reactor, const Address& address,
+      Transport* transport, Reactor* reactor, const Address& address,
       const ListenOptions& options, AcceptCallback on_request);
 
   Address address() const override { return address_; }
@@ -33,8 +33,9 @@ class PersistentListener final : public Listener, private Newcomers::Work {
   std::vector<Address> addresses() const override { return addresses_; }
 
  private:
-  PersistentListener(Backend* backend, Reactor* reactor, const Address& address,
-                     const ListenOptions& options, AcceptCallback on_request);
+  PersistentListener(Transport* transport, Reactor* reactor,
+                     const Address& address, const ListenOptions& options,
+                     AcceptCallback on_request);
   absl::Status Listen();
   void Take(std::unique_ptr<ConnectionRequest> request);
   void TellOfRejected();
@@ -42,7 +43,7 @@ class PersistentListener final : public Listener, private Newcomers::Work {
   void Ended(const absl::Status& why);
   void Retry();
 
-  Backend* const backend_;
+  Transport* const transport_;
   Reactor* const reactor_;
   Address address_;
   std::vector<Address> addresses_;

@@ -37,9 +37,9 @@ class Request final : public ConnectionRequest {
 };
 
 // Listens wherever it is asked to; requests come when the test says.
-class OneBackend final : public Backend {
+class OneTransport final : public Transport {
  public:
-  explicit OneBackend(std::vector<std::string>* log) : log_(log) {}
+  explicit OneTransport(std::vector<std::string>* log) : log_(log) {}
   absl::string_view scheme() const override { return "one"; }
   Capabilities capabilities() const override { return {}; }
   std::vector<DeviceReport> Devices() const override { return {}; }
@@ -90,20 +90,20 @@ class PersistentListenerTest : public ::testing::Test {
     options.on_trouble = [this](const absl::Status& status) {
       log_.emplace_back(status.message());
     };
-    listener_ =
-        PersistentListener::Create(
-            &backend_, reactor, Address::Parse("one://here:1").value(), options,
-            [this](std::unique_ptr<ConnectionRequest> request) {
-              log_.push_back(request->peer_address());
-              taken_.push_back(std::move(request));
-            })
-            .value();
+    listener_ = PersistentListener::Create(
+                    &transport_, reactor,
+                    Address::Parse("one://here:1").value(), options,
+                    [this](std::unique_ptr<ConnectionRequest> request) {
+                      log_.push_back(request->peer_address());
+                      taken_.push_back(std::move(request));
+                    })
+                    .value();
   }
   // What happened since the last time.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 
   std::vector<std::string> log_;
-  OneBackend backend_{&log_};
+  OneTransport transport_{&log_};
   ManualReactor manual_;
   std::unique_ptr<EpollReactor> reactor_;
   std::vector<std::unique_ptr<ConnectionRequest>> taken_;
@@ -112,23 +112,23 @@ class PersistentListenerTest : public ::testing::Test {
 
 TEST_F(PersistentListenerTest, RequestsWaitForTheirTurnAndKeepTheirOrder) {
   Listen(&manual_, 10);
-  for (const char* peer : {"a", "b", "c"}) backend_.Come(peer);
+  for (const char* peer : {"a", "b", "c"}) transport_.Come(peer);
   EXPECT_THAT(Log(), IsEmpty());
   // One is one piece of work: others have theirs in between.
   manual_.Turn();
   EXPECT_THAT(Log(), ElementsAre("a"));
   manual_.Turn();
-  backend_.Come("d");
+  transport_.Come("d");
   EXPECT_THAT(Log(), ElementsAre("b"));
   for (int i = 0; i < 3; ++i) manual_.Turn();
   EXPECT_THAT(Log(), ElementsAre("c", "d"));
   EXPECT_FALSE(manual_.busy());
 }
 
-TEST_F(PersistentListenerTest, BackendsThatWaitForTheirTurnAreHeardAtOnce) {
+TEST_F(PersistentListenerTest, TransportsThatWaitForTheirTurnAreHeardAtOnce) {
   Listen(&manual_, 10);
   manual_.newcomers().Add([this] {
-    backend_.Come("a");
+    transport_.Come("a");
     EXPECT_THAT(log_, ElementsAre("a"));
   });
   manual_.Turn();
@@ -139,23 +139,23 @@ TEST_F(PersistentListenerTest, MoreThanTheBacklogAreRejectedAndThatIsTold) {
   constexpr char kTold[] =
       "2 connections wait to be taken, which is the backlog: more are rejected";
   Listen(&manual_, 2);
-  for (const char* peer : {"a", "b", "c", "d"}) backend_.Come(peer);
+  for (const char* peer : {"a", "b", "c", "d"}) transport_.Come(peer);
   EXPECT_THAT(Log(), ElementsAre(kTold, "end of c", "end of d"));
   manual_.Turn();
-  backend_.Come("e");
-  backend_.Come("f");
+  transport_.Come("e");
+  transport_.Come("f");
   EXPECT_THAT(Log(), ElementsAre("a", "end of f"));
   manual_.Turn();
   manual_.Turn();
   EXPECT_THAT(Log(), ElementsAre("b", "e"));
   // All were taken: the next time is another one.
-  for (const char* peer : {"g", "h", "i"}) backend_.Come(peer);
+  for (const char* peer : {"g", "h", "i"}) transport_.Come(peer);
   EXPECT_THAT(Log(), ElementsAre(kTold, "end of i"));
 }
 
 TEST_F(PersistentListenerTest, WhatWaitsGoesBeforeTheListener) {
   Listen(&manual_, 10);
-  backend_.Come("a");
+  transport_.Come("a");
   listener_.reset();
   EXPECT_THAT(Log(), ElementsAre("end of a", "end of listening"));
   manual_.Turn();
@@ -165,13 +165,13 @@ TEST_F(PersistentListenerTest, WhatWaitsGoesBeforeTheListener) {
 TEST_F(PersistentListenerTest, WhatWaitsGoesWithADeviceThatWasRemoved) {
   reactor_ = EpollReactor::Create({}).value();
   Listen(reactor_.get(), 10);
-  backend_.Come("a");
-  backend_.on_failure(absl::UnavailableError("the device was removed"));
+  transport_.Come("a");
+  transport_.on_failure(absl::UnavailableError("the device was removed"));
   // A turn's timers come before its newcomers.
   reactor_->Poll();
-  EXPECT_EQ(backend_.listens, 2);
+  EXPECT_EQ(transport_.listens, 2);
   EXPECT_THAT(Log(), ElementsAre("end of a", "end of listening"));
-  backend_.Come("b");
+  transport_.Come("b");
   reactor_->Poll();
   EXPECT_THAT(Log(), ElementsAre("b"));
   listener_.reset();

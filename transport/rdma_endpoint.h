@@ -109,7 +109,7 @@ class SharedReceiveQueue {
   virtual ~SharedReceiveQueue() = default;
   // As RdmaEndpoint::PostReceive.
   virtual PostResult PostReceive(OperationId id, absl::Span<const Sge> to) = 0;
-  // Hands posts to the device. Backends that batch may hold posts back until
+  // Hands posts to the device. Transports that batch may hold posts back until
   // then.
   virtual void Flush() = 0;
 };
@@ -163,7 +163,7 @@ class RdmaEndpoint {
   // of the second invalidation differs, and Soft-RoCE's ends in a kernel oops.
   // Destroying the window does for such a key.
   virtual PostResult PostInvalidate(OperationId id, RemoteKey key);
-  // Hands posts to the device. Backends that batch may hold posts back until
+  // Hands posts to the device. Transports that batch may hold posts back until
   // then.
   virtual void Flush() = 0;
 
@@ -181,7 +181,7 @@ class RdmaEndpoint {
   // lives. Fabrics may pad it with zeros (rdma_accept(3)).
   virtual absl::Span<const uint8_t> peer_private_data() const { return {}; }
 
-  // Of the backend that made it, as in its addresses: "verbs".
+  // Of the transport that made it, as in its addresses: "verbs".
   virtual absl::string_view scheme() const = 0;
   // Numeric `host:port` forms, for logs and portal choice.
   virtual std::string local_address() const = 0;

@@ -10,43 +10,44 @@
 namespace skiff::transport {
 
 Registry::~Registry() {
-  while (!backends_.empty()) backends_.pop_back();
+  while (!transports_.empty()) transports_.pop_back();
 }
 
-absl::Status Registry::Add(std::unique_ptr<Backend> backend) {
-  for (const auto& known : backends_) {
-    if (known->scheme() == backend->scheme()) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("a transport backend for scheme \"", backend->scheme(),
-                       "\" is registered already"));
+absl::Status Registry::Add(std::unique_ptr<Transport> transport) {
+  for (const auto& known : transports_) {
+    if (known->scheme() == transport->scheme()) {
+      return absl::AlreadyExistsError(absl::StrCat("a transport for scheme \"",
+                                                   transport->scheme(),
+                                                   "\" is registered already"));
     }
   }
-  backends_.push_back(std::move(backend));
+  transports_.push_back(std::move(transport));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Backend*> Registry::Find(absl::string_view scheme) const {
-  for (const auto& backend : backends_) {
-    if (backend->scheme() == scheme) return backend.get();
+absl::StatusOr<Transport*> Registry::Find(absl::string_view scheme) const {
+  for (const auto& transport : transports_) {
+    if (transport->scheme() == scheme) return transport.get();
   }
-  if (backends_.empty()) {
+  if (transports_.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no transport backend for scheme \"", scheme,
+        absl::StrCat("no transport for scheme \"", scheme,
                      "\": none is registered; was this program built without "
-                     "backends?"));
+                     "transports?"));
   }
-  auto name = [](std::string* out, const std::unique_ptr<Backend>& backend) {
-    absl::StrAppend(out, backend->scheme());
+  auto name = [](std::string* out,
+                 const std::unique_ptr<Transport>& transport) {
+    absl::StrAppend(out, transport->scheme());
   };
   return absl::NotFoundError(absl::StrCat(
-      "no transport backend for scheme \"", scheme,
-      "\"; this program has: ", absl::StrJoin(backends_, ", ", name)));
+      "no transport for scheme \"", scheme,
+      "\"; this program has: ", absl::StrJoin(transports_, ", ", name)));
 }
 
-std::vector<Backend*> Registry::All() const {
-  std::vector<Backend*> all;
-  all.reserve(backends_.size());
-  for (const auto& backend : backends_) all.push_back(backend.get());
+std::vector<Transport*> Registry::All() const {
+  std::vector<Transport*> all;
+  all.reserve(transports_.size());
+  for (const auto& transport : transports_) all.push_back(transport.get());
   return all;
 }
 

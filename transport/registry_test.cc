@@ -10,9 +10,9 @@
 namespace skiff::transport {
 namespace {
 
-class NamedBackend : public Backend {
+class NamedTransport : public Transport {
  public:
-  explicit NamedBackend(std::string scheme) : scheme_(std::move(scheme)) {}
+  explicit NamedTransport(std::string scheme) : scheme_(std::move(scheme)) {}
   absl::string_view scheme() const override { return scheme_; }
   Capabilities capabilities() const override { return {}; }
   std::vector<DeviceReport> Devices() const override { return {}; }
@@ -33,8 +33,8 @@ class NamedBackend : public Backend {
 
 TEST(RegistryTest, FindsWhatWasAdded) {
   Registry registry;
-  ASSERT_TRUE(registry.Add(std::make_unique<NamedBackend>("tcp")).ok());
-  ASSERT_TRUE(registry.Add(std::make_unique<NamedBackend>("verbs")).ok());
+  ASSERT_TRUE(registry.Add(std::make_unique<NamedTransport>("tcp")).ok());
+  ASSERT_TRUE(registry.Add(std::make_unique<NamedTransport>("verbs")).ok());
   auto found = registry.Find("verbs");
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ((*found)->scheme(), "verbs");
@@ -44,8 +44,8 @@ TEST(RegistryTest, FindsWhatWasAdded) {
 
 TEST(RegistryTest, RefusesASchemeThatIsTaken) {
   Registry registry;
-  ASSERT_TRUE(registry.Add(std::make_unique<NamedBackend>("tcp")).ok());
-  absl::Status status = registry.Add(std::make_unique<NamedBackend>("tcp"));
+  ASSERT_TRUE(registry.Add(std::make_unique<NamedTransport>("tcp")).ok());
+  absl::Status status = registry.Add(std::make_unique<NamedTransport>("tcp"));
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(registry.All().size(), 1u);
 }
@@ -54,8 +54,8 @@ TEST(RegistryTest, UnknownSchemeListsWhatThereIs) {
   Registry registry;
   EXPECT_TRUE(absl::StrContains(registry.Find("tcp").status().message(),
                                 "none is registered"));
-  ASSERT_TRUE(registry.Add(std::make_unique<NamedBackend>("tcp")).ok());
-  ASSERT_TRUE(registry.Add(std::make_unique<NamedBackend>("verbs")).ok());
+  ASSERT_TRUE(registry.Add(std::make_unique<NamedTransport>("tcp")).ok());
+  ASSERT_TRUE(registry.Add(std::make_unique<NamedTransport>("verbs")).ok());
   absl::Status status = registry.Find("quic").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(absl::StrContains(status.message(), "\"quic\"")) << status;

@@ -1,5 +1,6 @@
-// The yardstick of the libfabric backend: connected endpoints (FI_EP_MSG) with
-// nothing between them and the loop that measures, in the manner of fabtests.
+// The yardstick of the libfabric transport: connected endpoints (FI_EP_MSG)
+// with nothing between them and the loop that measures, in the manner of
+// fabtests.
 //
 //   fabric_loop --provider=tcp --op=send --mode=latency --size=64
 //

@@ -31,7 +31,7 @@
 #include "scsi/target/target.h"
 #include "transport/reactor/reactor_threads.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 ABSL_FLAG(int, count, 1, "reactors, on the cores 0 to count - 1");
 ABSL_FLAG(double, runtime, 2, "seconds to measure");
@@ -169,7 +169,7 @@ double Measure(const std::vector<std::unique_ptr<Load>>& loads) {
 void Run() {
   const int count = absl::GetFlag(FLAGS_count);
   transport::Registry registry;
-  Must(registry.Add(transport::MakeTcpBackend()));
+  Must(registry.Add(transport::MakeTcpTransport()));
   transport::ReactorThreadsOptions options;
   options.count = count;
   options.reactor.spin = absl::InfiniteDuration();

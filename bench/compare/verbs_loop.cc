@@ -1,5 +1,5 @@
-// The yardstick of the verbs backend: a reliable connection's queue pair, made
-// by rdma_cm, with nothing between it and the loop that measures.
+// The yardstick of the verbs transport: a reliable connection's queue pair,
+// made by rdma_cm, with nothing between it and the loop that measures.
 //
 //   verbs_loop --address=192.168.77.1 --op=send --mode=latency --size=64
 //

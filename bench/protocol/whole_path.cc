@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "testing/sim/sim_backend.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "testing/sim/sim_transport.h"
+#include "transport/libfabric/libfabric_transport.h"
 
 namespace skiff::protocol {
 
@@ -35,7 +35,7 @@ void WholePath::MakeNetwork(Network network) {
     client_reactor_ = world_->AddReactor("client");
     server_reactor_ = world_->AddReactor("server");
     portal_ = transport::Address::Parse("sim://server:3260?kind=rdma").value();
-    registry_.Add(testing::MakeSimBackend(world_.get())).IgnoreError();
+    registry_.Add(testing::MakeSimTransport(world_.get())).IgnoreError();
     return;
   }
   transport::EpollReactorOptions polling;
@@ -44,7 +44,7 @@ void WholePath::MakeNetwork(Network network) {
   client_reactor_ = server_reactor_ = own_reactor_.get();
   portal_ =
       transport::Address::Parse("libfabric://127.0.0.1:0?provider=tcp").value();
-  registry_.Add(transport::MakeLibfabricBackend()).IgnoreError();
+  registry_.Add(transport::MakeLibfabricTransport()).IgnoreError();
 }
 
 absl::Status WholePath::StartServer(uint64_t disk_bytes) {

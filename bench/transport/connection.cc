@@ -14,10 +14,10 @@
 #include "bench/compare/util.h"
 #include "bench/transport/rdma_end.h"
 #include "bench/transport/stream_end.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::bench {
 namespace {
@@ -29,9 +29,9 @@ using transport::RdmaEndpoint;
 
 transport::Registry* MakeRegistry() {
   auto* registry = new transport::Registry;
-  for (auto make : {+[] { return transport::MakeTcpBackend(); },
-                    +[] { return transport::MakeLibfabricBackend(); },
-                    +[] { return transport::MakeVerbsBackend(); }}) {
+  for (auto make : {+[] { return transport::MakeTcpTransport(); },
+                    +[] { return transport::MakeLibfabricTransport(); },
+                    +[] { return transport::MakeVerbsTransport(); }}) {
     const absl::Status added = registry->Add(make());
     if (!added.ok()) Die(added.ToString());
   }
@@ -72,11 +72,11 @@ Address ParseUrl(const std::string& url) {
   return *std::move(address);
 }
 
-transport::Backend* BackendOf(const std::string& url) {
+transport::Transport* TransportOf(const std::string& url) {
   static const transport::Registry* const kRegistry = MakeRegistry();
-  auto backend = kRegistry->Find(ParseUrl(url).scheme);
-  if (!backend.ok()) Die(backend.status().ToString());
-  return *backend;
+  auto transport = kRegistry->Find(ParseUrl(url).scheme);
+  if (!transport.ok()) Die(transport.status().ToString());
+  return *transport;
 }
 
 std::vector<std::string> UsableTransports() {
@@ -107,7 +107,7 @@ bool TurnUntil(absl::Span<EpollReactor* const> reactors,
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(
     EpollReactor* reactor, EpollReactor* home, const std::string& url) {
   std::unique_ptr<Acceptor> out(new Acceptor(home));
-  auto listener = BackendOf(url)->Listen(
+  auto listener = TransportOf(url)->Listen(
       reactor, ParseUrl(url), {},
       [acceptor =
            out.get()](std::unique_ptr<transport::ConnectionRequest> request) {
@@ -149,10 +149,10 @@ Connector::Connector(EpollReactor* reactor, const std::string& url,
   transport::ConnectOptions options;
   rdma->FillOptions(&options);
   // A stream has no private data to take this.
-  if (!BackendOf(url)->capabilities().rdma) options.private_data.clear();
+  if (!TransportOf(url)->capabilities().rdma) options.private_data.clear();
   RdmaEnd* const end = rdma.get();
   end_ = std::move(rdma);
-  auto attempt = BackendOf(url)->Connect(
+  auto attempt = TransportOf(url)->Connect(
       reactor, ParseUrl(url), options,
       [this, end](absl::StatusOr<transport::Endpoint> made) {
         done_ = true;

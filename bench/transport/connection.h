@@ -9,14 +9,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "bench/transport/workload.h"
-#include "transport/backend.h"
 #include "transport/reactor/epoll_reactor.h"
+#include "transport/transport.h"
 
 namespace skiff::bench {
 
-// The backend that the URL names, of those in this program. Exits if there is
+// The transport that the URL names, of those in this program. Exits if there is
 // none, or the URL is wrong.
-transport::Backend* BackendOf(const std::string& url);
+transport::Transport* TransportOf(const std::string& url);
 transport::Address ParseUrl(const std::string& url);
 
 // URLs to listen on (port 0), one for each kind of transport that works on this

@@ -76,7 +76,7 @@ TEST(DataPathTest, AllocatesNothing) {
   }
   for (const std::string& url : urls) {
     for (const Workload& workload :
-         Workloads(BackendOf(url)->capabilities().rdma)) {
+         Workloads(TransportOf(url)->capabilities().rdma)) {
       SCOPED_TRACE(testing::Message()
                    << url << " operation " << static_cast<int>(workload.kind)
                    << (workload.ping_pong ? " to and fro, " : " one way, ")

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "bench/transport/workload.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::bench {
 

@@ -23,8 +23,8 @@
 #include "bench/compare/loop.h"
 #include "bench/compare/util.h"
 #include "bench/transport/connection.h"
-#include "transport/backend.h"
 #include "transport/reactor/epoll_reactor.h"
+#include "transport/transport.h"
 
 ABSL_FLAG(std::string, url, "libfabric://127.0.0.1:7481?provider=tcp",
           "to listen on, of a transport that has RDMA");
@@ -56,7 +56,7 @@ class SkiffWire {
   }
 
   void Listen(int ready_fd) {
-    auto listener = BackendOf(url_)->Listen(
+    auto listener = TransportOf(url_)->Listen(
         reactor_.get(), ParseUrl(url_), {},
         [this](std::unique_ptr<transport::ConnectionRequest> request) {
           transport::AcceptOptions options;
@@ -73,8 +73,8 @@ class SkiffWire {
   void Connect() {
     transport::ConnectOptions options;
     FillOptions(&options);
-    auto attempt = BackendOf(url_)->Connect(reactor_.get(), ParseUrl(url_),
-                                            options, Open());
+    auto attempt = TransportOf(url_)->Connect(reactor_.get(), ParseUrl(url_),
+                                              options, Open());
     if (!attempt.ok()) Die(attempt.status().ToString());
     attempt_ = *std::move(attempt);
     while (endpoint_ == nullptr) reactor_->Poll();

@@ -286,7 +286,7 @@ void AddWorkloads(const std::string& url, bool rdma) {
 }
 
 void AddTransport(const std::string& url) {
-  const bool rdma = BackendOf(url)->capabilities().rdma;
+  const bool rdma = TransportOf(url)->capabilities().rdma;
   AddWorkloads(url, rdma);
   benchmark::RegisterBenchmark(
       absl::StrCat(url, "/ConnectionSetUp").c_str(),

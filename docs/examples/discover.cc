@@ -5,12 +5,12 @@
 #include <string>
 
 #include "protocol/initiator/initiator.h"
-#include "transport/auto/auto_backend.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/auto/auto_transport.h"
+#include "transport/libfabric/libfabric_transport.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace {
 
@@ -20,13 +20,13 @@ namespace transport = skiff::transport;
 absl::Status AddTransports(transport::Registry* registry) {
   transport::LibfabricOptions settings;
   settings.close_limit = absl::Seconds(1);  // For a peer that does not answer.
-  absl::Status status = registry->Add(transport::MakeVerbsBackend());
+  absl::Status status = registry->Add(transport::MakeVerbsTransport());
   if (!status.ok()) return status;
-  status = registry->Add(transport::MakeLibfabricBackend(settings));
+  status = registry->Add(transport::MakeLibfabricTransport(settings));
   if (!status.ok()) return status;
-  status = registry->Add(transport::MakeTcpBackend());
+  status = registry->Add(transport::MakeTcpTransport());
   if (!status.ok()) return status;
-  return registry->Add(transport::MakeAutoBackend(
+  return registry->Add(transport::MakeAutoTransport(
       registry, [](const transport::ChoiceReport& report) {
         if (report.fell_back()) std::cerr << report.WhyNoRdma() << std::endl;
         std::cerr << report.ToString() << std::endl;

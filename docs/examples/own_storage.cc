@@ -26,7 +26,7 @@
 #include "transport/log/log.h"
 #include "transport/reactor/reactor_threads.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace {
 
@@ -182,7 +182,7 @@ absl::Status Serve(const char* uri) {
   const auto address = transport::Address::Parse(uri);
   if (!address.ok()) return address.status();
   transport::Registry registry;
-  absl::Status status = registry.Add(transport::MakeTcpBackend());
+  absl::Status status = registry.Add(transport::MakeTcpTransport());
   if (!status.ok()) return status;
   transport::ReactorThreadsOptions reactors;
   reactors.count = 2;

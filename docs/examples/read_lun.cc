@@ -11,7 +11,7 @@
 #include "scsi/lun.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace {
 
@@ -19,7 +19,7 @@ absl::Status ReadFirstBlock(const char* text) {
   auto url = skiff::protocol::ParseUrl(text);
   if (!url.ok()) return url.status();
   skiff::transport::Registry registry;
-  absl::Status status = registry.Add(skiff::transport::MakeTcpBackend());
+  absl::Status status = registry.Add(skiff::transport::MakeTcpTransport());
   if (!status.ok()) return status;
   auto reactor = skiff::transport::EpollReactor::Create();
   if (!reactor.ok()) return reactor.status();

@@ -8,7 +8,7 @@
 #include "scsi/target/target.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace {
 
@@ -16,7 +16,7 @@ skiff::transport::EpollReactor* running = nullptr;
 
 absl::Status Serve(const char* uri) {
   skiff::transport::Registry registry;
-  absl::Status status = registry.Add(skiff::transport::MakeTcpBackend());
+  absl::Status status = registry.Add(skiff::transport::MakeTcpTransport());
   if (!status.ok()) return status;
   auto reactor = skiff::transport::EpollReactor::Create();
   if (!reactor.ok()) return reactor.status();

@@ -3,7 +3,7 @@
 
 #include "testing/transport_conformance/conformance_main.h"
 #include "testing/transport_conformance/epoll_world.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 using skiff::testing::EpollWorld;
 using skiff::testing::ExpectedCapabilities;
@@ -16,8 +16,8 @@ class MyFactory : public TransportFactory {
   // What your devices have; these are byte streams, which have no more to say.
   ExpectedCapabilities expected() const override { return {}; }
   absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
-    // Your backend, and where to listen.
-    return EpollWorld::Create(skiff::transport::MakeTcpBackend(),
+    // Your transport, and where to listen.
+    return EpollWorld::Create(skiff::transport::MakeTcpTransport(),
                               "tcp://127.0.0.1:0");
   }
 };

@@ -11,7 +11,7 @@ namespace skiff::protocol {
 // What a connection runs on and what it has done, for operators.
 struct ConnectionInfo {
   std::string data_model;  // "iSCSI" or "iSER".
-  std::string transport;   // The backend in use: "tcp", also by auto://.
+  std::string transport;   // The transport in use: "tcp", also by auto://.
   std::string device;      // Of RDMA; empty for byte streams.
   // Our commands' keys may be invalidated by the target's responses (at an
   // initiator), or are (at a target: both ends can).

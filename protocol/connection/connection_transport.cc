@@ -277,7 +277,7 @@ absl::Status IserSetup<Role>::State::Prepare(RdmaEndpoint* endpoint) {
   if (!memory.ok()) return memory.status();
   Prepared fresh;
   fresh.memory = *std::move(memory);
-  // An address may lead to any device of a backend: only now it is known.
+  // An address may lead to any device of a transport: only now it is known.
   const transport::Capabilities& device = endpoint->domain()->capabilities();
   IserDatamoverOptions mine = options;
   mine.remote_invalidation =

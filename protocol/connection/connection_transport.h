@@ -18,9 +18,9 @@
 #include "protocol/datamover/iser/iser_datamover.h"
 #include "protocol/datamover/stream/stream_datamover.h"
 #include "protocol/negotiation/parameters.h"
-#include "transport/backend.h"
 #include "transport/reactor/reactor.h"
 #include "transport/trace/pcapng.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 

@@ -102,20 +102,20 @@ absl::StatusOr<std::unique_ptr<Initiator>> Initiator::Create(
   InitiatorOptions checked = options;
   absl::Status status = Check(&checked);
   if (!status.ok()) return status;
-  absl::StatusOr<transport::Backend*> backend =
+  absl::StatusOr<transport::Transport*> transport =
       registry->Find(checked.portal.scheme);
-  if (!backend.ok()) return backend.status();
-  auto initiator = std::make_unique<InitiatorImpl>(*backend, reactor, checked,
+  if (!transport.ok()) return transport.status();
+  auto initiator = std::make_unique<InitiatorImpl>(*transport, reactor, checked,
                                                    std::move(on_ready));
   initiator->Start();
   return initiator;
 }
 
-InitiatorImpl::InitiatorImpl(transport::Backend* backend,
+InitiatorImpl::InitiatorImpl(transport::Transport* transport,
                              transport::Reactor* reactor,
                              const InitiatorOptions& options,
                              absl::AnyInvocable<void(absl::Status)> on_ready)
-    : backend_(backend),
+    : portal_transport_(transport),
       reactor_(reactor),
       options_(options),
       log_(

@@ -21,12 +21,12 @@
 #include "protocol/negotiation/send_targets.h"
 #include "protocol/session/session_timeouts.h"
 #include "scsi/initiator/command.h"
-#include "transport/backend.h"
 #include "transport/limited_log.h"
 #include "transport/memory/registration_cache.h"
 #include "transport/reactor/reactor.h"
 #include "transport/registry.h"
 #include "transport/trace/pcapng.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 
@@ -187,7 +187,7 @@ class Initiator : public scsi::CommandPort {
   virtual const Parameters& parameters() const = 0;  // Of the current session.
   // What both sides said about themselves in the current session's login.
   virtual const LoginIdentity& identity() const = 0;
-  // The backend of the current connection, or of the last one: "tcp", also by
+  // The transport of the current connection, or of the last one: "tcp", also by
   // "auto://…". Before the first, the portal's scheme.
   virtual std::string transport_name() const = 0;
   // "iSCSI" or "iSER", of the current connection, or of the last one. Empty

@@ -118,14 +118,15 @@ void InitiatorImpl::Connect(const transport::Address& address) {
   iser_->FillIn(&connect);
   why_no_rdma_ = std::exchange(avoid_rdma_, "");
   const std::optional<transport::Address> streams =
-      why_no_rdma_.empty() ? std::nullopt : backend_->Only(address_, false);
-  auto attempt =
-      backend_->Connect(reactor_, streams.value_or(address_), connect,
-                        [this](absl::StatusOr<transport::Endpoint> endpoint) {
-                          // Not here: the attempt is on the call stack.
-                          endpoint_ = std::move(endpoint);
-                          Wake();
-                        });
+      why_no_rdma_.empty() ? std::nullopt
+                           : portal_transport_->Only(address_, false);
+  auto attempt = portal_transport_->Connect(
+      reactor_, streams.value_or(address_), connect,
+      [this](absl::StatusOr<transport::Endpoint> endpoint) {
+        // Not here: the attempt is on the call stack.
+        endpoint_ = std::move(endpoint);
+        Wake();
+      });
   if (attempt.ok()) {
     attempt_ = *std::move(attempt);
     return;
@@ -309,7 +310,7 @@ void InitiatorImpl::JudgeRdma(const absl::Status& why) {
 // Although RDMA connected: the next attempt does without, where it may.
 void InitiatorImpl::RdmaFailed(absl::string_view how, const absl::Status& why) {
   ++rdma_failures_;
-  if (!backend_->Only(address_, /*rdma=*/false).has_value()) return;
+  if (!portal_transport_->Only(address_, /*rdma=*/false).has_value()) return;
   avoid_rdma_ = absl::StrCat("RDMA ", how, ": ", why.message());
   Warn(absl::StrCat(avoid_rdma_, "; the next attempt is without RDMA"));
 }

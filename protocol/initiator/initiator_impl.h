@@ -19,10 +19,10 @@
 #include "protocol/session/callback_queue.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/initiator_session.h"
-#include "transport/backend.h"
 #include "transport/limited_log.h"
 #include "transport/reactor/reactor.h"
 #include "transport/registry.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 
@@ -33,7 +33,7 @@ class InitiatorImpl final : public Initiator,
                             private PumpClient,
                             private transport::TurnHook {
  public:
-  InitiatorImpl(transport::Backend* backend, transport::Reactor* reactor,
+  InitiatorImpl(transport::Transport* transport, transport::Reactor* reactor,
                 const InitiatorOptions& options,
                 absl::AnyInvocable<void(absl::Status)> on_ready);
   ~InitiatorImpl() override;
@@ -155,7 +155,7 @@ class InitiatorImpl final : public Initiator,
             const transport::LogSite& site = transport::LogSite());
   std::string About(absl::string_view message) const;
 
-  transport::Backend* const backend_;
+  transport::Transport* const portal_transport_;
   transport::Reactor* const reactor_;
   InitiatorOptions options_;
   transport::LimitedLog log_;

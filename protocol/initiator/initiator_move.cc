@@ -15,7 +15,7 @@ namespace skiff::protocol {
 void InitiatorImpl::ScheduleMove() {
   if (options_.rdma_retry_interval <= absl::ZeroDuration() ||
       transport_->rdma() || options_.target_name.empty() ||
-      !backend_->Only(address_, /*rdma=*/true).has_value()) {
+      !portal_transport_->Only(address_, /*rdma=*/true).has_value()) {
     return;
   }
   constexpr uint32_t kMostDoublings = 6;
@@ -25,18 +25,18 @@ void InitiatorImpl::ScheduleMove() {
 
 void InitiatorImpl::TryRdma() {
   const std::optional<transport::Address> address =
-      backend_->Only(address_, /*rdma=*/true);
+      portal_transport_->Only(address_, /*rdma=*/true);
   if (!up_ || !address.has_value()) return;
   move_.reset(new Move{nullptr, MakeIserSetup(), std::nullopt});
   transport::ConnectOptions connect = options_.connect;
   move_->iser.FillIn(&connect);
-  auto attempt =
-      backend_->Connect(reactor_, *address, connect,
-                        [this](absl::StatusOr<transport::Endpoint> endpoint) {
-                          // Not here: the attempt is on the call stack.
-                          move_->endpoint = std::move(endpoint);
-                          Wake();
-                        });
+  auto attempt = portal_transport_->Connect(
+      reactor_, *address, connect,
+      [this](absl::StatusOr<transport::Endpoint> endpoint) {
+        // Not here: the attempt is on the call stack.
+        move_->endpoint = std::move(endpoint);
+        Wake();
+      });
   if (attempt.ok()) {
     move_->attempt = *std::move(attempt);
   } else {

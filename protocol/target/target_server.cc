@@ -486,9 +486,9 @@ class TargetServerImpl final : public TargetServer {
 
 absl::StatusOr<transport::Address> TargetServerImpl::Listen(
     const transport::Address& address) {
-  const absl::StatusOr<transport::Backend*> backend =
+  const absl::StatusOr<transport::Transport*> transport =
       registry_->Find(address.scheme);
-  if (!backend.ok()) return backend.status();
+  if (!transport.ok()) return transport.status();
   transport::ListenOptions options = state_->options->listen;
   options.retry_interval = state_->options->limits.listen_retry_interval;
   options.on_change =
@@ -506,7 +506,7 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
         if (theirs != nullptr) theirs(status);
       };
   auto listener = transport::PersistentListener::Create(
-      *backend, state_->shards[0]->reactor, address, options,
+      *transport, state_->shards[0]->reactor, address, options,
       [state = state_, portal = address](
           std::unique_ptr<transport::ConnectionRequest> request) {
         state->OnRequest(portal, std::move(request));

@@ -20,12 +20,12 @@
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/portal_group.h"
 #include "scsi/target/target.h"
-#include "transport/backend.h"
 #include "transport/limited_log.h"
 #include "transport/log/log.h"
 #include "transport/reactor/reactor.h"
 #include "transport/registry.h"
 #include "transport/trace/pcapng.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 

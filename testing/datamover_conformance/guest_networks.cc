@@ -7,8 +7,8 @@
 
 #include "testing/datamover_conformance/local_stack.h"
 #include "testing/datamover_conformance/network.h"
-#include "transport/libfabric/libfabric_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::protocol {
 
@@ -28,8 +28,8 @@ std::vector<Network> Networks() {
                         .initial_r2t = true,
                         .make_stack = [where](const StackOptions& options) {
                           return std::make_unique<LocalStack>(
-                              "verbs://" + where, transport::MakeVerbsBackend(),
-                              options);
+                              "verbs://" + where,
+                              transport::MakeVerbsTransport(), options);
                         }});
     networks.push_back({.name = "Libfabric" + suffix,
                         .data_model = "iSER",
@@ -39,7 +39,7 @@ std::vector<Network> Networks() {
                         .make_stack = [where](const StackOptions& options) {
                           return std::make_unique<LocalStack>(
                               "libfabric://" + where + "?provider=verbs",
-                              transport::MakeLibfabricBackend(), options);
+                              transport::MakeLibfabricTransport(), options);
                         }});
   }
   return networks;

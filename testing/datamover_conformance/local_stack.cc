@@ -6,20 +6,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::protocol {
 
 LocalStack::LocalStack(const std::string& address,
-                       std::unique_ptr<transport::Backend> backend,
+                       std::unique_ptr<transport::Transport> transport,
                        const StackOptions& options)
     : Stack(address, absl::Minutes(2)),
       reactor_options_(options.reactors),
       random_(options.seed) {
-  const bool tcp = backend->scheme() == "tcp";
-  EXPECT_TRUE(registry.Add(std::move(backend)).ok());
+  const bool tcp = transport->scheme() == "tcp";
+  EXPECT_TRUE(registry.Add(std::move(transport)).ok());
   if (!tcp) {
-    EXPECT_TRUE(registry.Add(transport::MakeTcpBackend()).ok());
+    EXPECT_TRUE(registry.Add(transport::MakeTcpTransport()).ok());
   }
   transport::ReactorThreadsOptions threads;
   threads.count = options.server_reactors;

@@ -11,10 +11,10 @@
 #include "testing/datamover_conformance/network.h"
 #include "testing/sim/sim_random.h"
 #include "testing/stack/stack_test_util.h"
-#include "transport/backend.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/reactor.h"
 #include "transport/reactor/reactor_threads.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 
@@ -22,9 +22,9 @@ namespace skiff::protocol {
 // have threads of their own.
 class LocalStack final : public Stack {
  public:
-  // `address`: what `backend` is to listen on. There is TCP, too.
+  // `address`: what `transport` is to listen on. There is TCP, too.
   LocalStack(const std::string& address,
-             std::unique_ptr<transport::Backend> backend,
+             std::unique_ptr<transport::Transport> transport,
              const StackOptions& options);
   ~LocalStack() override { End(); }
 

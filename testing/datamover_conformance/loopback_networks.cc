@@ -3,8 +3,8 @@
 #include "testing/datamover_conformance/local_stack.h"
 #include "testing/datamover_conformance/network.h"
 #include "testing/roomy_loopback.h"
-#include "transport/libfabric/libfabric_backend.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::protocol {
 namespace {
@@ -19,7 +19,7 @@ Network Libfabric(const std::string& name, const std::string& provider) {
           .make_stack = [provider](const StackOptions& options) {
             return std::make_unique<LocalStack>(
                 "libfabric://127.0.0.1:0?provider=" + provider,
-                transport::MakeLibfabricBackend(), options);
+                transport::MakeLibfabricTransport(), options);
           }};
 }
 
@@ -34,7 +34,8 @@ std::vector<Network> Networks() {
            .make_stack =
                [](const StackOptions& options) {
                  return std::make_unique<LocalStack>(
-                     "tcp://127.0.0.1:0", transport::MakeTcpBackend(), options);
+                     "tcp://127.0.0.1:0", transport::MakeTcpTransport(),
+                     options);
                }},
           Libfabric("Libfabric", "tcp"),
           Libfabric("Sockets", "sockets"),

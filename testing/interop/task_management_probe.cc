@@ -38,8 +38,8 @@
 #include "scsi/lun.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 ABSL_FLAG(std::string, portal, "", "scheme://host:port of the target");
 ABSL_FLAG(std::string, target, "", "name of the target");
@@ -104,9 +104,10 @@ class Probe {
         transport::EpollReactor::Create();
     Check(reactor.ok(), reactor.status().ToString());
     reactor_ = std::move(*reactor);
-    Check(registry_.Add(transport::MakeTcpBackend()).ok(), "no TCP backend");
-    Check(registry_.Add(transport::MakeVerbsBackend()).ok(),
-          "no verbs backend");
+    Check(registry_.Add(transport::MakeTcpTransport()).ok(),
+          "no TCP transport");
+    Check(registry_.Add(transport::MakeVerbsTransport()).ok(),
+          "no verbs transport");
 
     absl::StatusOr<transport::Address> portal =
         transport::Address::Parse(absl::GetFlag(FLAGS_portal));

@@ -54,7 +54,7 @@ absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
         dynamic_cast<SimSharedReceiveQueue*>(wanted.shared_receive_queue);
     if (srq == nullptr || srq->reactor() != reactor) {
       return absl::InvalidArgumentError(
-          "the shared receive queue is not the sim backend's, or belongs to "
+          "the shared receive queue is not the sim transport's, or belongs to "
           "another reactor");
     }
     resources.srq = srq->shared_from_this();
@@ -65,7 +65,7 @@ absl::StatusOr<SimRdmaWire::Resources> ChooseResources(
     auto* queue = dynamic_cast<SimCompletionQueue*>(wanted.completion_queue);
     if (queue == nullptr || queue->reactor() != reactor) {
       return absl::InvalidArgumentError(
-          "the completion queue is not the sim backend's, or belongs to "
+          "the completion queue is not the sim transport's, or belongs to "
           "another reactor");
     }
     resources.cq = queue->shared_from_this();
@@ -257,7 +257,7 @@ void SimRequest::Accept(
               done = std::move(done)]() mutable {
     if (reactor == nullptr) {
       done(absl::InvalidArgumentError(
-          "the sim backend accepts onto a SimReactor only"));
+          "the sim transport accepts onto a SimReactor only"));
       return;
     }
     absl::StatusOr<Endpoint> endpoint = pending->Take(reactor, options);

@@ -12,7 +12,7 @@
 #include "testing/sim/sim_rdma.h"
 #include "testing/sim/sim_reactor.h"
 #include "testing/sim/sim_stream.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 

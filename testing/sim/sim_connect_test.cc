@@ -30,21 +30,22 @@ class SimConnectTest : public ::testing::TestWithParam<const char*> {
     transport::ListenOptions options;
     options.backlog = backlog;
     auto listener =
-        backend_->Listen(server_, At("server:3260"), options,
-                         [this](std::unique_ptr<ConnectionRequest> request) {
-                           requests_.push_back(std::move(request));
-                         });
+        transport_->Listen(server_, At("server:3260"), options,
+                           [this](std::unique_ptr<ConnectionRequest> request) {
+                             requests_.push_back(std::move(request));
+                           });
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
   }
 
   void Connect(const ConnectOptions& options = {}) {
-    auto attempt = backend_->Connect(client_, At("server:3260"), options,
-                                     [this](absl::StatusOr<Endpoint> made) {
-                                       outcomes_.push_back(made.status());
-                                       if (made.ok())
-                                         endpoints_.push_back(*std::move(made));
-                                     });
+    auto attempt =
+        transport_->Connect(client_, At("server:3260"), options,
+                            [this](absl::StatusOr<Endpoint> made) {
+                              outcomes_.push_back(made.status());
+                              if (made.ok())
+                                endpoints_.push_back(*std::move(made));
+                            });
     ASSERT_TRUE(attempt.ok()) << attempt.status();
     attempts_.push_back(*std::move(attempt));
   }
@@ -56,7 +57,7 @@ class SimConnectTest : public ::testing::TestWithParam<const char*> {
   SimWorld world_{SimWorld::SeedFromEnvironment(1)};
   SimReactor* client_ = world_.AddReactor("client");
   SimReactor* server_ = world_.AddReactor("server");
-  std::unique_ptr<transport::Backend> backend_ = MakeSimBackend(&world_);
+  std::unique_ptr<transport::Transport> transport_ = MakeSimTransport(&world_);
   std::unique_ptr<transport::Listener> listener_;
   std::vector<std::unique_ptr<ConnectionRequest>> requests_;
   std::vector<std::unique_ptr<transport::ConnectAttempt>> attempts_;
@@ -167,11 +168,11 @@ TEST_P(SimConnectTest, BacklogIsBounded) {
 TEST_P(SimConnectTest, AttemptMayBeDestroyedByItsOwnCallback) {
   std::unique_ptr<transport::ConnectAttempt> attempt;
   bool called = false;
-  auto created = backend_->Connect(client_, At("server:1"), {},
-                                   [&](absl::StatusOr<Endpoint>) {
-                                     called = true;
-                                     attempt.reset();
-                                   });
+  auto created = transport_->Connect(client_, At("server:1"), {},
+                                     [&](absl::StatusOr<Endpoint>) {
+                                       called = true;
+                                       attempt.reset();
+                                     });
   ASSERT_TRUE(created.ok()) << created.status();
   attempt = *std::move(created);
   EXPECT_TRUE(world_.RunUntil([&] { return called; }));
@@ -179,8 +180,8 @@ TEST_P(SimConnectTest, AttemptMayBeDestroyedByItsOwnCallback) {
 
 TEST_P(SimConnectTest, PortsAreChosenAndTaken) {
   auto listen = [&](const Address& address) {
-    return backend_->Listen(server_, address, {},
-                            [](std::unique_ptr<ConnectionRequest>) {});
+    return transport_->Listen(server_, address, {},
+                              [](std::unique_ptr<ConnectionRequest>) {});
   };
   auto first = listen(At("server:0"));
   ASSERT_TRUE(first.ok()) << first.status();
@@ -200,10 +201,10 @@ TEST_P(SimConnectTest, BadArgumentsAreRefusedAtOnce) {
   Address odd = At("server:1");
   odd.options["color"] = "red";
   for (const absl::Status& status :
-       {backend_->Connect(epoll.get(), At("server:1"), {}, never).status(),
-        backend_->Connect(client_, At("server:0"), {}, never).status(),
-        backend_->Connect(client_, At("server:1"), no_time, never).status(),
-        backend_->Connect(client_, odd, {}, never).status()}) {
+       {transport_->Connect(epoll.get(), At("server:1"), {}, never).status(),
+        transport_->Connect(client_, At("server:0"), {}, never).status(),
+        transport_->Connect(client_, At("server:1"), no_time, never).status(),
+        transport_->Connect(client_, odd, {}, never).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   }
 }
@@ -283,8 +284,8 @@ TEST_P(SimRdmaConnectTest, RejectCarriesPrivateData) {
 TEST_P(SimRdmaConnectTest, TooMuchPrivateDataIsRefused) {
   Listen();
   ConnectOptions options;
-  options.private_data.resize(backend_->capabilities().max_private_data_bytes +
-                              1);
+  options.private_data.resize(
+      transport_->capabilities().max_private_data_bytes + 1);
   Connect(options);
   ASSERT_TRUE(WaitForOutcome());
   EXPECT_EQ(outcomes_[0].code(), absl::StatusCode::kInvalidArgument)

@@ -5,8 +5,8 @@
 
 namespace skiff::testing {
 
-// Ways in which a simulated backend can break its contract on purpose, so that
-// a test suite can show that it would notice.
+// Ways in which a simulated transport can break its contract on purpose, so
+// that a test suite can show that it would notice.
 enum class SimDefect : uint8_t {
   kNone,
   // Byte streams.
@@ -37,7 +37,7 @@ enum class SimDefect : uint8_t {
   kCreditLeak,             // Every 16th request never gives its slot back.
   kOverflowingQueue,       // A shared queue takes any number of endpoints.
   kNestedDisconnect,       // on_disconnect from inside Disconnect().
-  // Backends.
+  // Transports.
   kWrongScheme,        // Endpoints name another one.
   kWrongListenScheme,  // Addresses of listeners do.
   kIgnoredTimeout,     // Of a connect.

@@ -80,7 +80,7 @@ class SimNetwork {
   // Resets every connection between two hosts, at both ends.
   void ResetConnections(const std::string& a, const std::string& b);
 
-  // For the backend. Who listens where, by a name that includes the endpoint
+  // For the transport. Who listens where, by a name that includes the endpoint
   // kind.
   bool AddAcceptor(const std::string& key, SimAcceptor* acceptor);
   void RemoveAcceptor(const std::string& key) { acceptors_.erase(key); }

@@ -15,8 +15,8 @@
 #include "testing/sim/sim_memory.h"
 #include "testing/sim/sim_network.h"
 #include "testing/sim/sim_shared_receive_queue.h"
-#include "transport/backend.h"
 #include "transport/rdma_endpoint.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 
@@ -37,9 +37,9 @@ struct SimFailure {
 // What the simulated fabric is like.
 struct SimRdmaOptions {
   transport::Capabilities capabilities;
-  // What the backend says of itself, as if it had other devices, too. Empty:
+  // What the transport says of itself, as if it had other devices, too. Empty:
   // the same.
-  std::optional<transport::Capabilities> backend_capabilities;
+  std::optional<transport::Capabilities> transport_capabilities;
   // How long a SEND waits for a RECEIVE before the connection breaks; zero
   // (iWARP): not at all. InfiniteDuration(): for ever.
   absl::Duration receiver_not_ready_timeout = absl::Milliseconds(500);

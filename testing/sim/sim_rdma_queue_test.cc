@@ -59,7 +59,7 @@ TEST(SimRdmaNotReadyTest, InfiniBandRunsOutOfRetries) {
 }
 
 TEST(SimRdmaNotReadyTest, IwarpKillsTheConnectionAtOnce) {
-  SimBackendOptions options;
+  SimTransportOptions options;
   options.rdma = SimRdmaOptions::Iwarp();
   RdmaPair pair(1, options);
   ASSERT_TRUE(pair.Connect().ok());
@@ -76,12 +76,12 @@ TEST(SimRdmaNotReadyTest, IwarpKillsTheConnectionAtOnce) {
 // Even on iWARP, nothing arrives before the callback of Connect or Accept had
 // the chance to post receives.
 TEST(SimRdmaNotReadyTest, FirstReceivesArePostedInTime) {
-  SimBackendOptions options;
+  SimTransportOptions options;
   options.rdma = SimRdmaOptions::Iwarp();
   RdmaPair pair(1, options);
   char text[] = "early";
   const transport::Sge sge = {text, 5, nullptr};
-  auto listener = pair.backend->Listen(
+  auto listener = pair.transport->Listen(
       pair.server_reactor, transport::Address::Parse(RdmaPair::Uri()).value(),
       {}, [&](std::unique_ptr<transport::ConnectionRequest> request) {
         request->Accept(pair.server_reactor, {},
@@ -182,7 +182,7 @@ TEST(SimCompletionQueueTest, ManyEndpointsShareOne) {
 }
 
 // A random mix of everything; returns the fingerprint of the run.
-uint64_t RandomTraffic(uint64_t seed, const SimBackendOptions& options,
+uint64_t RandomTraffic(uint64_t seed, const SimTransportOptions& options,
                        bool* in_order) {
   RdmaPair pair(seed, options);
   EXPECT_TRUE(pair.Connect().ok());
@@ -252,7 +252,7 @@ TEST(SimRdmaDefectTest, CompletionDefectsShow) {
   for (const SimDefect defect :
        {SimDefect::kNone, SimDefect::kDoubleCompletion,
         SimDefect::kLostCompletion, SimDefect::kReorderedCompletions}) {
-    SimBackendOptions options;
+    SimTransportOptions options;
     options.defect = defect;
     bool in_order = false;
     RandomTraffic(1, options, &in_order);
@@ -262,7 +262,7 @@ TEST(SimRdmaDefectTest, CompletionDefectsShow) {
 
 // Runs one SEND, READ and bad WRITE with a defect; what was wrong.
 std::string Symptoms(SimDefect defect) {
-  SimBackendOptions options;
+  SimTransportOptions options;
   options.defect = defect;
   RdmaPair pair(1, options);
   pair.world.network().SetDefaultLink(LinkOptions::Calm());
@@ -314,7 +314,7 @@ TEST(SimRdmaDefectTest, ReceiveAndDisconnectDefectsShow) {
        {SimDefect::kNone, SimDefect::kWrongByteCount,
         SimDefect::kIgnoredInvalidate, SimDefect::kNoFlush,
         SimDefect::kUnboundedReadDepth, SimDefect::kDanglingEndpoint}) {
-    SimBackendOptions options;
+    SimTransportOptions options;
     options.defect = defect;
     RdmaPair pair(1, options);
     auto queue = ShareQueue(pair.server_reactor, &pair.accept_options);

@@ -29,8 +29,8 @@ class SimRdmaTest : public ::testing::TestWithParam<bool> {
     server_ = std::make_unique<RdmaParty>(&pair_.world, pair_.server.get());
   }
   static uint64_t Seed() { return SimWorld::SeedFromEnvironment(1); }
-  static SimBackendOptions Options() {
-    SimBackendOptions options;
+  static SimTransportOptions Options() {
+    SimTransportOptions options;
     options.rdma =
         GetParam() ? SimRdmaOptions::Iwarp() : SimRdmaOptions::InfiniBand();
     return options;
@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(SimRdmaAccessTest, IsRefused) {
   for (const bool zero_based : {false, true}) {
-    SimBackendOptions options;
+    SimTransportOptions options;
     options.rdma.zero_based_addresses = zero_based;
     RdmaPair pair(1, options);
     ASSERT_TRUE(pair.Connect().ok());

@@ -78,7 +78,7 @@ absl::Status SimReactor::WatchFd(int fd, uint32_t events,
     return absl::UnimplementedError(
         absl::StrCat("descriptor ", fd,
                      " is not of the simulated world; a SimReactor "
-                     "watches completion queues of the sim backend only"));
+                     "watches completion queues of the sim transport only"));
   }
   SimEventSource* source = found->second;
   if (source->watcher_ != nullptr) {

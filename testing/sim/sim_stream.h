@@ -11,8 +11,8 @@
 #include "testing/sim/sim_defects.h"
 #include "testing/sim/sim_network.h"
 #include "testing/sim/sim_reactor.h"
-#include "transport/backend.h"
 #include "transport/byte_stream.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 

@@ -195,7 +195,7 @@ TEST(SimStreamTest, DataSentBeforeTheAcceptIsNotLost) {
   StreamPair pair(1);
   pair.server_reactor->StallUntil(pair.world.now() + absl::Seconds(1));
   pair.Listen();
-  auto attempt = pair.backend->Connect(
+  auto attempt = pair.transport->Connect(
       pair.client_reactor, transport::Address::Parse(StreamPair::Uri()).value(),
       {}, [&](absl::StatusOr<transport::Endpoint> made) {
         ASSERT_TRUE(made.ok()) << made.status();
@@ -363,7 +363,7 @@ TEST(SimStreamTest, DefectsDoHarm) {
        {SimDefect::kLostReadable, SimDefect::kLostWritable,
         SimDefect::kCorruptByte, SimDefect::kSwappedSegments,
         SimDefect::kResetLooksClean, SimDefect::kNone}) {
-    SimBackendOptions options;
+    SimTransportOptions options;
     options.defect = defect;
     StreamPair pair(3, options);
     LinkOptions link;
@@ -389,7 +389,7 @@ TEST(SimStreamTest, DefectsDoHarm) {
 TEST(SimStreamTest, NestedCallbackDefectCallsInsideReadv) {
   for (const SimDefect defect :
        {SimDefect::kNone, SimDefect::kNestedCallback}) {
-    SimBackendOptions options;
+    SimTransportOptions options;
     options.defect = defect;
     StreamPair pair(1, options);
     pair.world.network().SetDefaultLink(LinkOptions::Calm());

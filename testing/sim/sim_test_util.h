@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "gtest/gtest.h"
-#include "testing/sim/sim_backend.h"
 #include "testing/sim/sim_network.h"
+#include "testing/sim/sim_transport.h"
 
 namespace skiff::testing {
 
@@ -19,11 +19,11 @@ class SimPair {
  public:
   using Pointer = std::unique_ptr<EndpointType>;
 
-  explicit SimPair(uint64_t seed, const SimBackendOptions& options = {})
+  explicit SimPair(uint64_t seed, const SimTransportOptions& options = {})
       : world(seed),
         client_reactor(world.AddReactor("client")),
         server_reactor(world.AddReactor("server")),
-        backend(MakeSimBackend(&world, options)) {}
+        transport(MakeSimTransport(&world, options)) {}
 
   static const char* Uri() {
     return std::is_same_v<EndpointType, transport::ByteStream>
@@ -34,7 +34,7 @@ class SimPair {
   // Listens, unless it does already, and accepts what comes.
   void Listen() {
     if (listener != nullptr) return;
-    auto created = backend->Listen(
+    auto created = transport->Listen(
         server_reactor, transport::Address::Parse(Uri()).value(), {},
         [this](std::unique_ptr<transport::ConnectionRequest> request) {
           request->Accept(server_reactor, accept_options,
@@ -52,7 +52,7 @@ class SimPair {
     Listen();
     absl::Status status = absl::UnknownError("no outcome");
     bool finished = false;
-    auto attempt = backend->Connect(
+    auto attempt = transport->Connect(
         client_reactor, transport::Address::Parse(Uri()).value(),
         connect_options, [&](absl::StatusOr<transport::Endpoint> made) {
           finished = true;
@@ -71,7 +71,7 @@ class SimPair {
   SimWorld world;
   SimReactor* const client_reactor;
   SimReactor* const server_reactor;
-  const std::unique_ptr<transport::Backend> backend;
+  const std::unique_ptr<transport::Transport> transport;
   transport::ConnectOptions connect_options;
   transport::AcceptOptions accept_options;
   std::unique_ptr<transport::Listener> listener;

@@ -26,7 +26,7 @@ class SimReactor;
 // program give the same run. Time jumps from one event to the next, so that a
 // timeout of a minute costs nothing.
 //
-// Single-threaded. It must outlive everything that its backend made. While it
+// Single-threaded. It must outlive everything that its transport made. While it
 // lives, every failure that GoogleTest reports carries the seed.
 class SimWorld {
  public:

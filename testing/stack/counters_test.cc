@@ -215,10 +215,10 @@ TEST_F(CountersTest, TellsWhatIsSlowerThanItCouldBe) {
   EXPECT_EQ(Target().fallbacks[1], plain.slow_reads);
 }
 
-// A backend with several devices can say one thing of itself only.
-TEST_F(CountersTest, TheDeviceDecidesOnRemoteInvalidationNotTheBackend) {
+// A transport with several devices can say one thing of itself only.
+TEST_F(CountersTest, TheDeviceDecidesOnRemoteInvalidationNotTheTransport) {
   testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
-  fabric.backend_capabilities = fabric.capabilities;
+  fabric.transport_capabilities = fabric.capabilities;
   fabric.capabilities.memory_windows = false;
   fabric.capabilities.send_with_invalidate = false;
   Start(fabric, /*immediate_data=*/false);
@@ -230,7 +230,7 @@ TEST_F(CountersTest, TheDeviceDecidesOnRemoteInvalidationNotTheBackend) {
 
 TEST_F(CountersTest, ATargetWhoseDeviceCannotInvalidateDoesNot) {
   testing::SimRdmaOptions fabric = testing::SimRdmaOptions::InfiniBand();
-  fabric.backend_capabilities = fabric.capabilities;
+  fabric.transport_capabilities = fabric.capabilities;
   fabric.capabilities.send_with_invalidate = false;
   Start(fabric, /*immediate_data=*/false);
   Write();

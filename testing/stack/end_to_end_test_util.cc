@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "testing/sim/sim_backend.h"
+#include "testing/sim/sim_transport.h"
 
 namespace skiff::protocol {
 
@@ -16,9 +16,9 @@ SimStack::SimStack(uint64_t seed, int reactors,
                                : "sim://server:3260",
             absl::Minutes(10)),
       client_reactor(world.AddReactor("client")) {
-  testing::SimBackendOptions sim;
+  testing::SimTransportOptions sim;
   if (fabric.has_value()) sim.rdma = *fabric;
-  EXPECT_TRUE(registry.Add(testing::MakeSimBackend(&world, sim)).ok());
+  EXPECT_TRUE(registry.Add(testing::MakeSimTransport(&world, sim)).ok());
   for (int i = 0; i < reactors; ++i) {
     server_reactors.push_back(world.AddReactor("server"));
   }

@@ -16,7 +16,7 @@
 #include "protocol/negotiation/target_login.h"
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/retrying_command.h"
-#include "testing/sim/sim_backend.h"
+#include "testing/sim/sim_transport.h"
 #include "testing/stack/end_to_end_test_util.h"
 
 namespace skiff::protocol {
@@ -30,10 +30,10 @@ class ScriptedTarget : private transport::StreamObserver {
   using Script =
       std::function<std::string(const BhsFrame& frame, const uint8_t* bhs)>;
 
-  ScriptedTarget(testing::SimWorld* world, transport::Backend* backend,
+  ScriptedTarget(testing::SimWorld* world, transport::Transport* transport,
                  const std::string& uri)
       : reactor_(world->AddReactor("server")) {
-    auto listener = backend->Listen(
+    auto listener = transport->Listen(
         reactor_, transport::Address::Parse(uri).value(), {},
         [this](std::unique_ptr<transport::ConnectionRequest> request) {
           ++connections;
@@ -123,8 +123,8 @@ class InitiatorScriptedTest : public ::testing::Test {
  protected:
   InitiatorScriptedTest()
       : stack_(77),
-        backend_(testing::MakeSimBackend(&stack_.world)),
-        scripted_(&stack_.world, backend_.get(), "sim://server:1111") {
+        transport_(testing::MakeSimTransport(&stack_.world)),
+        scripted_(&stack_.world, transport_.get(), "sim://server:1111") {
     options_ = stack_.Options();
     options_.portal.port = 1111;
   }
@@ -142,7 +142,7 @@ class InitiatorScriptedTest : public ::testing::Test {
   }
 
   SimStack stack_;
-  std::unique_ptr<transport::Backend> backend_;
+  std::unique_ptr<transport::Transport> transport_;
   ScriptedTarget scripted_;
   InitiatorOptions options_;
 };
@@ -280,7 +280,7 @@ TEST_F(InitiatorScriptedTest, ChecksHowLongAnswersMayWait) {
 }
 
 TEST_F(InitiatorScriptedTest, AMuteTargetTimesTheCommandOut) {
-  ScriptedTarget mute(&stack_.world, backend_.get(), "sim://server:2222");
+  ScriptedTarget mute(&stack_.world, transport_.get(), "sim://server:2222");
   options_.portal.port = 2222;
   options_.timeouts.nop_interval = absl::ZeroDuration();
   stack_.LogIn(options_);

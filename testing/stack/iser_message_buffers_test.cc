@@ -426,7 +426,7 @@ class DeafClient final : public TargetDatamoverClient {
 // Whoever made it: it is not copied past the end of a buffer.
 TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
   SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
-  transport::Backend* const backend = *stack.registry.Find("sim");
+  transport::Transport* const transport = *stack.registry.Find("sim");
   transport::Reactor* const reactor = stack.world.AddReactor("other");
   DeafClient client;
   std::unique_ptr<IserMemory> memory;
@@ -439,7 +439,7 @@ TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
     mover->SetClient(&client, 1);
     return mover->Prepare(&endpoint);
   };
-  const auto listener = backend->Listen(
+  const auto listener = transport->Listen(
       reactor, transport::Address::Parse(portal).value(), {},
       [&](std::unique_ptr<transport::ConnectionRequest> request) {
         request->Accept(
@@ -452,7 +452,7 @@ TEST(TooLongTest, AMessageThatFitsNoBufferEndsItsConnection) {
   ASSERT_TRUE(listener.ok()) << listener.status();
   RawIserPeer peer(&stack.world);
   ASSERT_NO_FATAL_FAILURE(
-      peer.Connect(backend, stack.world.AddReactor("client"), portal));
+      peer.Connect(transport, stack.world.AddReactor("client"), portal));
   ASSERT_TRUE(stack.RunUntil([&] { return mover->endpoint() != nullptr; }));
 
   const std::vector<uint8_t> bhs(kBhsSize);

@@ -61,20 +61,20 @@ void RawIserPeer::FillIn(transport::ConnectOptions* options) {
   };
 }
 
-void RawIserPeer::Connect(transport::Backend* backend,
+void RawIserPeer::Connect(transport::Transport* transport,
                           transport::Reactor* reactor,
                           const std::string& address) {
-  const absl::Status status = TryToConnect(backend, reactor, address);
+  const absl::Status status = TryToConnect(transport, reactor, address);
   ASSERT_TRUE(status.ok()) << status;
 }
 
-absl::Status RawIserPeer::TryToConnect(transport::Backend* backend,
+absl::Status RawIserPeer::TryToConnect(transport::Transport* transport,
                                        transport::Reactor* reactor,
                                        const std::string& address) {
   transport::ConnectOptions options;
   FillIn(&options);
   std::optional<absl::Status> outcome;
-  auto attempt = backend->Connect(
+  auto attempt = transport->Connect(
       reactor, transport::Address::Parse(address).value(), options,
       [this, &outcome](absl::StatusOr<transport::Endpoint> endpoint) {
         outcome = endpoint.status();
@@ -90,10 +90,10 @@ absl::Status RawIserPeer::TryToConnect(transport::Backend* backend,
   return *outcome;
 }
 
-void RawIserPeer::AcceptAt(transport::Backend* backend,
+void RawIserPeer::AcceptAt(transport::Transport* transport,
                            transport::Reactor* reactor,
                            const std::string& address) {
-  auto listener = backend->Listen(
+  auto listener = transport->Listen(
       reactor, transport::Address::Parse(address).value(), {},
       [this, reactor](std::unique_ptr<transport::ConnectionRequest> request) {
         if (std::exchange(accepted_, true)) return;

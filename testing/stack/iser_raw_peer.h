@@ -16,9 +16,9 @@
 #include "protocol/codec/pdu.h"
 #include "testing/sim/guard_pages.h"
 #include "testing/sim/sim_world.h"
-#include "transport/backend.h"
 #include "transport/rdma_endpoint.h"
 #include "transport/reactor/reactor.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 
@@ -70,10 +70,10 @@ class RawIserPeer {
   explicit RawIserPeer(testing::SimWorld* world) : world_(world) {}
 
   // Connects from `reactor` and waits.
-  void Connect(transport::Backend* backend, transport::Reactor* reactor,
+  void Connect(transport::Transport* transport, transport::Reactor* reactor,
                const std::string& address);
   // The same, where the other end may refuse.
-  absl::Status TryToConnect(transport::Backend* backend,
+  absl::Status TryToConnect(transport::Transport* transport,
                             transport::Reactor* reactor,
                             const std::string& address);
   // While connecting or accepting, in place of what iSER says.
@@ -81,7 +81,7 @@ class RawIserPeer {
     private_data_ = std::move(data);
   }
   // Accepts the first that connects there, and refuses all others.
-  void AcceptAt(transport::Backend* backend, transport::Reactor* reactor,
+  void AcceptAt(transport::Transport* transport, transport::Reactor* reactor,
                 const std::string& address);
   // Forgets the connection, and accepts one more.
   void AcceptAnother();

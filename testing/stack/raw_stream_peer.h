@@ -17,8 +17,8 @@
 #include "protocol/codec/wire_test_util.h"
 #include "testing/stack/end_to_end_test_util.h"
 #include "transport/address.h"
-#include "transport/backend.h"
 #include "transport/byte_stream.h"
+#include "transport/transport.h"
 
 namespace skiff::protocol {
 

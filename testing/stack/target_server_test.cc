@@ -15,7 +15,7 @@
 #include "scsi/target/testing_backend.h"
 #include "testing/stack/end_to_end_test_util.h"
 #include "testing/stack/raw_stream_peer.h"
-#include "transport/auto/fake_backend.h"
+#include "transport/auto/fake_transport.h"
 
 namespace skiff::protocol {
 namespace {
@@ -59,7 +59,7 @@ class TargetServerTest : public ::testing::Test {
     Restart(limits);
     EXPECT_TRUE(
         stack_.registry
-            .Add(std::make_unique<testing::FakeBackend>("verbs", &verbs_))
+            .Add(std::make_unique<testing::FakeTransport>("verbs", &verbs_))
             .ok());
     const auto bound = stack_.server->Listen(
         transport::Address::Parse("verbs://192.0.2.7:0").value());

@@ -7,26 +7,26 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
-#include "testing/sim/sim_backend.h"
-#include "transport/auto/auto_backend.h"
+#include "testing/sim/sim_transport.h"
+#include "transport/auto/auto_transport.h"
 
 namespace skiff::protocol {
 namespace {
 
 using transport::Address;
 
-testing::SimBackendOptions Over(const testing::SimRdmaOptions& fabric) {
-  testing::SimBackendOptions options;
+testing::SimTransportOptions Over(const testing::SimRdmaOptions& fabric) {
+  testing::SimTransportOptions options;
   options.rdma = fabric;
   return options;
 }
 
 // One kind of the simulated network's endpoints, which may be out of order.
-class WayBackend final : public transport::Backend {
+class WayTransport final : public transport::Transport {
  public:
-  WayBackend(testing::SimWorld* world, const testing::SimRdmaOptions& fabric,
-             std::string scheme, std::string kind, Way* way)
-      : sim_(testing::MakeSimBackend(world, Over(fabric))),
+  WayTransport(testing::SimWorld* world, const testing::SimRdmaOptions& fabric,
+               std::string scheme, std::string kind, Way* way)
+      : sim_(testing::MakeSimTransport(world, Over(fabric))),
         scheme_(std::move(scheme)),
         kind_(std::move(kind)),
         way_(way) {}
@@ -74,7 +74,7 @@ class WayBackend final : public transport::Backend {
   }
 
  private:
-  const std::unique_ptr<transport::Backend> sim_;
+  const std::unique_ptr<transport::Transport> sim_;
   const std::string scheme_;
   const std::string kind_;
   Way* const way_;
@@ -96,15 +96,15 @@ Ways::Ways(SimStack* stack, const testing::SimRdmaOptions& fabric)
   };
   EXPECT_TRUE(
       stack->registry
-          .Add(transport::MakeAutoBackend(
+          .Add(transport::MakeAutoTransport(
               &registry_, [](const transport::ChoiceReport&) {}, options))
           .ok());
 }
 
 void Ways::Add(const char* scheme, const char* kind, Way* way) {
   EXPECT_TRUE(registry_
-                  .Add(std::make_unique<WayBackend>(&stack_->world, fabric_,
-                                                    scheme, kind, way))
+                  .Add(std::make_unique<WayTransport>(&stack_->world, fabric_,
+                                                      scheme, kind, way))
                   .ok());
 }
 

@@ -58,11 +58,11 @@ CAUGHT_BY = {
     "credit_leak": ["FlowControlTest.SendQueueFillsAndEmpties", "FlowControlTest.NoCreditIsLostInManyMessages"],
     "overflowing_queue": ["CompletionTest.QueueThatIsTooSmallIsRefused"],
     "nested_disconnect": ["RdmaConnectionTest.OnDisconnectRunsOnceAtBothEnds"],
-    "wrong_scheme": ["BackendTest.EverythingHasItsScheme"],
-    "wrong_listen_scheme": ["BackendTest.EverythingHasItsScheme"],
+    "wrong_scheme": ["TransportTest.EverythingHasItsScheme"],
+    "wrong_listen_scheme": ["TransportTest.EverythingHasItsScheme"],
     "ignored_timeout": ["ConnectionTest.UnansweredUntilTheTimeout"],
-    "unchecked_address": ["BackendTest.RefusesAnUnknownOption"],
-    "no_devices": ["BackendTest.ReportsAUsableDevice"],
+    "unchecked_address": ["TransportTest.RefusesAnUnknownOption"],
+    "no_devices": ["TransportTest.ReportsAUsableDevice"],
 }
 
 

@@ -23,12 +23,12 @@ constexpr int kIdleTurnsBeforeWait = 32;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TransportWorld>> EpollWorld::Create(
-    std::unique_ptr<transport::Backend> backend, absl::string_view address,
+    std::unique_ptr<transport::Transport> transport, absl::string_view address,
     const transport::EpollReactorOptions& options) {
   auto parsed = transport::Address::Parse(address);
   if (!parsed.ok()) return parsed.status();
   auto world = std::unique_ptr<EpollWorld>(
-      new EpollWorld(std::move(backend), *std::move(parsed), options));
+      new EpollWorld(std::move(transport), *std::move(parsed), options));
   for (int i = 0; i < 2; ++i) {
     absl::Status status = world->Add();
     if (!status.ok()) return status;

@@ -11,16 +11,19 @@
 
 namespace skiff::testing {
 
-// A world in real time for backends that work over EpollReactors: both ends in
-// this process, over the loopback or one device.
+// A world in real time for transports that work over EpollReactors: both ends
+// in this process, over the loopback or one device.
 class EpollWorld : public TransportWorld {
  public:
   // `address` is where to listen, for example "tcp://127.0.0.1:0".
   static absl::StatusOr<std::unique_ptr<TransportWorld>> Create(
-      std::unique_ptr<transport::Backend> backend, absl::string_view address,
+      std::unique_ptr<transport::Transport> transport,
+      absl::string_view address,
       const transport::EpollReactorOptions& options = {});
 
-  transport::Backend* backend(Side /*side*/) override { return backend_.get(); }
+  transport::Transport* transport(Side /*side*/) override {
+    return transport_.get();
+  }
   transport::Reactor* reactor(Side side) override {
     return reactors_[static_cast<size_t>(side)].get();
   }
@@ -31,10 +34,10 @@ class EpollWorld : public TransportWorld {
   absl::StatusOr<transport::Address> SilentAddress() override;
 
  private:
-  EpollWorld(std::unique_ptr<transport::Backend> backend,
+  EpollWorld(std::unique_ptr<transport::Transport> transport,
              transport::Address address,
              const transport::EpollReactorOptions& options)
-      : backend_(std::move(backend)),
+      : transport_(std::move(transport)),
         address_(std::move(address)),
         options_(options) {}
 
@@ -42,7 +45,7 @@ class EpollWorld : public TransportWorld {
   // Waits until a reactor has something to do, or a moment.
   void Wait();
 
-  const std::unique_ptr<transport::Backend> backend_;
+  const std::unique_ptr<transport::Transport> transport_;
   const transport::Address address_;
   const transport::EpollReactorOptions options_;
   std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;

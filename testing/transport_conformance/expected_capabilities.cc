@@ -102,8 +102,8 @@ ExpectedCapabilities VerbsSiw() {
 
 ExpectedCapabilities ByteStream() { return {}; }
 
-// libfabric 1.17.0, as Debian 12 has it. Keys are chosen by the backend, and so
-// fit 32 bits.
+// libfabric 1.17.0, as Debian 12 has it. Keys are chosen by the transport, and
+// so fit 32 bits.
 ExpectedCapabilities LibfabricTcp() {
   ExpectedCapabilities expected;
   expected.refusals_are_named = false;

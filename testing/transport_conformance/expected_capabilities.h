@@ -6,8 +6,8 @@
 
 namespace skiff::testing {
 
-// The table of what each backend is expected to have on each kind of device, by
-// the name of its factory. Dies on a name that is not in it: whoever adds a
+// The table of what each transport is expected to have on each kind of device,
+// by the name of its factory. Dies on a name that is not in it: whoever adds a
 // transport writes down what it has.
 ExpectedCapabilities ExpectedCapabilitiesOf(absl::string_view name);
 

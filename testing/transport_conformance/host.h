@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "transport/backend.h"
 #include "transport/capabilities.h"
 #include "transport/memory.h"
 #include "transport/rdma_endpoint.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "testing/transport_conformance/epoll_world.h"
 #include "testing/transport_conformance/expected_capabilities.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -51,7 +51,7 @@ class LibfabricFactory final : public TransportFactory {
     return scale;
   }
   absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
-    return EpollWorld::Create(transport::MakeLibfabricBackend(), address_,
+    return EpollWorld::Create(transport::MakeLibfabricTransport(), address_,
                               reactors_);
   }
 

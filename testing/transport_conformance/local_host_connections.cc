@@ -192,7 +192,7 @@ absl::StatusOr<int> LocalHost::Listen(const ListenPlan& plan) {
     listener->state.failure = std::move(why);
   };
   ++calls_;
-  auto made = world_->backend(side_)->Listen(
+  auto made = world_->transport(side_)->Listen(
       world_->reactor(side_), world_->listen_address(), options,
       [this, listener = record.get()](
           std::unique_ptr<transport::ConnectionRequest> request) {
@@ -271,7 +271,7 @@ int LocalHost::Connect(const std::string& address, const EndPlan& plan) {
   transport::ConnectOptions options;
   FillOptions(end, &options);
   ++calls_;
-  auto attempt = world_->backend(side_)->Connect(
+  auto attempt = world_->transport(side_)->Connect(
       end->reactor, *parsed, options,
       [this, end](absl::StatusOr<transport::Endpoint> made) {
         OnMade(end, std::move(made));
@@ -321,7 +321,7 @@ EndState LocalHost::State(int number) {
 
 transport::Capabilities LocalHost::DeviceCapabilities(int end) {
   transport::RdmaEndpoint* endpoint = ends_[end]->raw;
-  if (endpoint == nullptr) return world_->backend(side_)->capabilities();
+  if (endpoint == nullptr) return world_->transport(side_)->capabilities();
   return endpoint->domain()->capabilities();
 }
 

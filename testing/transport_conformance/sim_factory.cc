@@ -1,7 +1,7 @@
 #include "testing/transport_conformance/sim_factory.h"
 
-#include "testing/sim/sim_backend.h"
 #include "testing/sim/sim_network.h"
+#include "testing/sim/sim_transport.h"
 #include "testing/sim/sim_world.h"
 #include "testing/transport_conformance/expected_capabilities.h"
 
@@ -13,13 +13,15 @@ constexpr char kServer[] = "server";
 
 class SimTransportWorld final : public TransportWorld {
  public:
-  SimTransportWorld(const SimBackendOptions& options, bool stream)
+  SimTransportWorld(const SimTransportOptions& options, bool stream)
       : world_(SimWorld::SeedFromEnvironment(1)),
         stream_(stream),
-        backend_(MakeSimBackend(&world_, options)),
+        transport_(MakeSimTransport(&world_, options)),
         reactors_{world_.AddReactor(kClient), world_.AddReactor(kServer)} {}
 
-  transport::Backend* backend(Side /*side*/) override { return backend_.get(); }
+  transport::Transport* transport(Side /*side*/) override {
+    return transport_.get();
+  }
   transport::Reactor* reactor(Side side) override {
     return reactors_[static_cast<size_t>(side)];
   }
@@ -53,7 +55,7 @@ class SimTransportWorld final : public TransportWorld {
  private:
   SimWorld world_;
   const bool stream_;
-  const std::unique_ptr<transport::Backend> backend_;
+  const std::unique_ptr<transport::Transport> transport_;
   SimReactor* const reactors_[2];
 };
 
@@ -93,7 +95,7 @@ class SimFactory final : public TransportFactory {
 
  private:
   const SimFabric fabric_;
-  SimBackendOptions options_;
+  SimTransportOptions options_;
 };
 
 }  // namespace

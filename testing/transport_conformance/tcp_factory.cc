@@ -2,7 +2,7 @@
 
 #include "testing/transport_conformance/epoll_world.h"
 #include "testing/transport_conformance/expected_capabilities.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -16,7 +16,7 @@ class TcpFactory final : public TransportFactory {
     return ExpectedCapabilitiesOf("tcp");
   }
   absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
-    return EpollWorld::Create(transport::MakeTcpBackend(), address_);
+    return EpollWorld::Create(transport::MakeTcpTransport(), address_);
   }
 
  private:

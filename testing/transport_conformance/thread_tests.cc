@@ -177,7 +177,7 @@ SKIFF_CONFORMANCE_SUITE(ThreadTest, RdmaFactories);
 void ThreadTest::Listen() {
   auto listener =
       world()
-          .backend(Side::kListening)
+          .transport(Side::kListening)
           ->Listen(threads_->reactor(0), world().listen_address(), {},
                    [this](auto request) { OnRequest(std::move(request)); });
   if (!listener.ok()) {
@@ -225,7 +225,7 @@ void ThreadTest::ConnectOn(int reactor, int number) {
   };
   auto attempt =
       world()
-          .backend(Side::kConnecting)
+          .transport(Side::kConnecting)
           ->Connect(threads_->reactor(reactor),
                     transport::Address::Parse(address_).value(), options,
                     [player](absl::StatusOr<Endpoint> made) {

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "transport/backend.h"
 #include "transport/capabilities.h"
 #include "transport/reactor/reactor.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 
@@ -63,20 +63,20 @@ struct ConformanceScale {
 // The two ends of a connection: 0 connects, 1 listens.
 enum class Side : uint8_t { kConnecting = 0, kListening = 1 };
 
-// Where one test runs: backends, reactors and time. Everything happens on the
+// Where one test runs: transports, reactors and time. Everything happens on the
 // test's thread, within RunUntil(). It outlives what the test makes from it.
 class TransportWorld {
  public:
   virtual ~TransportWorld() = default;
 
   // Owned by the world, as is what reactor() returns.
-  virtual transport::Backend* backend(Side side) = 0;
+  virtual transport::Transport* transport(Side side) = 0;
   // Where that side's listener or first connection is.
   virtual transport::Reactor* reactor(Side side) = 0;
   // Another reactor on that side's host.
   virtual transport::Reactor* AddReactor(Side side) = 0;
 
-  // Where to listen; port 0 lets the backend choose. By default every test
+  // Where to listen; port 0 lets the transport choose. By default every test
   // listens there afresh.
   virtual transport::Address listen_address() = 0;
 

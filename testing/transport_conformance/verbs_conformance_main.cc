@@ -1,4 +1,4 @@
-// The suite over the verbs backend and the devices of testing/vm.
+// The suite over the verbs transport and the devices of testing/vm.
 #include "testing/transport_conformance/conformance_main.h"
 #include "testing/transport_conformance/verbs_factory.h"
 

@@ -4,7 +4,7 @@
 
 #include "testing/transport_conformance/epoll_world.h"
 #include "testing/transport_conformance/expected_capabilities.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -28,7 +28,7 @@ class VerbsFactory final : public TransportFactory {
     return scale;
   }
   absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
-    return EpollWorld::Create(transport::MakeVerbsBackend(), url_);
+    return EpollWorld::Create(transport::MakeVerbsTransport(), url_);
   }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace skiff::testing {
 
-// The verbs backend over the device of the address `url`. `name` is its row in
-// expected_capabilities.cc: verbs_rxe or verbs_siw.
+// The verbs transport over the device of the address `url`. `name` is its row
+// in expected_capabilities.cc: verbs_rxe or verbs_siw.
 std::unique_ptr<TransportFactory> MakeVerbsFactory(std::string name,
                                                    std::string url);
 

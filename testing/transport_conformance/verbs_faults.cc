@@ -19,7 +19,7 @@
 #include "testing/transport_conformance/conformance_pair.h"
 #include "testing/transport_conformance/verbs_factory.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -140,7 +140,8 @@ class VerbsFaultTest : public ConformancePair {
   void ExpectUsable() {
     bool usable = false;
     EXPECT_TRUE(Wait([&] {
-      for (const auto& report : world().backend(Side::kConnecting)->Devices()) {
+      for (const auto& report :
+           world().transport(Side::kConnecting)->Devices()) {
         usable = usable || (report.usable &&
                             absl::StartsWith(report.name, device().name));
       }
@@ -244,7 +245,7 @@ TEST_P(VerbsFaultTest, ListenerHearsThatItsDeviceWasRemoved) {
 TEST_P(VerbsFaultTest, ListenerOnAllAddressesServesADeviceThatComesBack) {
   using transport::Address;
   using transport::Endpoint;
-  const auto backend = transport::MakeVerbsBackend();
+  const auto transport = transport::MakeVerbsTransport();
   const auto reactor = transport::EpollReactor::Create().value();
   std::vector<Endpoint> ends;
   const auto take = [&](absl::StatusOr<Endpoint> end) {
@@ -253,7 +254,7 @@ TEST_P(VerbsFaultTest, ListenerOnAllAddressesServesADeviceThatComesBack) {
   };
   transport::ListenOptions options;
   options.on_failure = [](const absl::Status& why) { ADD_FAILURE() << why; };
-  const auto listener = backend->Listen(
+  const auto listener = transport->Listen(
       reactor.get(), Address::Parse("verbs://0.0.0.0:0").value(), options,
       [&](std::unique_ptr<transport::ConnectionRequest> request) {
         request->Accept(reactor.get(), {}, take);
@@ -268,7 +269,7 @@ TEST_P(VerbsFaultTest, ListenerOnAllAddressesServesADeviceThatComesBack) {
     });
   };
   const auto connect = [&] {
-    const auto attempt = backend->Connect(reactor.get(), address, {}, take);
+    const auto attempt = transport->Connect(reactor.get(), address, {}, take);
     ASSERT_TRUE(attempt.ok()) << attempt.status();
     EXPECT_TRUE(run_until([&] { return ends.size() == 2; }));
   };
@@ -332,12 +333,12 @@ TEST_P(VerbsFaultTest, ProgramsStartedMeanwhileInheritNoDevice) {
 TEST_P(VerbsFaultTest, ReactorGoneInTheMidstOfAnAccept) {
   using transport::Endpoint;
   using transport::EpollReactor;
-  const auto backend = transport::MakeVerbsBackend();
+  const auto transport = transport::MakeVerbsTransport();
   auto reactor = EpollReactor::Create().value();
   auto home = EpollReactor::Create().value();
   const auto watched = std::make_shared<int>(0);
   bool requested = false;
-  const auto listener = backend->Listen(
+  const auto listener = transport->Listen(
       reactor.get(), transport::Address::Parse(device().url).value(), {},
       [&](std::unique_ptr<transport::ConnectionRequest> request) {
         requested = true;
@@ -346,8 +347,8 @@ TEST_P(VerbsFaultTest, ReactorGoneInTheMidstOfAnAccept) {
         });
       });
   ASSERT_TRUE(listener.ok()) << listener.status();
-  auto attempt = backend->Connect(reactor.get(), (*listener)->address(), {},
-                                  [](const auto& /*made*/) {});
+  auto attempt = transport->Connect(reactor.get(), (*listener)->address(), {},
+                                    [](const auto& /*made*/) {});
   ASSERT_TRUE(attempt.ok()) << attempt.status();
   const absl::Time limit = EpollReactor::MonotonicNow() + scale().patience;
   while (!requested && EpollReactor::MonotonicNow() < limit) reactor->Poll();

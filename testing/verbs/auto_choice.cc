@@ -12,12 +12,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "transport/auto/auto_backend.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/auto/auto_transport.h"
+#include "transport/libfabric/libfabric_transport.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -56,16 +56,16 @@ class AutoChoiceTest : public ::testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
     // As the programs have them.
-    ASSERT_TRUE(registry_.Add(transport::MakeVerbsBackend()).ok());
-    ASSERT_TRUE(registry_.Add(transport::MakeLibfabricBackend()).ok());
-    ASSERT_TRUE(registry_.Add(transport::MakeTcpBackend()).ok());
-    ASSERT_TRUE(
-        registry_
-            .Add(transport::MakeAutoBackend(&registry_,
-                                            [this](const ChoiceReport& report) {
-                                              reports_.push_back(report);
-                                            }))
-            .ok());
+    ASSERT_TRUE(registry_.Add(transport::MakeVerbsTransport()).ok());
+    ASSERT_TRUE(registry_.Add(transport::MakeLibfabricTransport()).ok());
+    ASSERT_TRUE(registry_.Add(transport::MakeTcpTransport()).ok());
+    ASSERT_TRUE(registry_
+                    .Add(transport::MakeAutoTransport(
+                        &registry_,
+                        [this](const ChoiceReport& report) {
+                          reports_.push_back(report);
+                        }))
+                    .ok());
   }
 
   bool RunUntil(const std::function<bool()>& done) {

@@ -19,9 +19,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -67,11 +67,11 @@ class NudgeTest : public ::testing::TestWithParam<const char*> {
   }
 
  protected:
-  static std::unique_ptr<Backend> MakeBackend(absl::Duration after,
-                                              absl::Duration limit) {
-    return IsVerbs()
-               ? MakeVerbsBackend(Nudging<VerbsOptions>(after, limit))
-               : MakeLibfabricBackend(Nudging<LibfabricOptions>(after, limit));
+  static std::unique_ptr<Transport> MakeTransport(absl::Duration after,
+                                                  absl::Duration limit) {
+    return IsVerbs() ? MakeVerbsTransport(Nudging<VerbsOptions>(after, limit))
+                     : MakeLibfabricTransport(
+                           Nudging<LibfabricOptions>(after, limit));
   }
   static bool IsVerbs() { return GetParam() == std::string("verbs"); }
   static Address AnyPort() {
@@ -83,8 +83,8 @@ class NudgeTest : public ::testing::TestWithParam<const char*> {
   }
 
   void Connect(absl::Duration after, absl::Duration limit) {
-    backend_ = MakeBackend(after, limit);
-    auto listener = backend_->Listen(
+    transport_ = MakeTransport(after, limit);
+    auto listener = transport_->Listen(
         reactor_.get(), AnyPort(), {},
         [this](std::unique_ptr<ConnectionRequest> request) {
           AcceptOptions options;
@@ -95,8 +95,8 @@ class NudgeTest : public ::testing::TestWithParam<const char*> {
     listener_ = *std::move(listener);
     ConnectOptions options;
     options.prepare = Preparing(&client_);
-    auto attempt = backend_->Connect(reactor_.get(), listener_->address(),
-                                     options, Taking(&client_));
+    auto attempt = transport_->Connect(reactor_.get(), listener_->address(),
+                                       options, Taking(&client_));
     ASSERT_TRUE(attempt.ok()) << attempt.status();
     ASSERT_TRUE(RunUntil(
         [this] {
@@ -166,7 +166,7 @@ class NudgeTest : public ::testing::TestWithParam<const char*> {
   }
 
   const std::unique_ptr<EpollReactor> reactor_ = EpollReactor::Create().value();
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<Listener> listener_;
   End client_;
   End server_;
@@ -208,8 +208,8 @@ TEST_P(NudgeTest, NobodyHearsOfIt) {
 // message.
 class LateServer {
  public:
-  LateServer(std::unique_ptr<Backend> backend, const Address& address)
-      : backend_(std::move(backend)),
+  LateServer(std::unique_ptr<Transport> transport, const Address& address)
+      : transport_(std::move(transport)),
         thread_([this, address] { Serve(address); }) {
     address_.get_future().wait();
   }
@@ -222,7 +222,7 @@ class LateServer {
  private:
   void Serve(const Address& address) {
     const auto reactor = EpollReactor::Create().value();
-    listener_ = backend_
+    listener_ = transport_
                     ->Listen(reactor.get(), address, {},
                              [&](std::unique_ptr<ConnectionRequest> request) {
                                AcceptOptions options;
@@ -264,7 +264,7 @@ class LateServer {
                : absl::InternalError("no RECEIVE");
   }
 
-  const std::unique_ptr<Backend> backend_;
+  const std::unique_ptr<Transport> transport_;
   std::unique_ptr<Listener> listener_;
   End end_;
   std::promise<void> address_;
@@ -273,7 +273,8 @@ class LateServer {
 };
 // Connects and sends, and does nothing about what lies.
 bool NudgeTest::IsAnswered(const Address& address, absl::Duration limit) {
-  const auto backend = MakeBackend(absl::ZeroDuration(), absl::ZeroDuration());
+  const auto transport =
+      MakeTransport(absl::ZeroDuration(), absl::ZeroDuration());
   End client;
   ConnectOptions options;
   options.prepare = [&client](RdmaEndpoint& made) {
@@ -286,7 +287,7 @@ bool NudgeTest::IsAnswered(const Address& address, absl::Duration limit) {
     return status;
   };
   auto attempt =
-      backend->Connect(reactor_.get(), address, options, Taking(&client));
+      transport->Connect(reactor_.get(), address, options, Taking(&client));
   EXPECT_TRUE(attempt.ok()) << attempt.status();
   if (!attempt.ok()) return false;
   bool sent = false;
@@ -320,17 +321,17 @@ TEST_P(NudgeTest, ALateAcceptorGetsItsFirstMessage) {
             0);
   {
     const LateServer server(
-        MakeBackend(absl::ZeroDuration(), absl::ZeroDuration()), AnyPort());
+        MakeTransport(absl::ZeroDuration(), absl::ZeroDuration()), AnyPort());
     EXPECT_FALSE(IsAnswered(server.address(), absl::Seconds(2)))
         << "this kernel does not let first messages lie: all this is not "
            "needed, and its tests show nothing";
   }
-  const LateServer server(MakeBackend(absl::Milliseconds(20), absl::Seconds(3)),
-                          AnyPort());
+  const LateServer server(
+      MakeTransport(absl::Milliseconds(20), absl::Seconds(3)), AnyPort());
   EXPECT_TRUE(IsAnswered(server.address(), absl::Seconds(10)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, NudgeTest,
+INSTANTIATE_TEST_SUITE_P(Transports, NudgeTest,
                          ::testing::Values("verbs", "libfabric"),
                          [](const auto& info) {
                            return std::string(info.param);

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 

@@ -1,5 +1,5 @@
 // A server or a client that speaks rping's protocol, over Skiff's verbs
-// backend: the other one is rping itself, which knows nothing of Skiff.
+// transport: the other one is rping itself, which knows nothing of Skiff.
 //
 //   rping_peer serve URL             serves, until it is killed
 //   rping_peer read URL              the same, but only reads, without an end
@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "testing/verbs/rping_end.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -68,8 +68,8 @@ class Server {
       : reactor_(reactor), keep_reading_(keep_reading) {}
 
   int Run(const Address& address) {
-    const auto backend = transport::MakeVerbsBackend();
-    auto listener = backend->Listen(
+    const auto transport = transport::MakeVerbsTransport();
+    auto listener = transport->Listen(
         reactor_, address, {},
         [this](std::unique_ptr<transport::ConnectionRequest> request) {
           Accept(*request);
@@ -129,8 +129,8 @@ int Connect(EpollReactor* reactor, const Address& address, int rounds) {
                                    });
   transport::ConnectOptions options;
   end->FillOptions(&options);
-  const auto backend = transport::MakeVerbsBackend();
-  auto attempt = backend->Connect(
+  const auto transport = transport::MakeVerbsTransport();
+  auto attempt = transport->Connect(
       reactor, address, options, [&](absl::StatusOr<transport::Endpoint> made) {
         if (made.ok()) {
           auto endpoint = Rdma(*std::move(made));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rping, which knows nothing of Skiff, as the peer of the verbs backend, in both roles.
+"""rping, which knows nothing of Skiff, as the peer of the verbs transport, in both roles.
 
 Usage, in a guest: rping_test.py RPING_PEER
 """

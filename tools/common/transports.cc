@@ -3,18 +3,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "transport/auto/auto_backend.h"
+#include "transport/auto/auto_transport.h"
 #include "transport/libfabric/fabric/libfabric_library.h"
-#include "transport/libfabric/libfabric_backend.h"
-#include "transport/tcp/tcp_backend.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::tools {
 
 absl::Status AddTransports(transport::Registry* registry) {
-  absl::Status status = registry->Add(transport::MakeVerbsBackend());
-  if (status.ok()) status = registry->Add(transport::MakeLibfabricBackend());
-  if (status.ok()) status = registry->Add(transport::MakeTcpBackend());
+  absl::Status status = registry->Add(transport::MakeVerbsTransport());
+  if (status.ok()) status = registry->Add(transport::MakeLibfabricTransport());
+  if (status.ok()) status = registry->Add(transport::MakeTcpTransport());
   return status;
 }
 
@@ -23,7 +23,7 @@ absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   transport::ChoiceObserver observer) {
   absl::Status status = AddTransports(registry);
   if (!status.ok()) return status;
-  return registry->Add(transport::MakeAutoBackend(
+  return registry->Add(transport::MakeAutoTransport(
       registry, [log = std::move(log), observer = std::move(observer)](
                     const transport::ChoiceReport& report) {
         if (observer) observer(report);

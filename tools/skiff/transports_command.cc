@@ -14,9 +14,9 @@ absl::StatusOr<TransportsReport> Transports() {
   absl::Status status = AddTransports(&registry);
   if (!status.ok()) return status;
   TransportsReport report;
-  for (transport::Backend* backend : registry.All()) {
+  for (transport::Transport* transport : registry.All()) {
     report.transports.push_back(
-        {std::string(backend->scheme()), backend->Devices()});
+        {std::string(transport->scheme()), transport->Devices()});
   }
   report.machine = ReadMachine();
   return report;

@@ -70,10 +70,10 @@ void CheckIser(const Iser& iser, Checker* checker,
 
 absl::Status CheckAddress(const transport::Registry& registry,
                           const transport::Address& address) {
-  const absl::StatusOr<transport::Backend*> backend =
+  const absl::StatusOr<transport::Transport*> transport =
       registry.Find(address.scheme);
-  if (!backend.ok()) return backend.status();
-  absl::Status status = (*backend)->CheckAddress(address);
+  if (!transport.ok()) return transport.status();
+  absl::Status status = (*transport)->CheckAddress(address);
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat(address.ToString(), ": ", status.message()));

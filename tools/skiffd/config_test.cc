@@ -17,7 +17,7 @@
 #include "tools/common/read_file.h"
 #include "tools/skiffd/config.pb.h"
 #include "tools/skiffd/flags.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 class ConfigTest : public ::testing::Test {
  protected:
   ConfigTest() {
-    EXPECT_TRUE(registry_.Add(transport::MakeTcpBackend()).ok());
+    EXPECT_TRUE(registry_.Add(transport::MakeTcpTransport()).ok());
     directory_ = ::testing::TempDir() + "/config_test.XXXXXX";
     EXPECT_NE(mkdtemp(directory_.data()), nullptr);
   }
@@ -218,7 +218,7 @@ std::vector<BadConfig> BadPortals() {
   const std::string target = kGoodTarget;
   return {
       {"BadScheme", target + "portal: \"rfc1149://pigeon\"\n",
-       "f:2: no transport backend for scheme \"rfc1149\"; this program has: "
+       "f:2: no transport for scheme \"rfc1149\"; this program has: "
        "tcp"},
       {"UnknownPortalOption", target + "portal: \"tcp://[::1]?mtu=9000\"\n",
        "f:2: tcp://[::1]:3260?mtu=9000: option \"mtu\" is unknown; tcp has "

@@ -341,10 +341,10 @@ TEST_F(AutoConnectTest, DevicesOfDifferentOptionsAreTriedApart) {
 
 TEST_F(AutoConnectTest, DoesNotChooseItself) {
   ChoiceObserver ignore = [](const ChoiceReport&) {};
-  Add(MakeAutoBackend(&registry, ignore));
+  Add(MakeAutoTransport(&registry, ignore));
   EXPECT_EQ(Connect(), "verbs://peer:3260");
   EXPECT_EQ(reports[0].entries.size(), 3u);
-  EXPECT_TRUE(backend->capabilities().rdma);
+  EXPECT_TRUE(transport->capabilities().rdma);
 }
 
 TEST_F(AutoConnectTest, RefusesOptionsThatMakeNoSense) {
@@ -352,7 +352,8 @@ TEST_F(AutoConnectTest, RefusesOptionsThatMakeNoSense) {
        {"auto://h?rdma=maybe", "auto://h?stagger=-1s", "auto://h?stagger=soon",
         "auto://h?emulated=1", "auto://h?provider=tcp"}) {
     const Address address = Address::Parse(uri).value();
-    EXPECT_TRUE(absl::IsInvalidArgument(backend->CheckAddress(address))) << uri;
+    EXPECT_TRUE(absl::IsInvalidArgument(transport->CheckAddress(address)))
+        << uri;
     EXPECT_TRUE(absl::IsInvalidArgument(Start(uri))) << uri;
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Start("auto://h", absl::ZeroDuration())));

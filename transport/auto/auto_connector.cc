@@ -84,7 +84,7 @@ bool AutoConnector::Start(size_t candidate) {
   entry.began = reactor_->Now() - began_;
   ConnectOptions options = options_;
   options.timeout -= entry.began;
-  auto attempt = chosen.backend->Connect(
+  auto attempt = chosen.transport->Connect(
       reactor_, chosen.address, options,
       [this, candidate](absl::StatusOr<Endpoint> result) {
         OnAttemptDone(candidate, std::move(result));

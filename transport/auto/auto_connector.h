@@ -11,7 +11,7 @@
 #include "transport/auto/candidates.h"
 #include "transport/auto/choice_report.h"
 #include "transport/auto/device_survey.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
@@ -44,7 +44,7 @@ class AutoConnector final : public ConnectAttempt {
   // There is no telling which ways there are.
   void SurveyFailed(const absl::Status& why);
   void StartNext();
-  // False if the backend refuses at once.
+  // False if the transport refuses at once.
   bool Start(size_t candidate);
   void ScheduleNext();
   void OnAttemptDone(size_t candidate, absl::StatusOr<Endpoint> result);

@@ -8,7 +8,7 @@
 #include "transport/auto/auto_listener.h"
 #include "transport/auto/auto_test_util.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -23,7 +23,7 @@ class AutoListenTest : public testing::AutoTest {
       changes.push_back(status.ToString());
     };
     options.on_failure = [this](const absl::Status& why) { ended = why; };
-    auto made = backend->Listen(
+    auto made = transport->Listen(
         reactor, Address::Parse(uri).value(), options,
         [this](const std::unique_ptr<ConnectionRequest>& /*request*/) {
           ++requests;
@@ -157,21 +157,21 @@ TEST(AutoTcpTest, ConnectsToItself) {
   auto reactor = EpollReactor::Create({}).value();
   Registry registry;
   std::vector<ChoiceReport> reports;
-  ASSERT_TRUE(registry.Add(MakeTcpBackend()).ok());
+  ASSERT_TRUE(registry.Add(MakeTcpTransport()).ok());
   ASSERT_TRUE(registry
-                  .Add(MakeAutoBackend(&registry,
-                                       [&](const ChoiceReport& report) {
-                                         reports.push_back(report);
-                                       }))
+                  .Add(MakeAutoTransport(&registry,
+                                         [&](const ChoiceReport& report) {
+                                           reports.push_back(report);
+                                         }))
                   .ok());
-  Backend* const backend = registry.Find("auto").value();
+  Transport* const transport = registry.Find("auto").value();
   std::unique_ptr<ConnectionRequest> request;
-  auto listener = backend->Listen(
+  auto listener = transport->Listen(
       reactor.get(), Address::Parse("auto://127.0.0.1:0").value(), {},
       [&](auto incoming) { request = std::move(incoming); });
   ASSERT_TRUE(listener.ok()) << listener.status();
   bool connected = false;
-  auto attempt = backend->Connect(
+  auto attempt = transport->Connect(
       reactor.get(), (*listener)->address(), {},
       [&](absl::StatusOr<Endpoint> made) { connected = made.ok(); });
   ASSERT_TRUE(attempt.ok()) << attempt.status();

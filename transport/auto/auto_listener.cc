@@ -60,7 +60,7 @@ void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
     OnChange(candidate, status);
   };
   auto listener = PersistentListener::Create(
-      candidate.backend, reactor, address, options,
+      candidate.transport, reactor, address, options,
       [this](std::unique_ptr<ConnectionRequest> request) {
         on_request_(std::move(request));
       });

@@ -9,8 +9,8 @@
 #include "transport/auto/auto_options.h"
 #include "transport/auto/candidates.h"
 #include "transport/auto/choice_report.h"
-#include "transport/backend.h"
 #include "transport/registry.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

@@ -10,7 +10,7 @@
 #include "transport/address.h"
 #include "transport/auto/choice_report.h"
 #include "transport/auto/device_survey.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

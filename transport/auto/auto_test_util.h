@@ -12,8 +12,8 @@
 #include "gtest/gtest.h"
 #include "testing/sim/sim_reactor.h"
 #include "testing/sim/sim_world.h"
-#include "transport/auto/auto_backend.h"
-#include "transport/auto/fake_backend.h"
+#include "transport/auto/auto_transport.h"
+#include "transport/auto/fake_transport.h"
 #include "transport/registry.h"
 
 namespace skiff::testing {
@@ -26,8 +26,8 @@ inline transport::DeviceReport FakeDevice(const std::string& name, bool rdma) {
   return device;
 }
 
-// Three fake backends and an auto backend that chooses between them, in virtual
-// time: "verbs" and "fabric" with RDMA, "tcp" without.
+// Three fake transports and an auto transport that chooses between them, in
+// virtual time: "verbs" and "fabric" with RDMA, "tcp" without.
 class AutoTest : public ::testing::Test {
  public:
   AutoTest() {
@@ -35,14 +35,14 @@ class AutoTest : public ::testing::Test {
     fabric.devices = {FakeDevice("fab0", true)};
     fabric.devices[0].address_options = {{"provider", "verbs"}};
     tcp.devices = {FakeDevice("lo", false), FakeDevice("eth0", false)};
-    Add(std::make_unique<FakeBackend>("tcp", &tcp));
-    Add(std::make_unique<FakeBackend>("verbs", &verbs));
-    Add(std::make_unique<FakeBackend>("fabric", &fabric));
+    Add(std::make_unique<FakeTransport>("tcp", &tcp));
+    Add(std::make_unique<FakeTransport>("verbs", &verbs));
+    Add(std::make_unique<FakeTransport>("fabric", &fabric));
     Configure({});
   }
 
-  void Add(std::unique_ptr<transport::Backend> backend) {
-    ASSERT_TRUE(registry.Add(std::move(backend)).ok());
+  void Add(std::unique_ptr<transport::Transport> transport) {
+    ASSERT_TRUE(registry.Add(std::move(transport)).ok());
   }
   void Configure(transport::AutoOptions options) {
     // In virtual time, and with devices that tests change.
@@ -54,7 +54,7 @@ class AutoTest : public ::testing::Test {
     ConfigureAsTheyAre(options);
   }
   void ConfigureAsTheyAre(const transport::AutoOptions& options) {
-    backend = transport::MakeAutoBackend(
+    transport = transport::MakeAutoTransport(
         &registry,
         [this](const transport::ChoiceReport& report) {
           reports.push_back(report);
@@ -68,7 +68,7 @@ class AutoTest : public ::testing::Test {
     began = world.now();
     transport::ConnectOptions options;
     options.timeout = timeout;
-    auto made = backend->Connect(
+    auto made = transport->Connect(
         reactor, transport::Address::Parse(uri).value(), options,
         [this](absl::StatusOr<transport::Endpoint> outcome) {
           EXPECT_FALSE(result.has_value()) << "called back twice";
@@ -110,7 +110,7 @@ class AutoTest : public ::testing::Test {
   FakeScript verbs;
   FakeScript fabric;
   transport::Registry registry;
-  std::unique_ptr<transport::Backend> backend;
+  std::unique_ptr<transport::Transport> transport;
   std::vector<transport::ChoiceReport> reports;
   absl::Time began;
   absl::Duration took;

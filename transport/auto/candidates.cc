@@ -49,10 +49,10 @@ std::string WhyNot(const ChoiceEntry& entry, const DeviceReport& device,
 
 std::map<std::string, std::string> Direct(const MachineDevices& machine) {
   std::map<std::string, std::string> direct;
-  for (const BackendDevices& found : machine) {
+  for (const TransportDevices& found : machine) {
     for (const DeviceReport& device : found.devices) {
       if (device.rdma_device.empty() || device.layered) continue;
-      direct.emplace(device.rdma_device, found.backend->scheme());
+      direct.emplace(device.rdma_device, found.transport->scheme());
     }
   }
   return direct;
@@ -64,10 +64,10 @@ class Ranking {
           const AutoOptions& options)
       : address_(address), options_(options), direct_(Direct(machine)) {}
 
-  void Add(const BackendDevices& found) {
+  void Add(const TransportDevices& found) {
     if (found.devices.empty()) {
       ChoiceEntry entry;
-      entry.scheme = std::string(found.backend->scheme());
+      entry.scheme = std::string(found.transport->scheme());
       entry.rdma = found.rdma;
       entry.reason = "it finds no device on this machine";
       skipped_.push_back(std::move(entry));
@@ -100,10 +100,10 @@ class Ranking {
   }
 
  private:
-  void Add(const BackendDevices& found, const DeviceReport& device) {
-    Backend* const backend = found.backend;
+  void Add(const TransportDevices& found, const DeviceReport& device) {
+    Transport* const transport = found.transport;
     ChoiceEntry entry;
-    entry.scheme = std::string(backend->scheme());
+    entry.scheme = std::string(transport->scheme());
     entry.devices = device.name;
     entry.emulated = device.emulated;
     // What is unusable may not know what it could do.
@@ -118,13 +118,13 @@ class Ranking {
     address.options = device.address_options;
     const TransportGrade grade = GradeOf(entry);
     for (Way& way : ways_) {
-      if (way.candidate.backend == backend && way.candidate.grade == grade &&
-          way.candidate.address == address) {
+      if (way.candidate.transport == transport &&
+          way.candidate.grade == grade && way.candidate.address == address) {
         absl::StrAppend(&way.entry.devices, ", ", device.name);
         return;
       }
     }
-    ways_.push_back({{backend, std::move(address), grade, 0}, entry});
+    ways_.push_back({{transport, std::move(address), grade, 0}, entry});
   }
 
   // Why a device is left to another transport; empty if it is not. What keeps
@@ -156,7 +156,7 @@ std::vector<Candidate> RankCandidates(const MachineDevices& machine,
   report->address = address.ToString();
   report->policy = options.policy;
   Ranking ranking(machine, address, options);
-  for (const BackendDevices& found : machine) ranking.Add(found);
+  for (const TransportDevices& found : machine) ranking.Add(found);
   return ranking.Finish(report);
 }
 

@@ -9,17 +9,17 @@
 #include "transport/auto/auto_options.h"
 #include "transport/auto/choice_report.h"
 #include "transport/auto/device_survey.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
 // Kinds of transports, the better one first.
 enum class TransportGrade : uint8_t { kRdma, kEmulatedRdma, kByteStream };
 
-// One way to reach a peer: a backend, and the options that select devices of
+// One way to reach a peer: a transport, and the options that select devices of
 // one kind of it.
 struct Candidate {
-  Backend* backend = nullptr;
+  Transport* transport = nullptr;
   Address address;
   TransportGrade grade = TransportGrade::kByteStream;
   size_t entry = 0;  // Of the report.

@@ -87,17 +87,17 @@ DeviceSurvey::~DeviceSurvey() {
 
 MachineDevices DeviceSurvey::Look(const Registry& registry) {
   MachineDevices all;
-  for (Backend* backend : registry.All()) {
-    if (backend->scheme() == kAutoScheme) continue;
-    BackendDevices found;
-    found.backend = backend;
-    found.devices = backend->Devices();
+  for (Transport* transport : registry.All()) {
+    if (transport->scheme() == kAutoScheme) continue;
+    TransportDevices found;
+    found.transport = transport;
+    found.devices = transport->Devices();
     bool tells = !found.devices.empty();
     for (const DeviceReport& device : found.devices) {
       tells = tells && (device.usable || device.capabilities.rdma);
     }
     // What is unusable may not know what it could do.
-    if (!tells) found.rdma = backend->capabilities().rdma;
+    if (!tells) found.rdma = transport->capabilities().rdma;
     all.push_back(std::move(found));
   }
   return all;

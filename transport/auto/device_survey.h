@@ -9,24 +9,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "transport/backend.h"
 #include "transport/registry.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
 // The scheme of addresses that leave the choice to us.
 inline constexpr char kAutoScheme[] = "auto";
 
-// What one backend finds on this machine.
-struct BackendDevices {
-  Backend* backend = nullptr;
+// What one transport finds on this machine.
+struct TransportDevices {
+  Transport* transport = nullptr;
   std::vector<DeviceReport> devices;
-  // Of the backend, where no device tells.
+  // Of the transport, where no device tells.
   bool rdma = false;
 };
 
-// Of every backend of a registry but auto itself, in its order.
-using MachineDevices = std::vector<BackendDevices>;
+// Of every transport of a registry but auto itself, in its order.
+using MachineDevices = std::vector<TransportDevices>;
 
 // Runs a function once, soon, perhaps on another thread.
 using SurveyRunner = std::function<absl::Status(std::function<void()>)>;
@@ -57,7 +57,7 @@ class DeviceSurvey {
   // `registry` has to outlive this. What is found may be as old as `max_age`.
   DeviceSurvey(const Registry* registry, absl::Duration max_age,
                SurveyRunner run);
-  // Waits for the survey that runs: it uses the registry's backends.
+  // Waits for the survey that runs: it uses the registry's transports.
   ~DeviceSurvey();
 
   // `done` runs once on the reactor's thread, never from inside this call, and

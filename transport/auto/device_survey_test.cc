@@ -11,20 +11,20 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/auto/auto_backend.h"
 #include "transport/auto/auto_test_util.h"
-#include "transport/auto/fake_backend.h"
+#include "transport/auto/auto_transport.h"
+#include "transport/auto/fake_transport.h"
 #include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
 namespace {
 
-using testing::FakeBackend;
 using testing::FakeDevice;
 using testing::FakeScript;
+using testing::FakeTransport;
 
 // Its devices take as long as somebody holds them up.
-class SlowBackend final : public Backend {
+class SlowTransport final : public Transport {
  public:
   absl::string_view scheme() const override { return "slow"; }
   Capabilities capabilities() const override { return {}; }
@@ -53,10 +53,10 @@ class SlowBackend final : public Backend {
 class DeviceSurveyTest : public ::testing::Test {
  public:
   DeviceSurveyTest() {
-    auto backend = std::make_unique<SlowBackend>();
-    slow = backend.get();
+    auto transport = std::make_unique<SlowTransport>();
+    slow = transport.get();
     slow->release = gate.get_future().share();
-    EXPECT_TRUE(registry.Add(std::move(backend)).ok());
+    EXPECT_TRUE(registry.Add(std::move(transport)).ok());
   }
 
   void Make(absl::Duration max_age, SurveyRunner run = nullptr) {
@@ -83,7 +83,7 @@ class DeviceSurveyTest : public ::testing::Test {
   const std::thread::id here = std::this_thread::get_id();
   std::promise<void> gate;
   Registry registry;
-  SlowBackend* slow;
+  SlowTransport* slow;
   std::unique_ptr<EpollReactor> reactor = EpollReactor::Create().value();
   std::vector<absl::StatusOr<DeviceSurvey::Found>> results;
   std::unique_ptr<DeviceSurvey> survey;
@@ -92,10 +92,10 @@ class DeviceSurveyTest : public ::testing::Test {
 TEST_F(DeviceSurveyTest, LooksOnAnotherThread) {
   FakeScript script;
   ASSERT_TRUE(
-      registry.Add(std::make_unique<FakeBackend>("none", &script)).ok());
+      registry.Add(std::make_unique<FakeTransport>("none", &script)).ok());
   ASSERT_TRUE(registry
-                  .Add(MakeAutoBackend(&registry,
-                                       [](const ChoiceReport& /*report*/) {}))
+                  .Add(MakeAutoTransport(&registry,
+                                         [](const ChoiceReport& /*report*/) {}))
                   .ok());
   Make(absl::Seconds(1));
   const auto request = Start();
@@ -109,7 +109,7 @@ TEST_F(DeviceSurveyTest, LooksOnAnotherThread) {
   ASSERT_TRUE(results[0].ok());
   const MachineDevices& found = **results[0];
   ASSERT_EQ(found.size(), 2u) << "auto is no way of its own";
-  EXPECT_EQ(found[0].backend, slow);
+  EXPECT_EQ(found[0].transport, slow);
   ASSERT_EQ(found[0].devices.size(), 1u);
   EXPECT_EQ(found[0].devices[0].name, "slow0");
   EXPECT_TRUE(found[1].devices.empty());
@@ -158,7 +158,7 @@ TEST_F(DeviceSurveyTest, OutlivesItsReactor) {
   EXPECT_TRUE(results.empty());
 }
 
-TEST_F(DeviceSurveyTest, ItsEndWaitsForTheBackends) {
+TEST_F(DeviceSurveyTest, ItsEndWaitsForTheTransports) {
   Make(absl::ZeroDuration());
   auto request = Start();
   AwaitLook(1);
@@ -170,7 +170,7 @@ TEST_F(DeviceSurveyTest, ItsEndWaitsForTheBackends) {
     gate.set_value();
   });
   survey.reset();
-  EXPECT_TRUE(released) << "the backends may be gone while they are in use";
+  EXPECT_TRUE(released) << "the transports may be gone while they are in use";
   later.join();
 }
 

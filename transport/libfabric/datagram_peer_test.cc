@@ -153,7 +153,7 @@ TEST_P(DatagramPeerTest, AnswersToOtherConnectionsEndTheAttempt) {
   ASSERT_EQ(getsockname(impostor.get(), any, &length), 0);
   absl::Status outcome;
   bool finished = false;
-  const auto attempt = backend_->Connect(
+  const auto attempt = transport_->Connect(
       reactor_.get(), Address::Parse(Uri(ntohs(address.sin_port))).value(), {},
       [&](auto endpoint) {
         finished = true;

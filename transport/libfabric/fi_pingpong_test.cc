@@ -235,7 +235,7 @@ TEST_P(FiPingpongTest, WeConnectAndItEchoes) {
     ConnectOptions options;
     options.prepare = [this](RdmaEndpoint& end) { return Prepare(end); };
     absl::StatusOr<EndpointPtr> connected = absl::UnknownError("no outcome");
-    const auto attempt = backend_->Connect(
+    const auto attempt = transport_->Connect(
         reactor_.get(),
         Address::Parse(absl::StrCat("libfabric://", host, ":",
                                     ntohs(fabric.sin_port), "?", GetParam()))

@@ -1,4 +1,4 @@
-// The settings of the backend that only iWARP has use for. For a machine with
+// The settings of the transport that only iWARP has use for. For a machine with
 // such a device, whose address is in the environment.
 
 #include <arpa/inet.h>
@@ -38,8 +38,8 @@ class IwarpOptionsTest : public ::testing::Test {
 
   // How long it takes to give up a connect whose request has been sent.
   absl::Duration GivingUp(const LibfabricOptions& settings) {
-    const auto backend = MakeLibfabricBackend(settings);
-    auto attempt = backend->Connect(
+    const auto transport = MakeLibfabricTransport(settings);
+    auto attempt = transport->Connect(
         reactor_.get(), peer_, {},
         [](const auto& endpoint) { ADD_FAILURE() << endpoint.status(); });
     EXPECT_TRUE(attempt.ok()) << attempt.status();

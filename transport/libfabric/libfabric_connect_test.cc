@@ -27,7 +27,7 @@ TEST_P(ConnectTest, PrivateDataGoesBothWaysUpToItsLimit) {
   Listen();
   ASSERT_NE(listener_, nullptr);
   const size_t limit = [&] {
-    for (const DeviceReport& report : backend_->Devices()) {
+    for (const DeviceReport& report : transport_->Devices()) {
       if (absl::StartsWith(GetParam(), "provider=") &&
           absl::StartsWith(
               report.name,
@@ -117,7 +117,7 @@ TEST_P(ConnectTest, NobodyListens) {
   absl::Status outcome;
   bool finished = false;
   const auto attempt =
-      backend_->Connect(reactor_.get(), address, {}, [&](auto endpoint) {
+      transport_->Connect(reactor_.get(), address, {}, [&](auto endpoint) {
         finished = true;
         outcome = endpoint.status();
       });

@@ -1,4 +1,4 @@
-// The settings of the backend do what they say.
+// The settings of the transport do what they say.
 
 #include "transport/libfabric/fabric/libfabric_options.h"
 
@@ -27,7 +27,7 @@ size_t OpenDescriptors() {
 class LibfabricOptionsTest : public LibfabricTest {
  protected:
   void Use(const LibfabricOptions& settings) {
-    backend_ = MakeLibfabricBackend(settings);
+    transport_ = MakeLibfabricTransport(settings);
   }
   absl::Duration Took(const std::function<bool()>& done) {
     const absl::Time start = EpollReactor::MonotonicNow();
@@ -100,16 +100,16 @@ TEST_P(LibfabricOptionsTest, CompletionQueuesAreLimited) {
   ConnectPair(options, accept);
 }
 
-// Both settings in one process: each backend's connections have their own.
-TEST_P(LibfabricOptionsTest, BackendsDiffer) {
+// Both settings in one process: each transport's connections have their own.
+TEST_P(LibfabricOptionsTest, TransportsDiffer) {
   LibfabricOptions settings;
   settings.max_completion_queue_entries = 100;
   ConnectPair();
   ASSERT_NE(client_, nullptr);
   ConnectOptions options;
   options.send_queue = options.receive_queue = 100;
-  const std::unique_ptr<Backend> other =
-      std::exchange(backend_, MakeLibfabricBackend(settings));
+  const std::unique_ptr<Transport> other =
+      std::exchange(transport_, MakeLibfabricTransport(settings));
   absl::StatusOr<EndpointPtr> client;
   const auto attempt = Connect(&client, options);
   ASSERT_TRUE(RunUntil([&] { return Concluded(client); }));

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
 #include "transport/reactor/epoll_reactor.h"
 
 namespace skiff::transport {
@@ -45,7 +45,7 @@ class TestBuffer {
   const std::unique_ptr<MemoryRegion> region_;
 };
 
-// A reactor that the test drives, with a backend; both ends live on it. The
+// A reactor that the test drives, with a transport; both ends live on it. The
 // parameter is what follows the `?` of an address.
 class LibfabricTest : public ::testing::TestWithParam<const char*> {
  protected:
@@ -89,11 +89,11 @@ class LibfabricTest : public ::testing::TestWithParam<const char*> {
   }
 
   void Listen(const ListenOptions& options = {}) {
-    auto listener =
-        backend_->Listen(reactor_.get(), Address::Parse(Uri()).value(), options,
-                         [this](std::unique_ptr<ConnectionRequest> request) {
-                           requests_.push_back(std::move(request));
-                         });
+    auto listener = transport_->Listen(
+        reactor_.get(), Address::Parse(Uri()).value(), options,
+        [this](std::unique_ptr<ConnectionRequest> request) {
+          requests_.push_back(std::move(request));
+        });
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
   }
@@ -102,7 +102,7 @@ class LibfabricTest : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<ConnectAttempt> Connect(absl::StatusOr<EndpointPtr>* out,
                                           const ConnectOptions& options = {}) {
     *out = absl::UnknownError("no outcome");
-    auto attempt = backend_->Connect(
+    auto attempt = transport_->Connect(
         reactor_.get(), listener_->address(), options,
         [out](absl::StatusOr<Endpoint> endpoint) {
           if (endpoint.ok()) {
@@ -179,7 +179,7 @@ class LibfabricTest : public ::testing::TestWithParam<const char*> {
 
   std::unique_ptr<EpollReactor> reactor_;
   std::deque<TestBuffer> buffers_;
-  std::unique_ptr<Backend> backend_ = MakeLibfabricBackend();
+  std::unique_ptr<Transport> transport_ = MakeLibfabricTransport();
   std::vector<std::unique_ptr<ConnectionRequest>> requests_;
   std::unique_ptr<Listener> listener_;
   EndpointPtr client_;

@@ -1,12 +1,12 @@
 // libfabric's verbs provider and a peer that uses rdma_cm directly, which is
-// the verbs backend here. For a machine with RDMA devices; the parameter is the
-// environment variable that has the address of one.
+// the verbs transport here. For a machine with RDMA devices; the parameter is
+// the environment variable that has the address of one.
 
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/libfabric_test_util.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -32,8 +32,8 @@ class RdmaCmPeerTest : public LibfabricTest {
     listener_.reset();
   }
 
-  Backend* BackendOf(bool verbs) {
-    return verbs ? verbs_.get() : backend_.get();
+  Transport* TransportOf(bool verbs) {
+    return verbs ? verbs_.get() : transport_.get();
   }
   static Address AddressOf(bool verbs, int port) {
     const std::string place =
@@ -44,11 +44,11 @@ class RdmaCmPeerTest : public LibfabricTest {
         .value();
   }
 
-  // Connects the two backends, with this private data; request_ is what has
+  // Connects the two transports, with this private data; request_ is what has
   // arrived of the connecting side's.
   void Meet(bool verbs_listens, const std::string& request,
             const std::string& answer) {
-    auto listener = BackendOf(verbs_listens)
+    auto listener = TransportOf(verbs_listens)
                         ->Listen(reactor_.get(), AddressOf(verbs_listens, 0),
                                  {}, [this](auto arrived) {
                                    requests_.push_back(std::move(arrived));
@@ -59,7 +59,7 @@ class RdmaCmPeerTest : public LibfabricTest {
     connect.private_data = Bytes(request);
     absl::StatusOr<EndpointPtr> client = absl::UnknownError("no outcome");
     const auto attempt =
-        BackendOf(!verbs_listens)
+        TransportOf(!verbs_listens)
             ->Connect(reactor_.get(),
                       AddressOf(!verbs_listens, listener_->address().port),
                       connect, [&client](absl::StatusOr<Endpoint> endpoint) {
@@ -121,7 +121,7 @@ class RdmaCmPeerTest : public LibfabricTest {
     EXPECT_EQ(near.text(), std::string(200, 'n') + std::string(100, 'f'));
   }
 
-  std::unique_ptr<Backend> verbs_ = MakeVerbsBackend();
+  std::unique_ptr<Transport> verbs_ = MakeVerbsTransport();
   std::string request_;
 };
 
@@ -161,7 +161,7 @@ TEST_P(RdmaCmPeerTest, APeerThatRejects) {
       });
   ASSERT_TRUE(listener.ok()) << listener.status();
   absl::Status status;
-  const auto attempt = backend_->Connect(
+  const auto attempt = transport_->Connect(
       reactor_.get(), AddressOf(/*verbs=*/false, (*listener)->address().port),
       {}, [&status](const absl::StatusOr<Endpoint>& endpoint) {
         status = endpoint.status();

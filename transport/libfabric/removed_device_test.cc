@@ -41,7 +41,7 @@ class RemovedDeviceTest : public LibfabricTest {
     options.on_failure = [this](absl::Status why) {
       failure_ = std::move(why);
     };
-    auto listener = backend_->Listen(
+    auto listener = transport_->Listen(
         reactor_.get(),
         Address::Parse(
             absl::StrCat("libfabric://", device.address, ":0?provider=verbs"))

@@ -37,7 +37,7 @@ class ShmReadTest : public LibfabricTest {
   void PostReadsOneAtATime(EpollReactor* home, uint32_t count) {
     LibfabricOptions settings;
     settings.shm_read_bytes = 1;
-    backend_ = MakeLibfabricBackend(settings);
+    transport_ = MakeLibfabricTransport(settings);
     ConnectPair({}, {}, home);
     if (HasFatalFailure()) return;
     window_ = &Memory(server_.get(), 1, 'g', Access::kRemoteRead);
@@ -185,7 +185,7 @@ TEST_P(ShmReadTest, SeesTheWriteBetweenItAndThoseThatAreDue) {
 TEST_P(ShmReadTest, IsDueOnTwoEndpointsOfAQueue) {
   LibfabricOptions settings;
   settings.shm_read_bytes = 1;
-  backend_ = MakeLibfabricBackend(settings);
+  transport_ = MakeLibfabricTransport(settings);
   const ConnectOptions connect = OnOneQueue();
   const auto home = EpollReactor::Create().value();
   EndpointPtr clients[2];
@@ -387,7 +387,7 @@ TEST_P(ShmReadTest, ThatWasHeldIsDoneHere) {
     // Of two that were held, the second is not done in the same turn.
     LibfabricOptions settings;
     settings.shm_read_bytes = 1;
-    backend_ = MakeLibfabricBackend(settings);
+    transport_ = MakeLibfabricTransport(settings);
     const auto home = EpollReactor::Create().value();
     ConnectPair({}, {}, home.get());
     if (HasFatalFailure()) return;

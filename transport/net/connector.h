@@ -5,8 +5,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "transport/address.h"
-#include "transport/backend.h"
 #include "transport/reactor/reactor.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

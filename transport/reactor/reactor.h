@@ -165,7 +165,7 @@ class Timer {
 };
 
 // A Reactor is one event loop. Everything that belongs to it (endpoints,
-// timers, pollers, sessions, backend channels) is created, used and destroyed
+// timers, pollers, sessions, transport channels) is created, used and destroyed
 // on the thread that runs it, so none of it locks. The one thread-safe entry is
 // Post().
 //

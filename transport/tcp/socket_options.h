@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "transport/address.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

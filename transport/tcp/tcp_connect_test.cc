@@ -84,15 +84,15 @@ TEST_F(TcpConnectTest, V6OnlyLeavesIpv4Alone) {
 
 TEST_F(TcpConnectTest, ChecksOptionsWithoutListening) {
   EXPECT_TRUE(
-      backend_->CheckAddress(*Address::Parse("tcp://[::]?v6only=1")).ok());
+      transport_->CheckAddress(*Address::Parse("tcp://[::]?v6only=1")).ok());
   // No such host, which is not asked for.
   EXPECT_TRUE(
-      backend_->CheckAddress(*Address::Parse("tcp://no-such-host.invalid:1"))
+      transport_->CheckAddress(*Address::Parse("tcp://no-such-host.invalid:1"))
           .ok());
   const Address wrong = *Address::Parse("tcp://127.0.0.1:0?v6only=2");
-  const absl::Status status = backend_->CheckAddress(wrong);
+  const absl::Status status = transport_->CheckAddress(wrong);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(backend_->Listen(reactor_.get(), wrong, {}, nullptr).status(),
+  EXPECT_EQ(transport_->Listen(reactor_.get(), wrong, {}, nullptr).status(),
             status);
 }
 
@@ -127,8 +127,8 @@ TEST_F(TcpConnectTest, UnknownNameIsNamed) {
 TEST_F(TcpConnectTest, CancelledLookupNeverReports) {
   bool called = false;
   auto attempt =
-      backend_->Connect(reactor_.get(), *Address::Parse("tcp://localhost:1"),
-                        {}, [&](absl::StatusOr<Endpoint>) { called = true; });
+      transport_->Connect(reactor_.get(), *Address::Parse("tcp://localhost:1"),
+                          {}, [&](absl::StatusOr<Endpoint>) { called = true; });
   ASSERT_TRUE(attempt.ok()) << attempt.status();
   attempt->reset();
   EXPECT_FALSE(RunUntil([&] { return called; }, absl::Milliseconds(100)));
@@ -193,8 +193,8 @@ TEST_F(TcpConnectTest, CancelledAttemptNeverReports) {
   options.timeout = absl::Milliseconds(50);
   bool called = false;
   auto attempt =
-      backend_->Connect(reactor_.get(), address, options,
-                        [&](absl::StatusOr<Endpoint>) { called = true; });
+      transport_->Connect(reactor_.get(), address, options,
+                          [&](absl::StatusOr<Endpoint>) { called = true; });
   ASSERT_TRUE(attempt.ok()) << attempt.status();
   reactor_->Poll();
   attempt->reset();
@@ -209,11 +209,11 @@ TEST_F(TcpConnectTest, AttemptMayBeDestroyedByItsOwnCallback) {
   for (const Address& address : {listener->address(), refused}) {
     std::unique_ptr<ConnectAttempt> attempt;
     bool called = false;
-    auto created = backend_->Connect(reactor_.get(), address, {},
-                                     [&](absl::StatusOr<Endpoint>) {
-                                       called = true;
-                                       attempt.reset();
-                                     });
+    auto created = transport_->Connect(reactor_.get(), address, {},
+                                       [&](absl::StatusOr<Endpoint>) {
+                                         called = true;
+                                         attempt.reset();
+                                       });
     ASSERT_TRUE(created.ok()) << created.status();
     attempt = *std::move(created);
     EXPECT_TRUE(RunUntil([&] { return called; }));
@@ -224,8 +224,8 @@ TEST_F(TcpConnectTest, AttemptMayBeDestroyedByItsOwnCallback) {
 TEST_F(TcpConnectTest, BadArgumentsAreRefusedAtOnce) {
   auto expect_invalid = [&](const char* uri, const ConnectOptions& options) {
     auto attempt =
-        backend_->Connect(reactor_.get(), *Address::Parse(uri), options,
-                          [](absl::StatusOr<Endpoint>) { FAIL(); });
+        transport_->Connect(reactor_.get(), *Address::Parse(uri), options,
+                            [](absl::StatusOr<Endpoint>) { FAIL(); });
     EXPECT_EQ(attempt.status().code(), absl::StatusCode::kInvalidArgument)
         << attempt.status();
   };
@@ -238,24 +238,24 @@ TEST_F(TcpConnectTest, BadArgumentsAreRefusedAtOnce) {
   ListenOptions no_backlog;
   no_backlog.backlog = 0;
   auto listener =
-      backend_->Listen(reactor_.get(), *Address::Parse("tcp://127.0.0.1:0"),
-                       no_backlog, [](std::unique_ptr<ConnectionRequest>) {});
+      transport_->Listen(reactor_.get(), *Address::Parse("tcp://127.0.0.1:0"),
+                         no_backlog, [](std::unique_ptr<ConnectionRequest>) {});
   EXPECT_EQ(listener.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TcpConnectTest, ListenErrorsSayWhatToDo) {
   auto listener = Listen("tcp://127.0.0.1:0");
   ASSERT_NE(listener, nullptr);
-  auto second = backend_->Listen(reactor_.get(), listener->address(), {},
-                                 [](std::unique_ptr<ConnectionRequest>) {});
+  auto second = transport_->Listen(reactor_.get(), listener->address(), {},
+                                   [](std::unique_ptr<ConnectionRequest>) {});
   ASSERT_FALSE(second.ok());
   EXPECT_TRUE(absl::StrContains(second.status().message(),
                                 "is another target running on this port?"))
       << second.status();
   // TEST-NET-1 (RFC 5737) is nobody's address.
   auto foreign =
-      backend_->Listen(reactor_.get(), *Address::Parse("tcp://192.0.2.1:0"), {},
-                       [](std::unique_ptr<ConnectionRequest>) {});
+      transport_->Listen(reactor_.get(), *Address::Parse("tcp://192.0.2.1:0"),
+                         {}, [](std::unique_ptr<ConnectionRequest>) {});
   ASSERT_FALSE(foreign.ok());
   EXPECT_TRUE(absl::StrContains(foreign.status().message(),
                                 "no interface of this machine"))
@@ -299,11 +299,11 @@ TEST_F(TcpConnectTest, ListenerMayBeDestroyedByItsOwnCallback) {
   std::unique_ptr<Listener> listener;
   int called = 0;
   auto created =
-      backend_->Listen(reactor_.get(), *Address::Parse("tcp://127.0.0.1:0"), {},
-                       [&](std::unique_ptr<ConnectionRequest>) {
-                         ++called;
-                         listener.reset();
-                       });
+      transport_->Listen(reactor_.get(), *Address::Parse("tcp://127.0.0.1:0"),
+                         {}, [&](std::unique_ptr<ConnectionRequest>) {
+                           ++called;
+                           listener.reset();
+                         });
   ASSERT_TRUE(created.ok()) << created.status();
   listener = *std::move(created);
   auto address = ParseLiteral("127.0.0.1", listener->address().port);
@@ -363,11 +363,11 @@ TEST_F(TcpConnectTest, AHundredConnectionsAtOnce) {
   std::vector<Endpoint> endpoints;
   for (int i = 0; i < 100; ++i) {
     auto attempt =
-        backend_->Connect(reactor_.get(), listener->address(), {},
-                          [&](absl::StatusOr<Endpoint> endpoint) {
-                            ASSERT_TRUE(endpoint.ok()) << endpoint.status();
-                            endpoints.push_back(*std::move(endpoint));
-                          });
+        transport_->Connect(reactor_.get(), listener->address(), {},
+                            [&](absl::StatusOr<Endpoint> endpoint) {
+                              ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+                              endpoints.push_back(*std::move(endpoint));
+                            });
     ASSERT_TRUE(attempt.ok()) << attempt.status();
     attempts.push_back(*std::move(attempt));
   }
@@ -431,7 +431,7 @@ TEST_F(TcpConnectTest, PausesAndComplaintsAreAsSet) {
   TcpOptions settings;
   settings.accept_pause = absl::Milliseconds(20);
   settings.complaint_interval = absl::ZeroDuration();
-  backend_ = MakeTcpBackend(settings);
+  transport_ = MakeTcpTransport(settings);
   std::vector<std::string> told;
   ListenOptions options;
   options.on_trouble = [&told](const absl::Status& status) {
@@ -451,7 +451,7 @@ TEST_F(TcpConnectTest, PausesAndComplaintsAreAsSet) {
 TEST_F(TcpConnectTest, TakesSoManyConnectionsInATurn) {
   TcpOptions settings;
   settings.accepts_per_turn = 2;
-  backend_ = MakeTcpBackend(settings);
+  transport_ = MakeTcpTransport(settings);
   auto listener = Listen("tcp://127.0.0.1:0");
   ASSERT_NE(listener, nullptr);
   std::vector<ScopedFd> clients;
@@ -464,7 +464,7 @@ TEST_F(TcpConnectTest, TakesSoManyConnectionsInATurn) {
 
 TEST_F(TcpConnectTest, DevicesIncludeTheLoopback) {
   bool found = false;
-  for (const DeviceReport& device : backend_->Devices()) {
+  for (const DeviceReport& device : transport_->Devices()) {
     EXPECT_FALSE(device.name.empty());
     EXPECT_EQ(device.usable, device.problem.empty());
     EXPECT_FALSE(device.capabilities.rdma);

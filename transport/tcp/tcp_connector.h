@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/net/host_connector.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/net/socket_address.h"
 #include "transport/reactor/reactor.h"
 #include "transport/tcp/socket_options.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/reactor/newcomers.h"
 #include "transport/reactor/reactor.h"
 #include "transport/tcp/tcp_options.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

@@ -5,7 +5,7 @@
 
 namespace skiff::transport {
 
-// Settings of the TCP backend that no caller of the transport needs to know.
+// Settings of the TCP transport that no caller of the transport needs to know.
 struct TcpOptions {
   // Connections that a listener takes in one turn, so that a flood of them
   // leaves the connected ones their share.

@@ -13,11 +13,11 @@
 
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 namespace skiff::transport {
 
-// A reactor that the test drives, with a backend.
+// A reactor that the test drives, with a transport.
 class TcpTest : public ::testing::Test {
  protected:
   TcpTest() : reactor_(EpollReactor::Create().value()) {}
@@ -44,10 +44,10 @@ class TcpTest : public ::testing::Test {
   std::unique_ptr<Listener> Listen(const std::string& uri,
                                    const ListenOptions& options = {}) {
     auto listener =
-        backend_->Listen(reactor_.get(), Address::Parse(uri).value(), options,
-                         [this](std::unique_ptr<ConnectionRequest> request) {
-                           requests_.push_back(std::move(request));
-                         });
+        transport_->Listen(reactor_.get(), Address::Parse(uri).value(), options,
+                           [this](std::unique_ptr<ConnectionRequest> request) {
+                             requests_.push_back(std::move(request));
+                           });
     EXPECT_TRUE(listener.ok()) << listener.status();
     return listener.ok() ? *std::move(listener) : nullptr;
   }
@@ -58,7 +58,7 @@ class TcpTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<ByteStream>> result =
         absl::UnknownError("no outcome");
     bool finished = false;
-    auto attempt = backend_->Connect(
+    auto attempt = transport_->Connect(
         reactor_.get(), address, options,
         [&](absl::StatusOr<Endpoint> endpoint) {
           finished = true;
@@ -115,7 +115,7 @@ class TcpTest : public ::testing::Test {
   }
 
   std::unique_ptr<EpollReactor> reactor_;
-  std::unique_ptr<Backend> backend_ = MakeTcpBackend();
+  std::unique_ptr<Transport> transport_ = MakeTcpTransport();
   std::vector<std::unique_ptr<ConnectionRequest>> requests_;
 };
 

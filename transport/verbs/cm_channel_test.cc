@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -35,13 +35,13 @@ TEST(CmChannelTest, WhoCameFirstDoesNotChooseTheSettingsOfOthers) {
   EXPECT_EQ(CmChannel::ForReactor(reactor.get(), mine).value(), channel);
 }
 
-// Two backends of one reactor, each with a channel of its own.
-TEST(CmChannelTest, BackendsOfOtherSettingsMeet) {
+// Two transports of one reactor, each with a channel of its own.
+TEST(CmChannelTest, TransportsOfOtherSettingsMeet) {
   const auto reactor = EpollReactor::Create().value();
   VerbsOptions settings;
   settings.cm_events_per_turn = 1;
-  const auto client = MakeVerbsBackend();
-  const auto server = MakeVerbsBackend(settings);
+  const auto client = MakeVerbsTransport();
+  const auto server = MakeVerbsTransport(settings);
   const char* const address = std::getenv("SKIFF_VM_ADDRESS");
   ASSERT_NE(address, nullptr) << "this test is for the guest";
   const std::string host = address;

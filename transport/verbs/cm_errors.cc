@@ -8,7 +8,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 #include "transport/verbs/verbs_status.h"
 
 namespace skiff::transport {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
 #include "transport/verbs/verbs_options.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -20,12 +20,12 @@ TEST(ForgetIntervalTest, NoReactorLooksForRemovedDevices) {
   VerbsOptions settings;
   settings.forget_interval = absl::Hours(1);
   settings.forget_removed_for = absl::Hours(2);
-  const auto backend = MakeVerbsBackend(settings);
+  const auto transport = MakeVerbsTransport(settings);
   const auto reactor = EpollReactor::Create().value();
   bool ended = false;
   ListenOptions options;
   options.on_failure = [&ended](const absl::Status& /*why*/) { ended = true; };
-  const auto listener = backend->Listen(
+  const auto listener = transport->Listen(
       reactor.get(),
       Address::Parse(absl::StrCat("verbs://", host, ":0")).value(), options,
       [](const std::unique_ptr<ConnectionRequest>& /*request*/) {});

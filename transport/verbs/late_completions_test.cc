@@ -13,9 +13,9 @@
 
 #include "gtest/gtest.h"
 #include "transport/reactor/epoll_reactor.h"
-#include "transport/verbs/verbs_backend.h"
 #include "transport/verbs/verbs_completion_queue.h"
 #include "transport/verbs/verbs_domain.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::transport {
 namespace {
@@ -73,9 +73,9 @@ class LateCompletionsTest : public ::testing::Test {
   void SetUp() override {
     VerbsOptions settings;
     settings.drain_timeout = absl::Milliseconds(100);
-    backend_ = MakeVerbsBackend(settings);
+    transport_ = MakeVerbsTransport(settings);
     const std::string host = std::getenv("SKIFF_VM_ADDRESS");
-    auto listener = backend_->Listen(
+    auto listener = transport_->Listen(
         reactor_.get(), Address::Parse("verbs://" + host + ":3260").value(), {},
         [this](std::unique_ptr<ConnectionRequest> request) {
           AcceptOptions accept;
@@ -152,10 +152,10 @@ class LateCompletionsTest : public ::testing::Test {
       return resources;
     };
     auto attempt =
-        backend_->Connect(reactor_.get(), listener_->address(), connect,
-                          [this](absl::StatusOr<Endpoint> endpoint) {
-                            Take(std::move(endpoint), &client_);
-                          });
+        transport_->Connect(reactor_.get(), listener_->address(), connect,
+                            [this](absl::StatusOr<Endpoint> endpoint) {
+                              Take(std::move(endpoint), &client_);
+                            });
     ASSERT_TRUE(attempt.ok()) << attempt.status();
     ASSERT_TRUE(
         RunUntil([&] { return client_ != nullptr && server_ != nullptr; }));
@@ -184,7 +184,7 @@ class LateCompletionsTest : public ::testing::Test {
 
   std::vector<char> memory_ = std::vector<char>(4096);
   const std::unique_ptr<EpollReactor> reactor_ = EpollReactor::Create().value();
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<MemoryRegion> region_;
   std::shared_ptr<CompletionQueue> queue_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 #include "transport/verbs/completion_host.h"
 #include "transport/verbs/verbs_domain.h"
 #include "transport/verbs/verbs_memory.h"

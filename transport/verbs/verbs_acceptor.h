@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/backend.h"
+#include "transport/transport.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/verbs_endpoint.h"
 #include "transport/verbs/verbs_options.h"

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/net/host_connector.h"
 #include "transport/net/socket_address.h"
+#include "transport/transport.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/verbs_endpoint.h"
 #include "transport/verbs/verbs_options.h"

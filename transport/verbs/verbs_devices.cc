@@ -51,7 +51,7 @@ std::string WhyNoDevice() {
          "type siw (iWARP)";
 }
 
-const char* Transport(const DeviceFacts& facts, const ibv_port_attr& port) {
+const char* KindOf(const DeviceFacts& facts, const ibv_port_attr& port) {
   if (facts.iwarp) return "iWARP";
   return port.link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
 }
@@ -169,11 +169,11 @@ void Report(ibv_device* device, std::vector<DeviceReport>* reports) {
     report.name = absl::StrCat(name, " port ", number);
     report.rdma_device = name;
     report.detail = absl::StrCat(
-        Transport(*facts, port), ", link ", ibv_port_state_str(port.state),
+        KindOf(*facts, port), ", link ", ibv_port_state_str(port.state),
         ", MTU ", MtuToString(port.active_mtu), " of ",
         MtuToString(port.max_mtu), gid_text, ", locked memory at most ",
         LockedMemoryLimit());
-    report.kind = Transport(*facts, port);
+    report.kind = KindOf(*facts, port);
     report.link =
         port.state == IBV_PORT_ACTIVE ? "up" : ibv_port_state_str(port.state);
     report.mtu = MtuBytes(port.active_mtu);

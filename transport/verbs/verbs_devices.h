@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/soft_iwarp/first_message_watch.h"
+#include "transport/transport.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/queue_pair.h"
 #include "transport/verbs/verbs_completion_queue.h"

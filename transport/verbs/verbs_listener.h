@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 #include "transport/verbs/cm_channel.h"
 #include "transport/verbs/verbs_options.h"
 

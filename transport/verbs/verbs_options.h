@@ -7,7 +7,8 @@
 
 namespace skiff::transport {
 
-// Settings of the verbs backend that no caller of the transport needs to know.
+// Settings of the verbs transport that no caller of the transport needs to
+// know.
 struct VerbsOptions {
   // InfiniBand and RoCE (ibv_modify_qp(3)); iWARP leaves them to TCP. What is
   // not acknowledged within 4.096 us * 2^ack_timeout is sent again, at most

@@ -129,9 +129,10 @@ absl::StatusOr<std::unique_ptr<Session>> Client::Login(
 }
 
 absl::Status Client::CheckAddress(const transport::Address& portal) const {
-  const absl::StatusOr<transport::Backend*> backend =
+  const absl::StatusOr<transport::Transport*> transport =
       registry_.Find(portal.scheme);
-  return backend.ok() ? (*backend)->CheckAddress(portal) : backend.status();
+  return transport.ok() ? (*transport)->CheckAddress(portal)
+                        : transport.status();
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Client::Connect(

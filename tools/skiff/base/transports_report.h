@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::tools {
 

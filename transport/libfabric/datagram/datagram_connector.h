@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/datagram/control_stream.h"
 #include "transport/libfabric/datagram/datagram_link.h"
 #include "transport/libfabric/fabric/fabric_endpoint.h"
 #include "transport/libfabric/fabric/fabric_info.h"
 #include "transport/net/connector.h"
 #include "transport/tcp/tcp_connector.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

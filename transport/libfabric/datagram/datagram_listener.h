@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/datagram/control_stream.h"
 #include "transport/libfabric/fabric/fabric_info.h"
 #include "transport/libfabric/fabric/fabric_request.h"
 #include "transport/libfabric/fabric/libfabric_options.h"
 #include "transport/tcp/tcp_listener.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 #include "transport/libfabric/shm/shm_peer.h"
 
 namespace skiff::transport {

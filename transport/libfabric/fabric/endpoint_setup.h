@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fabric_endpoint.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

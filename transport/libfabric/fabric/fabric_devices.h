@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/libfabric_options.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
-// One report for each provider and domain that offers what this backend needs,
-// and for each that would but cannot be used.
+// One report for each provider and domain that offers what this transport
+// needs, and for each that would but cannot be used.
 std::vector<DeviceReport> FabricDevices(const LibfabricOptions& settings);
 
 }  // namespace skiff::transport

@@ -186,7 +186,7 @@ absl::Status FabricDomain::CheckNoCache() {
       name_,
       ": libfabric's registration cache is on, which lets peers use memory "
       "that is not open to them; set FI_MR_CACHE_MAX_COUNT=0 in the "
-      "environment, or make Skiff's backend before anything else uses "
+      "environment, or make Skiff's transport before anything else uses "
       "libfabric"));
 }
 

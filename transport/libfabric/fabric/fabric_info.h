@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/address.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fid.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
@@ -19,11 +19,11 @@ struct FabricAddressOptions {
 };
 absl::StatusOr<FabricAddressOptions> ParseFabricOptions(const Address& address);
 
-// The libfabric interface that this backend is written for.
+// The libfabric interface that this transport is written for.
 uint32_t FabricApiVersion();
 
-// What this backend asks of a provider: messages and one-sided operations over
-// `type`, with the memory registration modes that it can deal with.
+// What this transport asks of a provider: messages and one-sided operations
+// over `type`, with the memory registration modes that it can deal with.
 // `send_queue` and `receive_queue` 0: the provider's defaults.
 InfoPtr FabricHints(const FabricAddressOptions& options, fi_ep_type type,
                     size_t send_queue, size_t receive_queue);
@@ -39,14 +39,14 @@ absl::StatusOr<InfoPtr> DatagramQuery(const FabricAddressOptions& options,
 
 // fi_getinfo(3), for an address to connect to, or (`listen`) to bind. May block
 // on name service and address resolution. The best info comes first, and every
-// one is usable by this backend.
+// one is usable by this transport.
 absl::StatusOr<InfoPtr> FabricQuery(const Address& address,
                                     const FabricAddressOptions& options,
                                     bool listen);
 
-// The infos of `list` that this backend can use, best first.
+// The infos of `list` that this transport can use, best first.
 InfoPtr UsableInfos(InfoPtr list);
-// Why this backend cannot use `info`; empty if it can.
+// Why this transport cannot use `info`; empty if it can.
 std::string UnusableBecause(const fi_info& info);
 
 // More scatter/gather entries are not offered.

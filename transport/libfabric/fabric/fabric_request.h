@@ -9,8 +9,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_endpoint.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

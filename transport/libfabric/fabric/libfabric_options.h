@@ -8,7 +8,7 @@
 
 namespace skiff::transport {
 
-// Settings of the libfabric backend that no caller of the transport needs to
+// Settings of the libfabric transport that no caller of the transport needs to
 // know.
 struct LibfabricOptions {
   // Entries that one completion queue may have: a quarter of a gigabyte.

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/completion_host.h"
 #include "transport/libfabric/fabric/connected_traffic.h"
 #include "transport/libfabric/fabric/datagram_traffic.h"
@@ -25,6 +24,7 @@
 #include "transport/libfabric/fabric/receive_sinks.h"
 #include "transport/libfabric/fabric/shm_reads.h"
 #include "transport/rdma_endpoint.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

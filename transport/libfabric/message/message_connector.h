@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_lookup.h"
 #include "transport/libfabric/message/message_endpoint.h"
 #include "transport/net/connector.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

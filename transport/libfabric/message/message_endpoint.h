@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fabric_endpoint.h"
 #include "transport/libfabric/message/message_link.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

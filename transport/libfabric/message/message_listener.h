@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/fabric_domain.h"
 #include "transport/libfabric/fabric/fabric_event_queue.h"
 #include "transport/libfabric/fabric/fabric_request.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 

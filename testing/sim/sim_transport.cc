@@ -1,4 +1,4 @@
-#include "testing/sim/sim_backend.h"
+#include "testing/sim/sim_transport.h"
 
 #include <map>
 #include <string>
@@ -99,14 +99,14 @@ class SimListener final : public transport::Listener, private SimAcceptor {
   bool registered_ = false;
 };
 
-class SimBackend final : public transport::Backend {
+class SimTransport final : public transport::Transport {
  public:
-  SimBackend(SimWorld* world, const SimBackendOptions& options)
+  SimTransport(SimWorld* world, const SimTransportOptions& options)
       : world_(world), options_(options) {}
 
   absl::string_view scheme() const override { return "sim"; }
   transport::Capabilities capabilities() const override {
-    return options_.rdma.backend_capabilities.value_or(
+    return options_.rdma.transport_capabilities.value_or(
         options_.rdma.capabilities);
   }
   std::vector<transport::DeviceReport> Devices() const override {
@@ -138,21 +138,21 @@ class SimBackend final : public transport::Backend {
   std::shared_ptr<SimDomain> DomainOf(const std::string& host);
 
   SimWorld* const world_;
-  const SimBackendOptions options_;
+  const SimTransportOptions options_;
   std::map<std::string, std::shared_ptr<SimDomain>> domains_;
 };
 
-absl::StatusOr<SimReactor*> SimBackend::Check(
+absl::StatusOr<SimReactor*> SimTransport::Check(
     transport::Reactor* reactor) const {
   auto* sim_reactor = dynamic_cast<SimReactor*>(reactor);
   if (sim_reactor == nullptr || sim_reactor->world() != world_) {
     return absl::InvalidArgumentError(
-        "the sim backend needs a SimReactor of its own world");
+        "the sim transport needs a SimReactor of its own world");
   }
   return sim_reactor;
 }
 
-std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
+std::shared_ptr<SimDomain> SimTransport::DomainOf(const std::string& host) {
   std::shared_ptr<SimDomain>& domain = domains_[host];
   if (domain == nullptr || domain->removed()) {
     domain = std::make_shared<SimDomain>(
@@ -162,7 +162,7 @@ std::shared_ptr<SimDomain> SimBackend::DomainOf(const std::string& host) {
   return domain;
 }
 
-absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
+absl::StatusOr<std::unique_ptr<transport::Listener>> SimTransport::Listen(
     transport::Reactor* reactor, const Address& address,
     const ListenOptions& options, transport::AcceptCallback on_request) {
   auto sim_reactor = Check(reactor);
@@ -183,9 +183,10 @@ absl::StatusOr<std::unique_ptr<transport::Listener>> SimBackend::Listen(
   return listener;
 }
 
-absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
-    transport::Reactor* reactor, const Address& address,
-    const ConnectOptions& options, transport::ConnectCallback done) {
+absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>>
+SimTransport::Connect(transport::Reactor* reactor, const Address& address,
+                      const ConnectOptions& options,
+                      transport::ConnectCallback done) {
   auto sim_reactor = Check(reactor);
   if (!sim_reactor.ok()) return sim_reactor.status();
   auto rdma = WantsRdma(address);
@@ -236,9 +237,9 @@ absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> SimBackend::Connect(
 
 }  // namespace
 
-std::unique_ptr<transport::Backend> MakeSimBackend(
-    SimWorld* world, const SimBackendOptions& options) {
-  return std::make_unique<SimBackend>(world, options);
+std::unique_ptr<transport::Transport> MakeSimTransport(
+    SimWorld* world, const SimTransportOptions& options) {
+  return std::make_unique<SimTransport>(world, options);
 }
 
 }  // namespace skiff::testing

@@ -1,10 +1,10 @@
-#ifndef SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_BACKEND_H_
-#define SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_BACKEND_H_
+#ifndef SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_TRANSPORT_H_
+#define SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_TRANSPORT_H_
 
 #include <memory>
 
-#include "transport/backend.h"
 #include "transport/libfabric/fabric/libfabric_options.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
@@ -17,10 +17,10 @@ namespace skiff::transport {
 // cache is then turned off, by FI_MR_CACHE_MAX_COUNT=0 in the environment:
 // anything else that uses libfabric has to come later.
 //
-// Backends with different settings share no MemoryDomain.
-std::unique_ptr<Backend> MakeLibfabricBackend(
+// Transports with different settings share no MemoryDomain.
+std::unique_ptr<Transport> MakeLibfabricTransport(
     const LibfabricOptions& settings = {});
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_BACKEND_H_
+#endif  // SKIFF_TRANSPORT_LIBFABRIC_LIBFABRIC_TRANSPORT_H_

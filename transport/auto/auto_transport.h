@@ -1,16 +1,16 @@
-#ifndef SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_
-#define SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_
+#ifndef SKIFF_TRANSPORT_AUTO_AUTO_TRANSPORT_H_
+#define SKIFF_TRANSPORT_AUTO_AUTO_TRANSPORT_H_
 
 #include <memory>
 
 #include "transport/auto/auto_options.h"
 #include "transport/auto/choice_report.h"
-#include "transport/backend.h"
 #include "transport/registry.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 
-// Chooses between the other backends of `registry`, scheme `auto`. It may be
+// Chooses between the other transports of `registry`, scheme `auto`. It may be
 // part of that registry, which must outlive it and stay where it is.
 //
 // Connecting tries the usable transports in order and in overlapping attempts
@@ -28,10 +28,10 @@ namespace skiff::transport {
 // `observer` gets a report of every choice, on the thread of the reactor that
 // it is for, and so perhaps on several at once. It may not be null: which
 // transport is used, and why it is not a better one, must not stay unsaid.
-std::unique_ptr<Backend> MakeAutoBackend(const Registry* registry,
-                                         ChoiceObserver observer,
-                                         const AutoOptions& options = {});
+std::unique_ptr<Transport> MakeAutoTransport(const Registry* registry,
+                                             ChoiceObserver observer,
+                                             const AutoOptions& options = {});
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_AUTO_AUTO_BACKEND_H_
+#endif  // SKIFF_TRANSPORT_AUTO_AUTO_TRANSPORT_H_

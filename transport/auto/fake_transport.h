@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_AUTO_FAKE_BACKEND_H_
-#define SKIFF_TRANSPORT_AUTO_FAKE_BACKEND_H_
+#ifndef SKIFF_TRANSPORT_AUTO_FAKE_TRANSPORT_H_
+#define SKIFF_TRANSPORT_AUTO_FAKE_TRANSPORT_H_
 
 #include <functional>
 #include <memory>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 
@@ -39,7 +39,7 @@ class FakeStream final : public transport::ByteStream {
   int* const alive_;
 };
 
-// What a fake backend does, and what was done with it.
+// What a fake transport does, and what was done with it.
 struct FakeScript {
   std::vector<transport::DeviceReport> devices;
   absl::Status refusal;  // Of the Connect or Listen call itself.
@@ -58,9 +58,9 @@ struct FakeScript {
 };
 
 // Does what its script says.
-class FakeBackend final : public transport::Backend {
+class FakeTransport final : public transport::Transport {
  public:
-  FakeBackend(std::string scheme, FakeScript* script)
+  FakeTransport(std::string scheme, FakeScript* script)
       : scheme_(std::move(scheme)), script_(script) {}
 
   absl::string_view scheme() const override { return scheme_; }
@@ -147,4 +147,4 @@ class FakeBackend final : public transport::Backend {
 
 }  // namespace skiff::testing
 
-#endif  // SKIFF_TRANSPORT_AUTO_FAKE_BACKEND_H_
+#endif  // SKIFF_TRANSPORT_AUTO_FAKE_TRANSPORT_H_

@@ -1,4 +1,4 @@
-#include "transport/verbs/verbs_backend.h"
+#include "transport/verbs/verbs_transport.h"
 
 #include <utility>
 
@@ -12,9 +12,9 @@
 namespace skiff::transport {
 namespace {
 
-class VerbsBackend final : public Backend {
+class VerbsTransport final : public Transport {
  public:
-  explicit VerbsBackend(const VerbsOptions& settings) : settings_(settings) {}
+  explicit VerbsTransport(const VerbsOptions& settings) : settings_(settings) {}
 
   absl::string_view scheme() const override { return "verbs"; }
   // Of the first device that can be used.
@@ -67,8 +67,8 @@ class VerbsBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeVerbsBackend(const VerbsOptions& settings) {
-  return std::make_unique<VerbsBackend>(settings);
+std::unique_ptr<Transport> MakeVerbsTransport(const VerbsOptions& settings) {
+  return std::make_unique<VerbsTransport>(settings);
 }
 
 }  // namespace skiff::transport

@@ -1,4 +1,4 @@
-// What a backend says of itself, and of addresses, is so.
+// What a transport says of itself, and of addresses, is so.
 #include <string>
 #include <vector>
 
@@ -10,16 +10,18 @@ namespace {
 
 using transport::Address;
 
-class BackendTest : public ConformancePair {
+class TransportTest : public ConformancePair {
  protected:
-  transport::Backend& backend() { return *world().backend(Side::kConnecting); }
+  transport::Transport& transport() {
+    return *world().transport(Side::kConnecting);
+  }
   bool rdma() const { return expected().capabilities.rdma; }
 };
 
-SKIFF_CONFORMANCE_SUITE(BackendTest, AllFactories);
+SKIFF_CONFORMANCE_SUITE(TransportTest, AllFactories);
 
-TEST_P(BackendTest, EverythingHasItsScheme) {
-  const std::string scheme(backend().scheme());
+TEST_P(TransportTest, EverythingHasItsScheme) {
+  const std::string scheme(transport().scheme());
   EXPECT_FALSE(scheme.empty());
   EXPECT_EQ(world().listen_address().scheme, scheme);
   const int listener = server_host().Listen({}).value();
@@ -40,7 +42,7 @@ TEST_P(BackendTest, EverythingHasItsScheme) {
 }
 
 // Servers count connections by it, and logs name it.
-TEST_P(BackendTest, RequestsSayWhoAsks) {
+TEST_P(TransportTest, RequestsSayWhoAsks) {
   ListenPlan plan;
   plan.answer = Answer::kIgnore;
   const int listener = server_host().Listen(plan).value();
@@ -55,8 +57,8 @@ TEST_P(BackendTest, RequestsSayWhoAsks) {
   EXPECT_FALSE(state.local_addresses.at(0).empty());
 }
 
-TEST_P(BackendTest, ReportsAUsableDevice) {
-  const auto devices = backend().Devices();
+TEST_P(TransportTest, ReportsAUsableDevice) {
+  const auto devices = transport().Devices();
   std::string problems;
   for (const transport::DeviceReport& device : devices) {
     EXPECT_FALSE(device.name.empty());
@@ -76,24 +78,24 @@ TEST_P(BackendTest, ReportsAUsableDevice) {
 // A configuration is checked before it is used: what Listen() and Connect()
 // refuse by the look of an address, CheckAddress() does, too. No transport has
 // an option of that name, and ignoring one would not be what was meant.
-TEST_P(BackendTest, RefusesAnUnknownOption) {
+TEST_P(TransportTest, RefusesAnUnknownOption) {
   const Address good = world().listen_address();
-  EXPECT_TRUE(backend().CheckAddress(good).ok())
-      << backend().CheckAddress(good);
+  EXPECT_TRUE(transport().CheckAddress(good).ok())
+      << transport().CheckAddress(good);
   Address bad = good;
   bad.options["no_such_option"] = "1";
   const auto refused = [](const absl::Status& status) {
     return status.code() == absl::StatusCode::kInvalidArgument &&
            status.message().find("no_such_option") != std::string::npos;
   };
-  EXPECT_TRUE(refused(backend().CheckAddress(bad)))
-      << backend().CheckAddress(bad) << ", by CheckAddress()";
+  EXPECT_TRUE(refused(transport().CheckAddress(bad)))
+      << transport().CheckAddress(bad) << ", by CheckAddress()";
   transport::Reactor* const reactor = world().reactor(Side::kConnecting);
-  const auto listener = backend().Listen(reactor, bad, {}, [](auto) {});
+  const auto listener = transport().Listen(reactor, bad, {}, [](auto) {});
   EXPECT_TRUE(refused(listener.status())) << listener.status() << ", by Listen";
   bad.port = 9;
   absl::Status outcome = absl::UnknownError("no outcome");
-  const auto attempt = backend().Connect(
+  const auto attempt = transport().Connect(
       reactor, bad, {}, [&](auto made) { outcome = made.status(); });
   if (attempt.ok()) {
     EXPECT_TRUE(Wait([&] { return !absl::IsUnknown(outcome); }));

@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_BACKEND_H_
-#define SKIFF_TRANSPORT_BACKEND_H_
+#ifndef SKIFF_TRANSPORT_TRANSPORT_H_
+#define SKIFF_TRANSPORT_TRANSPORT_H_
 
 #include <cstdint>
 #include <functional>
@@ -37,7 +37,7 @@ struct EndpointResources {
   uint32_t receive_queue = 0;
 };
 
-// What a connection is made with. Backends copy what they need longer.
+// What a connection is made with. Transports copy what they need longer.
 struct ConnectOptions {
   absl::Duration timeout = absl::Seconds(10);
   std::vector<uint8_t> private_data;  // RDMA only.
@@ -131,8 +131,8 @@ class Listener {
   virtual ~Listener() = default;
   // The address with the port that was really bound.
   virtual Address address() const = 0;
-  // Of those that take connections of several backends (auto://): where each of
-  // these listens, by its own scheme.
+  // Of those that take connections of several transports (auto://): where each
+  // of these listens, by its own scheme.
   virtual std::vector<Address> addresses() const { return {address()}; }
 };
 
@@ -143,7 +143,7 @@ class ConnectAttempt {
   virtual ~ConnectAttempt() = default;
 };
 
-// One device or interface that a backend can use, or why it can't.
+// One device or interface that a transport can use, or why it can't.
 struct DeviceReport {
   std::string name;
   std::string detail;  // Link state, MTU, addresses: one readable line.
@@ -157,7 +157,7 @@ struct DeviceReport {
   uint32_t mtu = 0;                    // Bytes; 0: unknown.
   std::vector<std::string> addresses;  // IP addresses or GIDs.
 
-  // The options of an address that make the backend use this device and its
+  // The options of an address that make the transport use this device and its
   // like; empty when the address alone chooses.
   std::map<std::string, std::string> address_options;
   // One-sided operations that software makes out of plain sockets: they work
@@ -181,11 +181,11 @@ using ConnectCallback = absl::AnyInvocable<void(absl::StatusOr<Endpoint>)>;
 
 // A way to reach peers: tcp, verbs, libfabric, sim, or an embedder's own.
 // Stateless and thread-safe; what it creates belongs to the given reactor.
-class Backend {
+class Transport {
  public:
-  virtual ~Backend() = default;
+  virtual ~Transport() = default;
 
-  // What addresses of this backend begin with; valid for its life.
+  // What addresses of this transport begin with; valid for its life.
   virtual absl::string_view scheme() const = 0;
   // What its devices can have at best; each endpoint says what it has.
   virtual Capabilities capabilities() const = 0;
@@ -199,7 +199,7 @@ class Backend {
     return absl::OkStatus();
   }
 
-  // For backends that take RDMA where it can be had, and byte streams
+  // For transports that take RDMA where it can be had, and byte streams
   // otherwise: the same address for one of the two only. By this, whoever got a
   // byte stream finds out later whether RDMA can be had by now, and whoever got
   // RDMA that does not work gets a byte stream. Empty elsewhere.
@@ -219,20 +219,20 @@ class Backend {
       ConnectCallback done) = 0;
 };
 
-// For backends: what no backend can connect to, or listen with.
+// For transports: what no transport can connect to, or listen with.
 absl::Status CheckConnect(const Address& address,
                           const ConnectOptions& options);
 // The same for Listen().
 absl::Status CheckListen(const Address& address, const ListenOptions& options);
-// For backends, of the device that an RDMA endpoint is about to be made with:
+// For transports, of the device that an RDMA endpoint is about to be made with:
 // asks `resources`, and puts the length of the receive queue into the options.
 absl::StatusOr<EndpointResources> ResourcesOf(MemoryDomain& domain,
                                               ConnectOptions* options);
-// For backends, of an endpoint that is about to be connected: lets the caller
+// For transports, of an endpoint that is about to be connected: lets the caller
 // prepare it. Returns the private data to be sent.
 absl::StatusOr<std::vector<uint8_t>> PrepareEndpoint(
     RdmaEndpoint& endpoint, const ConnectOptions& options);
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_BACKEND_H_
+#endif  // SKIFF_TRANSPORT_TRANSPORT_H_

@@ -1,4 +1,4 @@
-#include "transport/backend.h"
+#include "transport/transport.h"
 
 #include "absl/strings/str_cat.h"
 

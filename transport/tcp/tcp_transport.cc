@@ -1,4 +1,4 @@
-#include "transport/tcp/tcp_backend.h"
+#include "transport/tcp/tcp_transport.h"
 
 #include <utility>
 
@@ -10,9 +10,9 @@
 namespace skiff::transport {
 namespace {
 
-class TcpBackend final : public Backend {
+class TcpTransport final : public Transport {
  public:
-  explicit TcpBackend(const TcpOptions& settings) : settings_(settings) {}
+  explicit TcpTransport(const TcpOptions& settings) : settings_(settings) {}
 
   absl::string_view scheme() const override { return "tcp"; }
   Capabilities capabilities() const override { return TcpCapabilities(); }
@@ -40,8 +40,8 @@ class TcpBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeTcpBackend(const TcpOptions& settings) {
-  return std::make_unique<TcpBackend>(settings);
+std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& settings) {
+  return std::make_unique<TcpTransport>(settings);
 }
 
 }  // namespace skiff::transport

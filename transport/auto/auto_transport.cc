@@ -1,4 +1,4 @@
-#include "transport/auto/auto_backend.h"
+#include "transport/auto/auto_transport.h"
 
 #include <cassert>
 #include <optional>
@@ -11,10 +11,10 @@
 namespace skiff::transport {
 namespace {
 
-class AutoBackend final : public Backend {
+class AutoTransport final : public Transport {
  public:
-  AutoBackend(const Registry* registry, ChoiceObserver observer,
-              const AutoOptions& options)
+  AutoTransport(const Registry* registry, ChoiceObserver observer,
+                const AutoOptions& options)
       : registry_(registry),
         observer_(std::move(observer)),
         options_(options),
@@ -27,9 +27,9 @@ class AutoBackend final : public Backend {
   Capabilities capabilities() const override {
     const std::vector<Candidate> candidates = Rank();
     return candidates.empty() ? Capabilities()
-                              : candidates.front().backend->capabilities();
+                              : candidates.front().transport->capabilities();
   }
-  // Those of the other backends are listed by these.
+  // Those of the other transports are listed by these.
   std::vector<DeviceReport> Devices() const override { return {}; }
   absl::Status CheckAddress(const Address& address) const override {
     return ParseAutoOptions(address, options_).status();
@@ -77,10 +77,11 @@ class AutoBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeAutoBackend(const Registry* registry,
-                                         ChoiceObserver observer,
-                                         const AutoOptions& options) {
-  return std::make_unique<AutoBackend>(registry, std::move(observer), options);
+std::unique_ptr<Transport> MakeAutoTransport(const Registry* registry,
+                                             ChoiceObserver observer,
+                                             const AutoOptions& options) {
+  return std::make_unique<AutoTransport>(registry, std::move(observer),
+                                         options);
 }
 
 }  // namespace skiff::transport

@@ -1,4 +1,4 @@
-#include "transport/libfabric/libfabric_backend.h"
+#include "transport/libfabric/libfabric_transport.h"
 
 #include <utility>
 
@@ -14,9 +14,9 @@
 namespace skiff::transport {
 namespace {
 
-class LibfabricBackend final : public Backend {
+class LibfabricTransport final : public Transport {
  public:
-  explicit LibfabricBackend(const LibfabricOptions& settings)
+  explicit LibfabricTransport(const LibfabricOptions& settings)
       : settings_(settings) {}
 
   absl::string_view scheme() const override { return "libfabric"; }
@@ -76,9 +76,9 @@ class LibfabricBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeLibfabricBackend(
+std::unique_ptr<Transport> MakeLibfabricTransport(
     const LibfabricOptions& settings) {
-  return std::make_unique<LibfabricBackend>(settings);
+  return std::make_unique<LibfabricTransport>(settings);
 }
 
 }  // namespace skiff::transport
