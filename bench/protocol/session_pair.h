@@ -101,7 +101,7 @@ class SessionPair : public CommandRunner, private TargetSessionHost {
   }
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
-  void OnLog(bool, LogLine, const transport::LogSite&) override {}
+  void OnWarning(LogLine, const transport::LogSite&) override {}
 
   void LogIn();
 

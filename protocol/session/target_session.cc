@@ -155,7 +155,7 @@ bool TargetSession::CountImmediate(const ControlPdu& pdu) {
 // whatever it is (RFC 7145 section 8.1.2). The last place is a ping's.
 bool TargetSession::MayReject() {
   if (unasked_.HasRoom(1)) return true;
-  host_->Log(true, [this] {
+  host_->Warn([this] {
     return absl::StrCat("the Reject is not sent: the initiator has not ",
                         "acknowledged ", unasked_.outstanding(),
                         " PDUs, of at most ", unasked_.limit(),
@@ -171,7 +171,7 @@ void TargetSession::SendAsync(const AsyncMessagePdu& message,
   if (phase_ != Phase::kFullFeature) return;
   if (held_.empty() && unasked_.HasRoom(1)) return SendUnasked(message, data);
   if (held_.size() >= kMaxHeldMessages) {
-    return host_->Log(true, [&] {
+    return host_->Warn([&] {
       return absl::StrCat(what, " is not sent: ", held_.size(),
                           " others wait until the initiator acknowledges what ",
                           "was sent");
@@ -230,7 +230,7 @@ TargetSession::Order TargetSession::RefuseOrder(uint32_t cmd_sn) {
           /*after_sending=*/true);
     return Order::kBroken;
   }
-  host_->Log(true, [&] {
+  host_->Warn([&] {
     return absl::StrCat("ignored a PDU with CmdSN ", cmd_sn, " outside of ",
                         exp_cmd_sn, "..", max_cmd_sn);
   });

@@ -72,16 +72,15 @@ class TargetSessionHost : public TargetLoginPolicy {
   // Of the bytes that the connection has taken, those that the peer's host has
   // not: a system's buffer may hold seconds of a slow peer's data.
   virtual uint64_t Unacknowledged() const { return 0; }
-  // For the log; `warning` else informational. The host limits how many lines
-  // there are of each place that calls, and formats no others: what a peer can
-  // cause with each PDU costs little more.
+  // A warning for the log. The host limits how many lines there are of each
+  // place that calls, and formats no others: what a peer can cause with each
+  // PDU costs little more.
   using LogLine = absl::FunctionRef<std::string()>;
-  void Log(bool warning, LogLine line,
-           const transport::LogSite& site = transport::LogSite()) {
-    OnLog(warning, line, site);
+  void Warn(LogLine line,
+            const transport::LogSite& site = transport::LogSite()) {
+    OnWarning(line, site);
   }
-  virtual void OnLog(bool warning, LogLine line,
-                     const transport::LogSite& site) = 0;
+  virtual void OnWarning(LogLine line, const transport::LogSite& site) = 0;
 };
 
 // The target's end of one session and its one connection, from the first Login

@@ -369,7 +369,7 @@ void TargetSession::HandleLogout(const ControlPdu& in) {
 void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
                                absl::string_view why,
                                absl::string_view bad_field) {
-  host_->Log(true, [&] {
+  host_->Warn([&] {
     return absl::StrCat("rejected a PDU (", RejectReasonName(reason),
                         "): ", why, bad_field.empty() ? "" : ": bad ",
                         bad_field);

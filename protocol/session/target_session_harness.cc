@@ -141,8 +141,7 @@ void TargetSessionHarness::CloseConnection(const absl::Status& why, bool) {
   close_reason_ = std::string(why.message());
 }
 
-void TargetSessionHarness::OnLog(bool, LogLine line,
-                                 const transport::LogSite&) {
+void TargetSessionHarness::OnWarning(LogLine line, const transport::LogSite&) {
   log_.push_back(line());
 }
 

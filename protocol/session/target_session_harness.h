@@ -81,8 +81,7 @@ class TargetSessionHarness final : private TargetSessionHost {
   void SessionEnded() override { ended_ = true; }
   absl::Time Now() override { return now_; }
   MemoryBudget* budget() override { return budget_; }
-  void OnLog(bool warning, LogLine line,
-             const transport::LogSite& site) override;
+  void OnWarning(LogLine line, const transport::LogSite& site) override;
 
   const Offer offer_;
   MemoryBudget* const budget_;

@@ -369,7 +369,7 @@ void TargetSession::TaskDone(TaskSlot slot) {
 void TargetSession::TaskDataError(TaskSlot slot, const DataFault& fault) {
   Task& task = At(slot);
   if (task.state != Task::State::kActive || task.data_error) return;
-  host_->Log(true, [&] {
+  host_->Warn([&] {
     return absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag), ": ",
                         fault.why);
   });
@@ -391,7 +391,7 @@ void TargetSession::CountRefused() {
   const absl::Time now = host_->Now();
   if (now - refused_told_ >= kMemoryErrorInterval) {
     refused_told_ = now;
-    host_->Log(true, [this] {
+    host_->Warn([this] {
       return absl::StrCat(refused_,
                           " commands end in TASK SET FULL, as there is no "
                           "memory left for them, for data that came before "
@@ -407,7 +407,7 @@ void TargetSession::TaskMemoryError(TaskSlot slot, const absl::Status& why) {
   const absl::Time now = host_->Now();
   if (now - memory_error_told_ >= kMemoryErrorInterval) {
     memory_error_told_ = now;
-    host_->Log(true, [&task, &why] {
+    host_->Warn([&task, &why] {
       return absl::StrCat("task 0x", absl::Hex(task.initiator_task_tag),
                           " ends in CHECK CONDITION, as the memory of its "
                           "data cannot be registered for RDMA (is `ulimit "

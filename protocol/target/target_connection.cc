@@ -377,9 +377,8 @@ std::vector<DiscoveredTarget> TargetConnection::Discover(
 
 // --- For people.
 
-void TargetConnection::OnLog(bool warning, LogLine line,
-                             const transport::LogSite& site) {
-  SayLine(warning ? LogLevel::kWarning : LogLevel::kInfo, line, site);
+void TargetConnection::OnWarning(LogLine line, const transport::LogSite& site) {
+  SayLine(LogLevel::kWarning, line, site);
 }
 
 void TargetConnection::Say(LogLevel level, absl::string_view message,

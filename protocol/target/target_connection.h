@@ -97,8 +97,7 @@ class TargetConnection final : private TargetSessionHost,
   uint64_t Unacknowledged() const override {
     return pump_ == nullptr ? 0 : pump_->unacknowledged();
   }
-  void OnLog(bool warning, LogLine line,
-             const transport::LogSite& site) override;
+  void OnWarning(LogLine line, const transport::LogSite& site) override;
   // PumpClient:
   void OnProgress() override;
   void OnClosed(absl::Status why) override;
