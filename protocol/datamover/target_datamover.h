@@ -13,6 +13,11 @@
 namespace skiff::protocol {
 
 enum class DataOperation : uint8_t { kPut, kGet };
+// kLost: it was cancelled, or failed.
+enum class DataOutcome : uint8_t { kMoved, kLost };
+// What becomes of the connection on which a PDU was refused. At error recovery
+// level 0 its end ends the session.
+enum class AfterReject : uint8_t { kGoOn, kClose };
 
 // What a session makes of a SCSI Command.
 struct AcceptedCommand {
@@ -54,19 +59,16 @@ class TargetDatamoverClient {
   virtual uint32_t CurrentStatSn() = 0;
 
   // Data_Completion_Notify: a PutData asked to be notified, or a GetData,
-  // ended; its memory is the session's again. `ok` is false when it was
-  // cancelled or failed.
+  // ended; its memory is the session's again.
   virtual void DataCompletionNotify(TaskSlot task, DataOperation operation,
-                                    bool ok) = 0;
+                                    DataOutcome outcome) = 0;
   // The datamover has forgotten the task since DeallocateTaskResources; the
   // slot and every buffer of the task are the session's again.
   virtual void TaskDone(TaskSlot task) = 0;
 
   // A PDU was refused: to be answered with a Reject that carries `bhs`.
-  // `fatal`: the connection is of no more use after that (error recovery level
-  // 0 ends the session).
   virtual void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
-                            const char* why, bool fatal) = 0;
+                            const char* why, AfterReject after) = 0;
   // Data of this task went wrong in a way that ends the command with CHECK
   // CONDITION instead of the connection (RFC 7143 section 7.8 and 11.4.7.2).
   virtual void TaskDataError(TaskSlot task, const DataFault& fault) = 0;

@@ -208,7 +208,7 @@ void TargetSession::Dispatch(const ControlPdu& pdu) {
     case Opcode::kLoginRequest:
       return RejectNotify(RejectPdu::kProtocolError, pdu.bhs,
                           "Login Request in full feature phase",
-                          /*fatal=*/true);
+                          AfterReject::kClose);
     default:
       return SendReject(RejectPdu::kCommandNotSupported, pdu.bhs,
                         OpcodeName(pdu.frame.opcode));
@@ -462,7 +462,7 @@ void TargetSession::RunDeferred() {
   // Reports may defer more.
   for (size_t i = 0; i < deferred_.size(); ++i) {
     const Deferred d = deferred_[i];
-    Report(d.slot, d.operation, d.ok);
+    Report(d.slot, d.operation, d.outcome);
   }
   deferred_.clear();
 }

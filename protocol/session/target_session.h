@@ -148,10 +148,10 @@ class TargetSession final : public TargetDatamoverClient,
   }
   uint32_t CurrentStatSn() override { return stat_sn_; }
   void DataCompletionNotify(TaskSlot slot, DataOperation operation,
-                            bool ok) override;
+                            DataOutcome outcome) override;
   void TaskDone(TaskSlot slot) override;
   void RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
-                    const char* why, bool fatal) override;
+                    const char* why, AfterReject after) override;
   void TaskDataError(TaskSlot slot, const DataFault& fault) override;
   void TaskRefused(TaskSlot slot) override;
   void TaskMemoryError(TaskSlot slot, const absl::Status& why) override;
@@ -184,7 +184,7 @@ class TargetSession final : public TargetDatamoverClient,
   struct Deferred {
     TaskSlot slot;
     DataOperation operation;
-    bool ok;
+    DataOutcome outcome;
   };
   struct HeldMessage {
     AsyncMessagePdu pdu;
@@ -272,8 +272,8 @@ class TargetSession final : public TargetDatamoverClient,
     return datamover_->counters().bytes_taken - host_->Unacknowledged();
   }
   void EndNexus(absl::string_view why) override;
-  void Defer(TaskSlot slot, DataOperation operation, bool ok);
-  void Report(TaskSlot slot, DataOperation operation, bool ok);
+  void Defer(TaskSlot slot, DataOperation operation, DataOutcome outcome);
+  void Report(TaskSlot slot, DataOperation operation, DataOutcome outcome);
 
   // target_session_control.cc: everything else.
   void HandleNopOut(const ControlPdu& in);

@@ -88,7 +88,7 @@ void TargetSession::HandleTaskManagement(const ControlPdu& in) {
   if (nexus_ == nullptr) {
     return RejectNotify(RejectPdu::kProtocolError, in.bhs,
                         "task management in a discovery session",
-                        /*fatal=*/true);
+                        AfterReject::kClose);
   }
   if (pdu.immediate && managing_.size() >= options_.max_task_management) {
     return SendReject(RejectPdu::kImmediateCommandReject, in.bhs,
@@ -381,10 +381,10 @@ void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
 }
 
 void TargetSession::RejectNotify(RejectPdu::Reason reason, const uint8_t* bhs,
-                                 const char* why, bool fatal) {
+                                 const char* why, AfterReject after) {
   if (phase_ != Phase::kFullFeature && phase_ != Phase::kLogin) return;
   if (phase_ == Phase::kFullFeature) SendReject(reason, bhs, why);
-  if (fatal || phase_ == Phase::kLogin) {
+  if (after == AfterReject::kClose || phase_ == Phase::kLogin) {
     Close(absl::InvalidArgumentError(why), /*after_sending=*/true);
   }
 }

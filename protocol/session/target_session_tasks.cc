@@ -134,7 +134,7 @@ inline bool TargetSession::MayBegin(const ControlPdu& in,
                                     const ScsiCommandPdu& pdu) {
   if (nexus_ == nullptr) {
     RejectNotify(RejectPdu::kProtocolError, in.bhs,
-                 "SCSI Command in a discovery session", /*fatal=*/true);
+                 "SCSI Command in a discovery session", AfterReject::kClose);
     return false;
   }
   const auto reject = [&](RejectPdu::Reason reason, const char* why) {
@@ -220,7 +220,7 @@ scsi::TransferResult TargetSession::ReceiveDataOut(scsi::Task* scsi,
   assert(!task->getting && !task->fail_get);
   if (task->data_error || phase_ == Phase::kTerminating) {
     task->fail_get = true;
-    Defer(task->slot, DataOperation::kGet, false);
+    Defer(task->slot, DataOperation::kGet, DataOutcome::kLost);
     return scsi::TransferResult::kPending;
   }
   counters_.bytes_in += length;
@@ -241,7 +241,7 @@ void TargetSession::SendDataIn(scsi::Task* scsi, uint32_t offset,
                                const uint8_t* from, uint32_t length) {
   Task* task = static_cast<Task*>(scsi->port_context);
   if (task->data_error || phase_ == Phase::kTerminating)
-    return Defer(task->slot, DataOperation::kPut, false);
+    return Defer(task->slot, DataOperation::kPut, DataOutcome::kLost);
   counters_.bytes_out += length;
   ++task->putting;
   datamover_->PutData(task->slot, offset, {from, length}, /*notify=*/true);
@@ -433,7 +433,7 @@ void TargetSession::FailData(Task* task, uint8_t asc, uint8_t ascq) {
 // --- Transfers end.
 
 void TargetSession::DataCompletionNotify(TaskSlot slot, DataOperation operation,
-                                         bool ok) {
+                                         DataOutcome outcome) {
   if (operation == DataOperation::kGet) {
     assert(At(slot).getting);
     At(slot).getting = false;
@@ -442,16 +442,19 @@ void TargetSession::DataCompletionNotify(TaskSlot slot, DataOperation operation,
     --At(slot).putting;
   }
   // Inside CancelTransfers the device server must not be called back.
-  if (cancelling_) return Defer(slot, operation, ok);
-  Report(slot, operation, ok);
+  if (cancelling_) return Defer(slot, operation, outcome);
+  Report(slot, operation, outcome);
 }
 
-void TargetSession::Defer(TaskSlot slot, DataOperation operation, bool ok) {
-  deferred_.push_back({slot, operation, ok});
+void TargetSession::Defer(TaskSlot slot, DataOperation operation,
+                          DataOutcome outcome) {
+  deferred_.push_back({slot, operation, outcome});
   host_->Wake();
 }
 
-void TargetSession::Report(TaskSlot slot, DataOperation operation, bool ok) {
+void TargetSession::Report(TaskSlot slot, DataOperation operation,
+                           DataOutcome outcome) {
+  const bool ok = outcome == DataOutcome::kMoved;
   Task& task = At(slot);
   if (operation == DataOperation::kGet) {
     task.fail_get = false;

@@ -410,10 +410,10 @@ class DeafClient final : public TargetDatamoverClient {
     *exp_cmd_sn = *max_cmd_sn = 1;
   }
   uint32_t CurrentStatSn() override { return 1; }
-  void DataCompletionNotify(TaskSlot, DataOperation, bool) override {}
+  void DataCompletionNotify(TaskSlot, DataOperation, DataOutcome) override {}
   void TaskDone(TaskSlot) override {}
   void RejectNotify(RejectPdu::Reason, const uint8_t*, const char*,
-                    bool) override {}
+                    AfterReject) override {}
   void TaskDataError(TaskSlot, const DataFault&) override {}
   void TaskRefused(TaskSlot) override {}
   void TaskMemoryError(TaskSlot, const absl::Status&) override {}

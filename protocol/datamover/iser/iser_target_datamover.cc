@@ -143,7 +143,8 @@ void IserTargetDatamover::OnMessage(const IserMessage& message,
     // Section 9.2: buffers belong to SCSI Commands. (And to TASK REASSIGN,
     // which error recovery level 0 does not have.)
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs,
-                                 "an STag in a PDU that moves no data", true);
+                                 "an STag in a PDU that moves no data",
+                                 AfterReject::kClose);
   }
   if (opcode == Opcode::kScsiDataOut && enabled_) return OnDataOut(message);
   client_->ControlNotify(
@@ -208,7 +209,7 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
   const char* const wrong = CheckCommand(message);
   if (wrong != nullptr) {
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs, wrong,
-                                 /*fatal=*/true);
+                                 AfterReject::kClose);
   }
   const AcceptedCommand command =
       client_->CommandNotify({message.frame, message.bhs, message.ahs, {}});
@@ -258,12 +259,13 @@ void IserTargetDatamover::OnDataOut(const IserMessage& message) {
   const DecodeResult decoded = Decode(message.bhs, &data_out);
   if (!decoded.ok()) {
     return client_->RejectNotify(RejectPdu::kInvalidPduField, message.bhs,
-                                 decoded.field, true);
+                                 decoded.field, AfterReject::kClose);
   }
   if (data_out.target_transfer_tag != kReservedTag) {
     // Section 7.3.4: there is no R2T that it could answer.
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs,
-                                 "solicited Data-Out over iSER", true);
+                                 "solicited Data-Out over iSER",
+                                 AfterReject::kClose);
   }
   const TaskSlot slot = client_->FindTask(data_out.initiator_task_tag);
   // No such task: it ended early, and the initiator could not know.
@@ -323,7 +325,8 @@ void IserTargetDatamover::OnReadDone(TaskSlot slot, bool ok) {
 // Operations that run end in order, those that are dropped may not.
 void IserTargetDatamover::OnPutDone(TaskSlot slot, bool ok) {
   if (ok) {
-    client_->DataCompletionNotify(slot, DataOperation::kPut, true);
+    client_->DataCompletionNotify(slot, DataOperation::kPut,
+                                  DataOutcome::kMoved);
   } else {
     ++At(slot).lost_puts;
   }
@@ -335,7 +338,8 @@ uint32_t IserTargetDatamover::TagOf(TaskSlot slot) const {
 
 void IserTargetDatamover::TellLostPuts(TaskSlot slot) {
   for (Task& task = At(slot); task.lost_puts > 0; --task.lost_puts) {
-    client_->DataCompletionNotify(slot, DataOperation::kPut, false);
+    client_->DataCompletionNotify(slot, DataOperation::kPut,
+                                  DataOutcome::kLost);
   }
 }
 

@@ -101,7 +101,9 @@ bool IserTargetDatamover::ReadRest(TaskSlot slot) {
 void IserTargetDatamover::EndGet(TaskSlot slot) {
   Task& task = At(slot);
   task.getting = false;
-  client_->DataCompletionNotify(slot, DataOperation::kGet, !task.get_failed);
+  client_->DataCompletionNotify(
+      slot, DataOperation::kGet,
+      task.get_failed ? DataOutcome::kLost : DataOutcome::kMoved);
 }
 
 // --- Data-in and responses.

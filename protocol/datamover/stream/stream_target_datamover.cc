@@ -77,8 +77,7 @@ void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
   if (!MatchDataOut(pdu, &in)) return;
   if (error != StreamReceiver::DigestError::kNone) {
     client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
-                          "Data-Out data digest",
-                          /*fatal=*/false);
+                          "Data-Out data digest", AfterReject::kGoOn);
     return DataError(in.task, data_fault::kDigest);
   }
   if (!data.empty()) {
@@ -97,8 +96,7 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
     // A command without its CmdSN leaves a hole that error recovery level 0
     // cannot fill.
     client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
-                          "data digest error",
-                          /*fatal=*/true);
+                          "data digest error", AfterReject::kClose);
     return;
   }
   if (pdu.frame.opcode == static_cast<uint8_t>(Opcode::kScsiCommand)) {
@@ -170,7 +168,7 @@ StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
       return sink;
     client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
                           "data segment longer than this PDU can need",
-                          /*fatal=*/true);
+                          AfterReject::kClose);
     sink.kind = StreamReceiver::Sink::kDiscard;
     return sink;
   }
@@ -222,7 +220,7 @@ bool StreamTargetDatamover::MatchDataOut(const StreamReceiver::Pdu& pdu,
   const DecodeResult decoded = Decode(pdu.bhs, &data_out);
   if (!decoded.ok()) {
     client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs, decoded.field,
-                          true);
+                          AfterReject::kClose);
     return false;
   }
   in->offset = data_out.buffer_offset;
@@ -259,7 +257,7 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
       static_cast<uint16_t>(data_out.target_transfer_tag >> 16);
   if (in->task >= max_tasks_ || !tasks_.Has(in->task)) {
     client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
-                          "unknown transfer tag", false);
+                          "unknown transfer tag", AfterReject::kGoOn);
     return false;
   }
   Task& task = At(in->task);
@@ -274,13 +272,13 @@ bool StreamTargetDatamover::MatchSolicited(const StreamReceiver::Pdu& pdu,
       DataError(in->task, data_fault::kR2tsOutOfOrder);
     } else if (age == 0 || age > kStaleGenerations) {
       client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
-                            "unknown transfer tag", false);
+                            "unknown transfer tag", AfterReject::kGoOn);
     }
     return false;
   }
   if (data_out.initiator_task_tag != task.initiator_task_tag) {
     client_->RejectNotify(RejectPdu::kInvalidPduField, pdu.bhs,
-                          "transfer tag of another task", false);
+                          "transfer tag of another task", AfterReject::kGoOn);
     return false;
   }
   Burst& burst = task.bursts[task.burst_head];
@@ -329,7 +327,7 @@ void StreamTargetDatamover::Landed(const Incoming& in) {
   if (!task.getting) return;
   DeliverStaged(in.task);
   if (task.placed >= task.get_end) {
-    CompleteGet(in.task, true);
+    CompleteGet(in.task, DataOutcome::kMoved);
   } else {
     RequestMore(in.task);
   }
@@ -393,9 +391,9 @@ void StreamTargetDatamover::SendR2t(TaskSlot slot, Task* task,
   task->bursts[at] = {r2t.target_transfer_tag, task->requested, 0};
 }
 
-void StreamTargetDatamover::CompleteGet(TaskSlot slot, bool ok) {
+void StreamTargetDatamover::CompleteGet(TaskSlot slot, DataOutcome outcome) {
   At(slot).getting = false;
-  client_->DataCompletionNotify(slot, DataOperation::kGet, ok);
+  client_->DataCompletionNotify(slot, DataOperation::kGet, outcome);
 }
 
 // --- Sending.
@@ -522,7 +520,9 @@ void StreamTargetDatamover::AppendResponse(TaskSlot slot,
 void StreamTargetDatamover::OnSent(TaskSlot slot, SendQueue::Notice notice,
                                    uint32_t, bool sent) {
   if (notice == SendQueue::Notice::kPut) {
-    client_->DataCompletionNotify(slot, DataOperation::kPut, sent);
+    client_->DataCompletionNotify(
+        slot, DataOperation::kPut,
+        sent ? DataOutcome::kMoved : DataOutcome::kLost);
   }
   Unreference(slot);
 }
@@ -530,7 +530,8 @@ void StreamTargetDatamover::OnSent(TaskSlot slot, SendQueue::Notice notice,
 void StreamTargetDatamover::TellLostPuts(TaskSlot slot) {
   for (Task& task = At(slot); task.lost_puts > 0;) {
     --task.lost_puts;
-    client_->DataCompletionNotify(slot, DataOperation::kPut, false);
+    client_->DataCompletionNotify(slot, DataOperation::kPut,
+                                  DataOutcome::kLost);
     Unreference(slot);
   }
 }
@@ -556,7 +557,7 @@ void StreamTargetDatamover::CancelTransfers(TaskSlot slot) {
   }
   send_queue_.Cancel(slot);
   TellLostPuts(slot);
-  if (task.getting) CompleteGet(slot, false);
+  if (task.getting) CompleteGet(slot, DataOutcome::kLost);
 }
 
 Progress StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
@@ -585,7 +586,7 @@ void StreamTargetDatamover::ConnectionTerminate() {
   for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
     if (!Live(slot)) continue;
     TellLostPuts(slot);
-    if (Live(slot) && At(slot).getting) CompleteGet(slot, false);
+    if (Live(slot) && At(slot).getting) CompleteGet(slot, DataOutcome::kLost);
   }
 }
 

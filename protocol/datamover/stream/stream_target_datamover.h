@@ -140,7 +140,7 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   void DeliverStaged(TaskSlot slot);
   void RequestMore(TaskSlot slot);
   void SendR2t(TaskSlot slot, Task* task, uint32_t length);
-  void CompleteGet(TaskSlot slot, bool ok);
+  void CompleteGet(TaskSlot slot, DataOutcome outcome);
   bool MayCopy(size_t bytes);
   void AppendDataIn(TaskSlot slot, uint32_t offset,
                     absl::Span<const uint8_t> from, SendQueue::Notice notice,

@@ -70,19 +70,20 @@ class Session : public TargetDatamoverClient {
   }
   uint32_t CurrentStatSn() override { return 42; }
   void DataCompletionNotify(TaskSlot task, DataOperation operation,
-                            bool ok) override {
+                            DataOutcome outcome) override {
     EXPECT_EQ(task, kSlot);
     events.push_back(
         absl::StrCat(operation == DataOperation::kGet ? "got" : "put",
-                     ok ? "" : " cancelled"));
+                     outcome == DataOutcome::kMoved ? "" : " cancelled"));
   }
   void TaskDone(TaskSlot) override {
     live = false;
     events.push_back("done");
   }
   void RejectNotify(RejectPdu::Reason reason, const uint8_t*, const char*,
-                    bool fatal) override {
-    events.push_back(absl::StrCat("reject ", reason, fatal ? " fatal" : ""));
+                    AfterReject after) override {
+    events.push_back(absl::StrCat(
+        "reject ", reason, after == AfterReject::kClose ? " fatal" : ""));
   }
   void TaskDataError(TaskSlot, const DataFault& fault) override {
     events.push_back(absl::StrCat("data error ", absl::Hex(fault.asc), "/",
