@@ -27,6 +27,7 @@ namespace skiff::transport {
 // A connection is one of the two endpoint kinds.
 using Endpoint =
     std::variant<std::unique_ptr<ByteStream>, std::unique_ptr<RdmaEndpoint>>;
+enum class EndpointKind : uint8_t { kByteStream, kRdma };
 
 // What an RDMA endpoint is built from. Null: it makes one of its own.
 struct EndpointResources {
@@ -203,8 +204,9 @@ class Transport {
   // otherwise: the same address for one of the two only. By this, whoever got a
   // byte stream finds out later whether RDMA can be had by now, and whoever got
   // RDMA that does not work gets a byte stream. Empty elsewhere.
-  virtual std::optional<Address> Only(const Address& address, bool rdma) const {
-    (void)address, (void)rdma;
+  virtual std::optional<Address> Only(const Address& address,
+                                      EndpointKind kind) const {
+    (void)address, (void)kind;
     return std::nullopt;
   }
 

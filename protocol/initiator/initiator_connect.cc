@@ -119,7 +119,7 @@ void InitiatorImpl::Connect(const transport::Address& address) {
   why_no_rdma_ = std::exchange(avoid_rdma_, "");
   const std::optional<transport::Address> streams =
       why_no_rdma_.empty() ? std::nullopt
-                           : portal_transport_->Only(address_, false);
+                           : portal_transport_->Only(address_, transport::EndpointKind::kByteStream);
   auto attempt = portal_transport_->Connect(
       reactor_, streams.value_or(address_), connect,
       [this](absl::StatusOr<transport::Endpoint> endpoint) {
@@ -310,7 +310,7 @@ void InitiatorImpl::JudgeRdma(const absl::Status& why) {
 // Although RDMA connected: the next attempt does without, where it may.
 void InitiatorImpl::RdmaFailed(absl::string_view how, const absl::Status& why) {
   ++rdma_failures_;
-  if (!portal_transport_->Only(address_, /*rdma=*/false).has_value()) return;
+  if (!portal_transport_->Only(address_, transport::EndpointKind::kByteStream).has_value()) return;
   avoid_rdma_ = absl::StrCat("RDMA ", how, ": ", why.message());
   Warn(absl::StrCat(avoid_rdma_, "; the next attempt is without RDMA"));
 }

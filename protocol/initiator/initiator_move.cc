@@ -15,7 +15,7 @@ namespace skiff::protocol {
 void InitiatorImpl::ScheduleMove() {
   if (options_.rdma_retry_interval <= absl::ZeroDuration() ||
       transport_->rdma() || options_.target_name.empty() ||
-      !portal_transport_->Only(address_, /*rdma=*/true).has_value()) {
+      !portal_transport_->Only(address_, transport::EndpointKind::kRdma).has_value()) {
     return;
   }
   constexpr uint32_t kMostDoublings = 6;
@@ -25,7 +25,7 @@ void InitiatorImpl::ScheduleMove() {
 
 void InitiatorImpl::TryRdma() {
   const std::optional<transport::Address> address =
-      portal_transport_->Only(address_, /*rdma=*/true);
+      portal_transport_->Only(address_, transport::EndpointKind::kRdma);
   if (!up_ || !address.has_value()) return;
   move_.reset(new Move{nullptr, MakeIserSetup(), std::nullopt});
   transport::ConnectOptions connect = options_.connect;

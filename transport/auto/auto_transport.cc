@@ -36,13 +36,13 @@ class AutoTransport final : public Transport {
   }
 
   std::optional<Address> Only(const Address& address,
-                              bool rdma) const override {
+                              EndpointKind kind) const override {
     const auto options = ParseAutoOptions(address, options_);
     if (!options.ok() || options->policy != RdmaPolicy::kPrefer) {
       return std::nullopt;
     }
     Address only = address;
-    only.options["rdma"] = rdma ? "require" : "off";
+    only.options["rdma"] = kind == EndpointKind::kRdma ? "require" : "off";
     return only;
   }
 
