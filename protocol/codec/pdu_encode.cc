@@ -12,17 +12,26 @@ constexpr uint8_t If(bool condition, uint8_t bit) {
   return condition ? bit : uint8_t{0};
 }
 
-// Bytes 0 to 7: opcode, flags and the two opcode-specific bytes; the lengths
-// are zero.
-inline void StoreStart(Opcode opcode, bool immediate, uint8_t flags,
-                       uint8_t byte2, uint8_t byte3, uint8_t* bhs) {
-  const uint8_t byte0 = static_cast<uint8_t>(static_cast<uint8_t>(opcode) |
-                                             If(immediate, kImmediateBit));
+// Bytes 0 to 7: opcode (with the I bit), flags and the two opcode-specific
+// bytes; the lengths are zero.
+inline void StoreStart(uint8_t byte0, uint8_t flags, uint8_t byte2,
+                       uint8_t byte3, uint8_t* bhs) {
   Store32(static_cast<uint32_t>(byte0) << 24 |
               static_cast<uint32_t>(flags) << 16 |
               static_cast<uint32_t>(byte2) << 8 | byte3,
           bhs);
   Store32(0, bhs + 4);
+}
+inline void StoreStart(Opcode opcode, uint8_t flags, uint8_t byte2,
+                       uint8_t byte3, uint8_t* bhs) {
+  StoreStart(static_cast<uint8_t>(opcode), flags, byte2, byte3, bhs);
+}
+// Of a PDU that its initiator may send as immediate.
+inline void StoreRequestStart(Opcode opcode, bool immediate, uint8_t flags,
+                              uint8_t byte2, uint8_t byte3, uint8_t* bhs) {
+  StoreStart(static_cast<uint8_t>(static_cast<uint8_t>(opcode) |
+                                  If(immediate, kImmediateBit)),
+             flags, byte2, byte3, bhs);
 }
 
 // Bytes 24 to 35 of every target PDU.
@@ -56,7 +65,7 @@ void Encode(const ScsiCommandPdu& pdu, uint8_t* bhs) {
   const uint8_t flags = static_cast<uint8_t>(
       If(pdu.final, kFinalBit) | If(pdu.read, kReadBit) |
       If(pdu.write, kWriteBit) | static_cast<uint8_t>(pdu.attribute));
-  StoreStart(Opcode::kScsiCommand, pdu.immediate, flags, 0, 0, bhs);
+  StoreRequestStart(Opcode::kScsiCommand, pdu.immediate, flags, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.expected_data_transfer_length, bhs + 20);
@@ -70,8 +79,7 @@ void Encode(const ScsiResponsePdu& pdu, uint8_t* bhs) {
       kFinalBit | If(pdu.bidi_read_overflow, kBidiOverflowBit) |
       If(pdu.bidi_read_underflow, kBidiUnderflowBit) |
       If(pdu.overflow, kOverflowBit) | If(pdu.underflow, kUnderflowBit));
-  StoreStart(Opcode::kScsiResponse, false, flags, pdu.response, pdu.status,
-             bhs);
+  StoreStart(Opcode::kScsiResponse, flags, pdu.response, pdu.status, bhs);
   Store64(0, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.snack_tag, bhs + 20);
@@ -84,7 +92,8 @@ void Encode(const ScsiResponsePdu& pdu, uint8_t* bhs) {
 void Encode(const TaskManagementRequestPdu& pdu, uint8_t* bhs) {
   const uint8_t flags =
       static_cast<uint8_t>(kFinalBit | (pdu.function & kFunctionMask));
-  StoreStart(Opcode::kTaskManagementRequest, pdu.immediate, flags, 0, 0, bhs);
+  StoreRequestStart(Opcode::kTaskManagementRequest, pdu.immediate, flags, 0, 0,
+                    bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.referenced_task_tag, bhs + 20);
@@ -96,8 +105,7 @@ void Encode(const TaskManagementRequestPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const TaskManagementResponsePdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kTaskManagementResponse, false, kFinalBit, pdu.response, 0,
-             bhs);
+  StoreStart(Opcode::kTaskManagementResponse, kFinalBit, pdu.response, 0, bhs);
   Store64(0, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(0, bhs + 20);
@@ -107,7 +115,7 @@ void Encode(const TaskManagementResponsePdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const ScsiDataOutPdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kScsiDataOut, false, If(pdu.final, kFinalBit), 0, 0, bhs);
+  StoreStart(Opcode::kScsiDataOut, If(pdu.final, kFinalBit), 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -124,7 +132,7 @@ void Encode(const ScsiDataInPdu& pdu, uint8_t* bhs) {
       If(pdu.final, kFinalBit) | If(pdu.acknowledge, kAcknowledgeBit) |
       If(pdu.overflow, kOverflowBit) | If(pdu.underflow, kUnderflowBit) |
       If(pdu.has_status, kStatusBit));
-  StoreStart(Opcode::kScsiDataIn, false, flags, 0, pdu.status, bhs);
+  StoreStart(Opcode::kScsiDataIn, flags, 0, pdu.status, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -135,7 +143,7 @@ void Encode(const ScsiDataInPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const R2tPdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kR2t, false, kFinalBit, 0, 0, bhs);
+  StoreStart(Opcode::kR2t, kFinalBit, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -146,7 +154,7 @@ void Encode(const R2tPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const AsyncMessagePdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kAsyncMessage, false, kFinalBit, 0, 0, bhs);
+  StoreStart(Opcode::kAsyncMessage, kFinalBit, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(kReservedTag, bhs + 16);
   Store32(0, bhs + 20);
@@ -162,7 +170,7 @@ void Encode(const AsyncMessagePdu& pdu, uint8_t* bhs) {
 void Encode(const TextRequestPdu& pdu, uint8_t* bhs) {
   const uint8_t flags = static_cast<uint8_t>(If(pdu.final, kFinalBit) |
                                              If(pdu.continue_, kContinueBit));
-  StoreStart(Opcode::kTextRequest, pdu.immediate, flags, 0, 0, bhs);
+  StoreRequestStart(Opcode::kTextRequest, pdu.immediate, flags, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -174,7 +182,7 @@ void Encode(const TextRequestPdu& pdu, uint8_t* bhs) {
 void Encode(const TextResponsePdu& pdu, uint8_t* bhs) {
   const uint8_t flags = static_cast<uint8_t>(If(pdu.final, kFinalBit) |
                                              If(pdu.continue_, kContinueBit));
-  StoreStart(Opcode::kTextResponse, false, flags, 0, 0, bhs);
+  StoreStart(Opcode::kTextResponse, flags, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -185,8 +193,8 @@ void Encode(const TextResponsePdu& pdu, uint8_t* bhs) {
 
 void Encode(const LoginRequestPdu& pdu, uint8_t* bhs) {
   // Login Requests are always immediate (section 11.12).
-  StoreStart(Opcode::kLoginRequest, true, LoginFlags(pdu), pdu.version_max,
-             pdu.version_min, bhs);
+  StoreRequestStart(Opcode::kLoginRequest, /*immediate=*/true, LoginFlags(pdu),
+                    pdu.version_max, pdu.version_min, bhs);
   std::memcpy(bhs + 8, pdu.isid.data(), pdu.isid.size());
   Store16(pdu.tsih, bhs + 14);
   Store32(pdu.initiator_task_tag, bhs + 16);
@@ -198,7 +206,7 @@ void Encode(const LoginRequestPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const LoginResponsePdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kLoginResponse, false, LoginFlags(pdu), pdu.version_max,
+  StoreStart(Opcode::kLoginResponse, LoginFlags(pdu), pdu.version_max,
              pdu.version_active, bhs);
   std::memcpy(bhs + 8, pdu.isid.data(), pdu.isid.size());
   Store16(pdu.tsih, bhs + 14);
@@ -214,7 +222,7 @@ void Encode(const LoginResponsePdu& pdu, uint8_t* bhs) {
 void Encode(const LogoutRequestPdu& pdu, uint8_t* bhs) {
   const uint8_t flags =
       static_cast<uint8_t>(kFinalBit | (pdu.reason & kReasonMask));
-  StoreStart(Opcode::kLogoutRequest, pdu.immediate, flags, 0, 0, bhs);
+  StoreRequestStart(Opcode::kLogoutRequest, pdu.immediate, flags, 0, 0, bhs);
   Store64(0, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store16(pdu.cid, bhs + 20);
@@ -225,7 +233,7 @@ void Encode(const LogoutRequestPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const LogoutResponsePdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kLogoutResponse, false, kFinalBit, pdu.response, 0, bhs);
+  StoreStart(Opcode::kLogoutResponse, kFinalBit, pdu.response, 0, bhs);
   Store64(0, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(0, bhs + 20);
@@ -239,7 +247,7 @@ void Encode(const LogoutResponsePdu& pdu, uint8_t* bhs) {
 void Encode(const SnackRequestPdu& pdu, uint8_t* bhs) {
   const uint8_t flags =
       static_cast<uint8_t>(kFinalBit | (pdu.type & kSnackTypeMask));
-  StoreStart(Opcode::kSnackRequest, false, flags, 0, 0, bhs);
+  StoreStart(Opcode::kSnackRequest, flags, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -251,7 +259,7 @@ void Encode(const SnackRequestPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const RejectPdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kReject, false, kFinalBit, pdu.reason, 0, bhs);
+  StoreStart(Opcode::kReject, kFinalBit, pdu.reason, 0, bhs);
   Store64(0, bhs + 8);
   Store32(kReservedTag, bhs + 16);
   Store32(0, bhs + 20);
@@ -261,7 +269,7 @@ void Encode(const RejectPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const NopOutPdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kNopOut, pdu.immediate, kFinalBit, 0, 0, bhs);
+  StoreRequestStart(Opcode::kNopOut, pdu.immediate, kFinalBit, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);
@@ -271,7 +279,7 @@ void Encode(const NopOutPdu& pdu, uint8_t* bhs) {
 }
 
 void Encode(const NopInPdu& pdu, uint8_t* bhs) {
-  StoreStart(Opcode::kNopIn, false, kFinalBit, 0, 0, bhs);
+  StoreStart(Opcode::kNopIn, kFinalBit, 0, 0, bhs);
   Store64(pdu.lun, bhs + 8);
   Store32(pdu.initiator_task_tag, bhs + 16);
   Store32(pdu.target_transfer_tag, bhs + 20);

@@ -30,21 +30,27 @@ T Get(const uint8_t* from) {
 
 // What a message of a type may have besides its numbers.
 struct Shape {
-  bool to;
-  bool count;
-  bool machine;  // With what is to be found there.
-  bool text;
-  bool address;
-  bool private_data;
+  bool to = false;
+  bool count = false;
+  bool machine = false;  // With what is to be found there.
+  bool text = false;
+  bool address = false;
+  bool private_data = false;
 };
 
 // Null for a type that there is none of.
 const Shape* ShapeOf(uint8_t type) {
-  static constexpr Shape kConnect = {false, false, true, true, true, true};
-  static constexpr Shape kAccept = {true, false, true, true, true, true};
-  static constexpr Shape kReject = {true, false, false, true, false, true};
-  static constexpr Shape kBare = {true, false, false, false, false, false};
-  static constexpr Shape kCounted = {true, true, false, false, false, false};
+  static constexpr Shape kConnect = {
+      .machine = true, .text = true, .address = true, .private_data = true};
+  static constexpr Shape kAccept = {.to = true,
+                                    .machine = true,
+                                    .text = true,
+                                    .address = true,
+                                    .private_data = true};
+  static constexpr Shape kReject = {
+      .to = true, .text = true, .private_data = true};
+  static constexpr Shape kBare = {.to = true};
+  static constexpr Shape kCounted = {.to = true, .count = true};
   switch (static_cast<HandshakeType>(type)) {
     case HandshakeType::kConnect:
       return &kConnect;
