@@ -273,21 +273,23 @@ void LuNexus::CheckCondition(Task* task, SenseKey key, AdditionalSense code) {
   CheckCondition(task, SenseData{.key = key, .code = code});
 }
 
-void LuNexus::InvalidField(Task* task, AdditionalSense code, bool in_cdb,
-                           uint16_t byte, int bit) {
+void LuNexus::InvalidField(Task* task, AdditionalSense code, uint16_t byte,
+                           int bit) {
   SenseData sense{.key = SenseKey::kIllegalRequest, .code = code};
-  sense.field_pointer = FieldPointer{.in_cdb = in_cdb, .byte = byte, .bit = {}};
+  sense.field_pointer =
+      FieldPointer{.in_cdb = code == AdditionalSense::kInvalidFieldInCdb,
+                   .byte = byte,
+                   .bit = {}};
   if (bit >= 0) sense.field_pointer->bit = static_cast<uint8_t>(bit);
   CheckCondition(task, sense);
 }
 
 void LuNexus::InvalidCdbField(Task* task, uint16_t byte, int bit) {
-  InvalidField(task, AdditionalSense::kInvalidFieldInCdb, true, byte, bit);
+  InvalidField(task, AdditionalSense::kInvalidFieldInCdb, byte, bit);
 }
 
 void LuNexus::InvalidParameter(Task* task, uint16_t byte, int bit) {
-  InvalidField(task, AdditionalSense::kInvalidFieldInParameterList, false, byte,
-               bit);
+  InvalidField(task, AdditionalSense::kInvalidFieldInParameterList, byte, bit);
 }
 
 // --- Waiting.

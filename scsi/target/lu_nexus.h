@@ -150,8 +150,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   bool MayExecute(Task* task, const CommandInfo& info);
   void RejectCommand(Task* task, bool unknown_service_action);
   void SetSense(Task* task, const SenseData& sense);
-  void InvalidField(Task* task, AdditionalSense code, bool in_cdb,
-                    uint16_t byte, int bit);
+  void InvalidField(Task* task, AdditionalSense code, uint16_t byte, int bit);
   void FinishWithAca(Task* task, const uint8_t* data, uint32_t length);
   void Deliver(Task* task, const uint8_t* data, uint32_t length);
   void DeliverHeld();
