@@ -99,24 +99,24 @@ std::optional<ConnectionShares::Stage> ConnectionShares::StageOf(Id id) const {
 
 // Only who counts for the first time anywhere needs memory for it.
 void ConnectionShares::Count(Peers* peers, const std::string& peer, Stage stage,
-                             bool more) {
+                             int change) {
   if (peer.empty()) return;
   const auto entry = peers->try_emplace(peer).first;
-  entry->second.of[static_cast<size_t>(stage)] += more ? 1 : -1;
+  entry->second.of[static_cast<size_t>(stage)] += change;
   if (entry->second.empty()) peers->erase(entry);
 }
 
 void ConnectionShares::Count(const Connection& connection, Stage stage,
-                             bool more) {
-  Count(&addresses_, connection.address, stage, more);
-  Count(&initiators_, connection.initiator, stage, more);
+                             int change) {
+  Count(&addresses_, connection.address, stage, change);
+  Count(&initiators_, connection.initiator, stage, change);
 }
 
 void ConnectionShares::Move(Id id, Stage from, Stage to) {
   auto node = At(from).extract(id);
   // In this order: the peer is not forgotten in between.
-  Count(node.mapped(), to, true);
-  Count(node.mapped(), from, false);
+  Count(node.mapped(), to, +1);
+  Count(node.mapped(), from, -1);
   At(to).insert(std::move(node));
 }
 
@@ -184,7 +184,7 @@ std::string ConnectionShares::Arrive(Id id, absl::string_view address,
     const auto added =
         At(Stage::kLogin).emplace(id, std::move(connection)).first;
     try {
-      Count(added->second, Stage::kLogin, true);
+      Count(added->second, Stage::kLogin, +1);
     } catch (const std::bad_alloc&) {
       At(Stage::kLogin).erase(added);
       throw;
@@ -223,7 +223,7 @@ std::string ConnectionShares::Identify(Id id, absl::string_view initiator,
         return "max_logins_per_peer is reached";
       }
     }
-    Count(&initiators_, name, Stage::kLogin, true);
+    Count(&initiators_, name, Stage::kLogin, +1);
     connection.initiator = std::move(name);
   }
   return "";
@@ -296,7 +296,7 @@ void ConnectionShares::Gone(Id id) {
   std::lock_guard<std::mutex> lock(mutex_);
   const std::optional<Stage> stage = StageOf(id);
   if (!stage.has_value()) return;
-  Count(At(*stage).at(id), *stage, false);
+  Count(At(*stage).at(id), *stage, -1);
   At(*stage).erase(id);
 }
 

@@ -103,8 +103,8 @@ class ConnectionShares {
   size_t total() const;
   std::optional<Stage> StageOf(Id id) const;
   static void Count(Peers* peers, const std::string& peer, Stage stage,
-                    bool more);
-  void Count(const Connection& connection, Stage stage, bool more);
+                    int change);
+  void Count(const Connection& connection, Stage stage, int change);
   void Move(Id id, Stage from, Stage to);
   // Takes the one that gives way, if there is one, out of `stage`.
   Ender GiveWay(Stage stage, absl::Time now, const std::string& newcomer,
