@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "protocol/connection/connection_transport.h"
+#include "protocol/connection/pump_test_util.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/manual_reactor.h"
 #include "transport/reactor/turn_shares.h"
@@ -130,7 +131,8 @@ class FakeDatamover final : public IserDatamover {
 
 // The parameter: whether the reactor looks for completions for a while before
 // it sleeps, which has a way of its own to them.
-class RdmaPumpTest : public ::testing::TestWithParam<bool>, public PumpClient {
+class RdmaPumpTest : public ::testing::TestWithParam<bool>,
+                     public PumpTestClient {
  protected:
   static void SetUpTestSuite() {
     transport::SpareMemory::Keep(2 * transport::SpareMemory::kBlockBytes);
@@ -146,16 +148,6 @@ class RdmaPumpTest : public ::testing::TestWithParam<bool>, public PumpClient {
     reactor_->Poll();  // It looks for what has completed before.
     datamover_.flushes = 0;
   }
-  void OnProgress() override {
-    ++progress_;
-    if (on_progress_) on_progress_();
-  }
-  void OnClosed(absl::Status why) override {
-    EXPECT_FALSE(closed_);
-    closed_ = true;
-    why_ = std::move(why);
-    if (on_closed_) on_closed_();
-  }
   void Complete() {
     datamover_.queue().Complete();
     reactor_->Poll();
@@ -164,11 +156,6 @@ class RdmaPumpTest : public ::testing::TestWithParam<bool>, public PumpClient {
   FakeDatamover datamover_;
   std::unique_ptr<transport::EpollReactor> reactor_;
   std::unique_ptr<RdmaPump> pump_;
-  int progress_ = 0;
-  bool closed_ = false;
-  absl::Status why_;
-  std::function<void()> on_progress_;
-  std::function<void()> on_closed_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Reactors, RdmaPumpTest, ::testing::Bool(),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "protocol/connection/pump_test_util.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/manual_reactor.h"
 #include "transport/reactor/turn_shares.h"
@@ -125,7 +126,7 @@ class FakeDatamover final : public StreamDatamover {
   iovec send_;
 };
 
-class StreamPumpTest : public testing::Test, public PumpClient {
+class StreamPumpTest : public testing::Test, public PumpTestClient {
  protected:
   void Start(const StreamPumpOptions& options = {},
              absl::Duration spin = absl::ZeroDuration()) {
@@ -142,16 +143,6 @@ class StreamPumpTest : public testing::Test, public PumpClient {
         &manual_, std::make_unique<FakeStream>(&wire_), &datamover_,
         StreamPumpOptions(), this);
   }
-  void OnProgress() override {
-    ++progress_;
-    if (on_progress_) on_progress_();
-  }
-  void OnClosed(absl::Status why) override {
-    EXPECT_FALSE(closed_);
-    closed_ = true;
-    why_ = std::move(why);
-    if (on_closed_) on_closed_();
-  }
   void Arrive(const std::string& bytes) {
     wire_.input += bytes;
     wire_.observer->OnReadable();
@@ -162,11 +153,6 @@ class StreamPumpTest : public testing::Test, public PumpClient {
   std::unique_ptr<transport::EpollReactor> reactor_;
   ManualReactor manual_;
   std::unique_ptr<StreamPump> pump_;
-  int progress_ = 0;
-  bool closed_ = false;
-  absl::Status why_;
-  std::function<void()> on_progress_;
-  std::function<void()> on_closed_;
 };
 
 TEST_F(StreamPumpTest, ReceivesUntilItWouldBlockAndReportsOnce) {
