@@ -9,7 +9,6 @@
 // With --idle_connections=N it logs N sessions in instead, prints "ready" and
 // holds them until its standard input ends.
 
-#include <endian.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "bench/compare/pump_session.h"
 #include "bench/compare/util.h"
 
 ABSL_FLAG(std::string, portal, "127.0.0.1:3260", "host:port of the target");
@@ -39,253 +39,7 @@ ABSL_FLAG(int, idle_connections, 0, "hold this many idle sessions instead");
 namespace skiff::bench {
 namespace {
 
-constexpr size_t kBhsSize = 48;
 constexpr double kWarmupSeconds = 0.2;
-constexpr uint32_t kReservedTag = 0xffffffff;
-
-// Opcodes (RFC 7143 section 11.2.1.2).
-constexpr uint8_t kImmediate = 0x40;
-constexpr uint8_t kNopOut = 0x00;
-constexpr uint8_t kScsiCommand = 0x01;
-constexpr uint8_t kLoginRequest = 0x03;
-constexpr uint8_t kDataOut = 0x05;
-constexpr uint8_t kNopIn = 0x20;
-constexpr uint8_t kScsiResponse = 0x21;
-constexpr uint8_t kLoginResponse = 0x23;
-constexpr uint8_t kDataIn = 0x25;
-constexpr uint8_t kR2t = 0x31;
-constexpr uint8_t kAsyncMessage = 0x32;
-
-// Every PDU that is received or sent here, by the offsets of section 11.
-struct Bhs {
-  uint8_t bytes[kBhsSize] = {};
-
-  void Put32(size_t at, uint32_t value) {
-    value = htobe32(value);
-    std::memcpy(bytes + at, &value, 4);
-  }
-  uint32_t Get32(size_t at) const {
-    uint32_t value;
-    std::memcpy(&value, bytes + at, 4);
-    return be32toh(value);
-  }
-  void Put64(size_t at, uint64_t value) {
-    value = htobe64(value);
-    std::memcpy(bytes + at, &value, 8);
-  }
-  void PutDataLength(uint32_t length) {
-    bytes[5] = static_cast<uint8_t>(length >> 16);
-    bytes[6] = static_cast<uint8_t>(length >> 8);
-    bytes[7] = static_cast<uint8_t>(length);
-  }
-  uint32_t DataLength() const {
-    return bytes[5] * 65536u + bytes[6] * 256u + bytes[7];
-  }
-  // AHS and data segment with its padding; this end offers no digests.
-  size_t Tail() const {
-    return bytes[4] * size_t{4} + ((DataLength() + 3) & ~uint32_t{3});
-  }
-  uint8_t opcode() const { return bytes[0] & 0x3f; }
-  bool flag(uint8_t mask) const { return (bytes[1] & mask) != 0; }
-};
-constexpr uint8_t kFinal = 0x80;
-constexpr uint8_t kStatusPresent = 0x01;
-
-void ReceiveExactly(int fd, void* to, size_t size) {
-  char* at = static_cast<char*>(to);
-  while (size > 0) {
-    size_t received;
-    if (!ReceiveSome(fd, at, size, false, &received)) {
-      Die("pump: the target closed the connection");
-    }
-    at += received;
-    size -= received;
-  }
-}
-
-// One session with one connection, in full feature phase once constructed.
-class Session {
- public:
-  explicit Session(uint16_t number) {
-    const std::string portal = absl::GetFlag(FLAGS_portal);
-    const size_t colon = portal.rfind(':');
-    if (colon == std::string::npos) Die("pump: --portal is host:port");
-    fd_ = ConnectTo(portal.substr(0, colon), portal.substr(colon + 1));
-    Login(number);
-  }
-  ~Session() { close(fd_); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  int fd() const { return fd_; }
-  uint32_t first_burst() const { return first_burst_; }
-  uint32_t max_send_segment() const { return max_send_segment_; }
-  bool immediate_data() const { return immediate_data_; }
-
-  // Whether MaxCmdSN lets one more command out (section 4.2.2.1).
-  bool WindowOpen() const {
-    return static_cast<int32_t>(max_cmd_sn_ - cmd_sn_) >= 0;
-  }
-  uint32_t TakeCmdSn() { return cmd_sn_++; }
-  uint32_t cmd_sn() const { return cmd_sn_; }
-  uint32_t exp_stat_sn() const { return exp_stat_sn_; }
-
-  // Takes the counters that every answer carries.
-  void Note(const Bhs& bhs, bool has_stat_sn) {
-    if (has_stat_sn) exp_stat_sn_ = bhs.Get32(24) + 1;
-    const uint32_t max = bhs.Get32(32);
-    if (static_cast<int32_t>(max - max_cmd_sn_) > 0) max_cmd_sn_ = max;
-  }
-
-  // One READ CAPACITY(16), alone on the connection.
-  void ReadCapacity(uint64_t* blocks, uint32_t* block_size);
-
- private:
-  void Login(uint16_t number);
-  void TakeKeys(const std::string& keys);
-
-  int fd_;
-  uint32_t cmd_sn_ = 1;
-  uint32_t max_cmd_sn_ = 1;
-  uint32_t exp_stat_sn_ = 0;
-  uint32_t first_burst_ = 65536;
-  uint32_t max_send_segment_ = 8192;
-  bool immediate_data_ = true;
-};
-
-void Session::Login(uint16_t number) {
-  const std::string target = absl::GetFlag(FLAGS_target);
-  if (target.empty()) Die("pump: --target is missing");
-  const char* const pairs[] = {"SessionType=Normal",
-                               "HeaderDigest=None",
-                               "DataDigest=None",
-                               "MaxConnections=1",
-                               "InitialR2T=No",
-                               "ImmediateData=Yes",
-                               "MaxBurstLength=1048576",
-                               "FirstBurstLength=262144",
-                               "MaxRecvDataSegmentLength=1048576",
-                               "MaxOutstandingR2T=1",
-                               "DefaultTime2Wait=2",
-                               "DefaultTime2Retain=0",
-                               "DataPDUInOrder=Yes",
-                               "DataSequenceInOrder=Yes",
-                               "ErrorRecoveryLevel=0"};
-  std::string text = "InitiatorName=iqn.2026-11.org.skiff:pump" +
-                     std::string(1, '\0') + "TargetName=" + target +
-                     std::string(1, '\0');
-  for (const char* pair : pairs) text.append(pair).push_back('\0');
-
-  std::string keys;
-  uint16_t tsih = 0;
-  for (int round = 0; round < 8; ++round) {
-    Bhs request;
-    request.bytes[0] = kImmediate | kLoginRequest;
-    request.bytes[1] = 0x80 | 1 << 2 | 3;  // T, operational to full feature.
-    request.PutDataLength(static_cast<uint32_t>(text.size()));
-    request.bytes[8] = 0x80;  // ISID of the random kind (section 11.12.5).
-    request.bytes[9] = static_cast<uint8_t>(getpid() >> 8);
-    request.bytes[10] = static_cast<uint8_t>(getpid());
-    request.bytes[12] = static_cast<uint8_t>(number >> 8);
-    request.bytes[13] = static_cast<uint8_t>(number);
-    request.bytes[14] = static_cast<uint8_t>(tsih >> 8);
-    request.bytes[15] = static_cast<uint8_t>(tsih);
-    request.Put32(24, cmd_sn_);
-    request.Put32(28, exp_stat_sn_);
-    text.resize((text.size() + 3) & ~size_t{3});
-    std::vector<iovec> pieces = {{request.bytes, kBhsSize},
-                                 {text.data(), text.size()}};
-    if (!SendAll(fd_, &pieces, false)) Die("pump: the target hung up");
-
-    Bhs answer;
-    ReceiveExactly(fd_, answer.bytes, kBhsSize);
-    std::string more(answer.Tail(), '\0');
-    ReceiveExactly(fd_, more.data(), more.size());
-    if (answer.opcode() != kLoginResponse || answer.bytes[36] != 0) {
-      Die("pump: login refused, status " + std::to_string(answer.bytes[36]) +
-          "/" + std::to_string(answer.bytes[37]));
-    }
-    exp_stat_sn_ = answer.Get32(24) + 1;
-    max_cmd_sn_ = answer.Get32(32);
-    tsih = static_cast<uint16_t>(answer.bytes[14] * 256 + answer.bytes[15]);
-    keys.append(more.data(), answer.DataLength());
-    text.clear();
-    if (answer.flag(0x80) && (answer.bytes[1] & 3) == 3) {
-      TakeKeys(keys);
-      return;
-    }
-  }
-  Die("pump: the login does not end");
-}
-
-// A length without the bytes that would need padding.
-uint32_t Segment(const std::string& value) {
-  return static_cast<uint32_t>(std::stoul(value)) & ~uint32_t{3};
-}
-
-void Session::TakeKeys(const std::string& keys) {
-  size_t at = 0;
-  while (at < keys.size()) {
-    const std::string pair = keys.c_str() + at;
-    at += pair.size() + 1;
-    const size_t equals = pair.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string key = pair.substr(0, equals);
-    const std::string value = pair.substr(equals + 1);
-    if (key == "FirstBurstLength") {
-      first_burst_ = Segment(value);
-    } else if (key == "MaxRecvDataSegmentLength") {
-      max_send_segment_ = Segment(value);
-    } else if (key == "ImmediateData") {
-      immediate_data_ = value == "Yes";
-    }
-  }
-}
-
-Bhs MakeCommand(uint32_t transfer, bool write) {
-  Bhs bhs;
-  bhs.bytes[0] = kScsiCommand;
-  bhs.bytes[1] = kFinal | (write ? 0x20 : 0x40) | 1;  // Simple task.
-  bhs.bytes[9] = static_cast<uint8_t>(absl::GetFlag(FLAGS_lun));
-  bhs.Put32(20, transfer);
-  return bhs;
-}
-
-void Session::ReadCapacity(uint64_t* blocks, uint32_t* block_size) {
-  // A new session starts with unit attentions: ask until they are told.
-  for (int attempt = 0; attempt < 8; ++attempt) {
-    Bhs command = MakeCommand(32, false);
-    command.Put32(24, TakeCmdSn());
-    command.Put32(28, exp_stat_sn_);
-    command.bytes[32] = 0x9e;  // SERVICE ACTION IN(16): READ CAPACITY(16).
-    command.bytes[33] = 0x10;
-    command.Put32(42, 32);
-    std::vector<iovec> pieces = {{command.bytes, kBhsSize}};
-    if (!SendAll(fd_, &pieces, false)) Die("pump: the target hung up");
-
-    std::vector<uint8_t> capacity;
-    while (true) {
-      Bhs answer;
-      ReceiveExactly(fd_, answer.bytes, kBhsSize);
-      std::vector<uint8_t> data(answer.Tail());
-      ReceiveExactly(fd_, data.data(), data.size());
-      const bool last =
-          answer.opcode() == kScsiResponse ||
-          (answer.opcode() == kDataIn && answer.flag(kStatusPresent));
-      Note(answer, last);
-      if (answer.opcode() == kDataIn) capacity = data;
-      if (!last) continue;
-      if (answer.bytes[3] != 0 || capacity.size() < 12) break;
-      uint64_t last_block;
-      std::memcpy(&last_block, capacity.data(), 8);
-      *blocks = be64toh(last_block) + 1;
-      std::memcpy(block_size, capacity.data() + 8, 4);
-      *block_size = be32toh(*block_size);
-      return;
-    }
-  }
-  Die("pump: READ CAPACITY(16) fails");
-}
 
 struct Counts {
   uint64_t completed = 0;
@@ -346,7 +100,7 @@ class Pump {
 
  private:
   Bhs Template() const {
-    Bhs bhs = MakeCommand(static_cast<uint32_t>(bs_), write_);
+    Bhs bhs = session_->MakeCommand(static_cast<uint32_t>(bs_), write_);
     bhs.bytes[32] = write_ ? 0x8a : 0x88;  // WRITE(16), READ(16).
     bhs.Put32(42, blocks_per_io_);
     if (write_ && session_->immediate_data()) {
@@ -509,10 +263,16 @@ class Pump {
   Counts counts_;
 };
 
+SessionTarget TargetOfFlags() {
+  return {absl::GetFlag(FLAGS_portal), absl::GetFlag(FLAGS_target),
+          absl::GetFlag(FLAGS_lun)};
+}
+
 int HoldIdle(int count) {
   std::vector<std::unique_ptr<Session>> sessions;
   for (int i = 0; i < count; ++i) {
-    sessions.push_back(std::make_unique<Session>(static_cast<uint16_t>(i)));
+    sessions.push_back(
+        std::make_unique<Session>(TargetOfFlags(), static_cast<uint16_t>(i)));
   }
   std::printf("ready\n");
   std::fflush(stdout);
@@ -528,7 +288,7 @@ int Run() {
   const int idle = absl::GetFlag(FLAGS_idle_connections);
   if (idle > 0) return HoldIdle(idle);
 
-  Session session(0);
+  Session session(TargetOfFlags(), 0);
   Pump pump(&session);
   double seconds;
   double cpu;
