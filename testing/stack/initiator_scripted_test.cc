@@ -50,6 +50,15 @@ class ScriptedTarget : private transport::StreamObserver {
   }
 
   void Drop() { stream_->Abort(); }
+  // That a command has ended with GOOD, with room for more.
+  std::string Good(const ScsiCommandPdu& command) {
+    ScsiResponsePdu response;
+    response.initiator_task_tag = command.initiator_task_tag;
+    response.stat_sn = stat_sn++;
+    response.exp_cmd_sn = command.cmd_sn + 1;
+    response.max_cmd_sn = command.cmd_sn + 10;
+    return ToWire(response);
+  }
 
   FakePolicy policy;
   Script script;  // What to answer to other PDUs.
@@ -310,12 +319,7 @@ TEST_F(InitiatorScriptedTest, WhatATargetDroppedIsSentAgain) {
         ++dropped;
         return std::string();
       }
-      ScsiResponsePdu response;
-      response.initiator_task_tag = command.initiator_task_tag;
-      response.stat_sn = scripted_.stat_sn++;
-      response.exp_cmd_sn = command.cmd_sn + 1;
-      response.max_cmd_sn = command.cmd_sn + 10;
-      return ToWire(response);
+      return scripted_.Good(command);
     }
     EXPECT_TRUE(Decode(bhs, &request).ok());
     TaskManagementResponsePdu response;
@@ -379,12 +383,7 @@ TEST_F(InitiatorScriptedTest, WhatIsNeverAnsweredIsNotSentAgainForever) {
     if (!Decode(bhs, &command).ok() || command.lun != kAnswered) {
       return std::string();
     }
-    ScsiResponsePdu response;
-    response.initiator_task_tag = command.initiator_task_tag;
-    response.stat_sn = scripted_.stat_sn++;
-    response.exp_cmd_sn = command.cmd_sn + 1;
-    response.max_cmd_sn = command.cmd_sn + 10;
-    return ToWire(response);
+    return scripted_.Good(command);
   };
   options_.timeouts.nop_interval = absl::ZeroDuration();
   options_.reconnect.replacement_timeout = absl::Seconds(10);

@@ -404,13 +404,18 @@ ScopedFd ConnectedTo(const Listener& listener) {
   return client;
 }
 
+// A listener's troubles go there.
+ListenOptions Noting(std::vector<std::string>* told) {
+  ListenOptions options;
+  options.on_trouble = [told](const absl::Status& status) {
+    told->push_back(status.ToString());
+  };
+  return options;
+}
+
 TEST_F(TcpConnectTest, OutOfDescriptorsPausesWithoutSpinning) {
   std::vector<std::string> told;
-  ListenOptions options;
-  options.on_trouble = [&told](const absl::Status& status) {
-    told.push_back(status.ToString());
-  };
-  auto listener = Listen("tcp://127.0.0.1:0", options);
+  auto listener = Listen("tcp://127.0.0.1:0", Noting(&told));
   ASSERT_NE(listener, nullptr);
   const ScopedFd client = ConnectedTo(*listener);
   {
@@ -433,11 +438,7 @@ TEST_F(TcpConnectTest, PausesAndComplaintsAreAsSet) {
   settings.complaint_interval = absl::ZeroDuration();
   transport_ = MakeTcpTransport(settings);
   std::vector<std::string> told;
-  ListenOptions options;
-  options.on_trouble = [&told](const absl::Status& status) {
-    told.push_back(status.ToString());
-  };
-  auto listener = Listen("tcp://127.0.0.1:0", options);
+  auto listener = Listen("tcp://127.0.0.1:0", Noting(&told));
   ASSERT_NE(listener, nullptr);
   const ScopedFd client = ConnectedTo(*listener);
   {
