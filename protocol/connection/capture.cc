@@ -64,10 +64,10 @@ class CapturedStream final : public ByteStream {
     inner_->SetObserver(observer);
   }
   IoResult Readv(absl::Span<const iovec> to) override {
-    return Moved(false, to, inner_->Readv(to));
+    return Moved(/*sent=*/false, to, inner_->Readv(to));
   }
   IoResult Writev(absl::Span<const iovec> from) override {
-    return Moved(true, from, inner_->Writev(from));
+    return Moved(/*sent=*/true, from, inner_->Writev(from));
   }
   void SetReadThreshold(size_t bytes) override {
     inner_->SetReadThreshold(bytes);
