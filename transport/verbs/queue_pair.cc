@@ -181,7 +181,7 @@ std::shared_ptr<BuriedWork> VerbsQueuePair::DestroyQp() {
 // (InfiniBand specification, section 10.3.1); iWARP's have none. Completions
 // that a driver makes in spite of it find buried slots.
 bool VerbsQueuePair::Fence() {
-  if (Drained(true) && shared_receive_ == nullptr) return true;
+  if (Drained() && !shares_receives()) return true;
   if (domain_->facts().iwarp) return false;
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_RESET;
@@ -305,7 +305,7 @@ void VerbsQueuePair::Close() {
     return;
   }
   completion_queue_->Collect(this);
-  if (!Drained(true)) drain_.ScheduleAfter(settings_.drain_timeout);
+  if (!Drained()) drain_.ScheduleAfter(settings_.drain_timeout);
 }
 
 void VerbsQueuePair::Abandon() {
@@ -313,11 +313,11 @@ void VerbsQueuePair::Abandon() {
   SetClosed();
   drain_.Cancel();
   port_down_.Cancel();
-  if (qp_ == nullptr || Drained(true)) return;
+  if (qp_ == nullptr || Drained()) return;
   sends_.FailNewest(DropStaged(), CompletionStatus::kFlushed);
   // What the device did complete keeps its result.
   completion_queue_->Sweep();
-  if (Drained(true)) return;
+  if (Drained()) return;
   const std::shared_ptr<BuriedWork> work = DestroyQp();
   completion_queue_->Sweep();
   sends_.FlushAll();
@@ -328,9 +328,8 @@ void VerbsQueuePair::Abandon() {
   completion_queue_->Bury(work);
 }
 
-bool VerbsQueuePair::Drained(bool idle) const {
-  return state_ == State::kClosed && sends_.empty() && receives_.empty() &&
-         (shared_receive_ == nullptr || idle);
+bool VerbsQueuePair::Drained() const {
+  return state_ == State::kClosed && sends_.empty() && receives_.empty();
 }
 
 void VerbsQueuePair::Fail(absl::Status why) {

@@ -120,8 +120,10 @@ class VerbsQueuePair final
   }
   // Those that are over, in order, as many as there are and fit.
   size_t TakeReady(absl::Span<Completion> out);
-  // Closed, and nothing is left. `idle`: the completion queue had run empty.
-  bool Drained(bool idle) const;
+  // Closed, and nothing of its own is left. What it took of a shared receive
+  // queue may complete until the completion queue has run empty.
+  bool Drained() const;
+  bool shares_receives() const { return shared_receive_ != nullptr; }
 
  private:
   enum class State : uint8_t { kConnecting, kReady, kClosed };

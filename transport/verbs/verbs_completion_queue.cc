@@ -114,7 +114,9 @@ void VerbsCompletionQueue::Remove(VerbsQueuePair* queue_pair) {
 }
 
 void VerbsCompletionQueue::Adopt(std::shared_ptr<VerbsQueuePair> queue_pair) {
-  if (!queue_pair->Drained(false)) orphans_.push_back(std::move(queue_pair));
+  if (!queue_pair->Drained() || queue_pair->shares_receives()) {
+    orphans_.push_back(std::move(queue_pair));
+  }
 }
 
 void VerbsCompletionQueue::Forget(const RdmaEndpoint* endpoint) {
@@ -313,7 +315,7 @@ ABSL_ATTRIBUTE_NOINLINE int VerbsCompletionQueue::PollUnusual(
 
 void VerbsCompletionQueue::ReleaseDrained(bool idle) {
   for (size_t i = 0; i < orphans_.size();) {
-    if (orphans_[i]->Drained(idle)) {
+    if (orphans_[i]->Drained() && (idle || !orphans_[i]->shares_receives())) {
       std::swap(orphans_[i], orphans_.back());
       orphans_.pop_back();
     } else {
