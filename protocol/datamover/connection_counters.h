@@ -43,7 +43,10 @@ struct ConnectionCounters {
   uint64_t commands_by_rdma = 0;
   uint64_t commands_moved = 0;
 
+  // Of a connection before this one, so that a session's counts go on.
   void Add(const ConnectionCounters& other) {
+    static_assert(sizeof(ConnectionCounters) == 17 * sizeof(uint64_t),
+                  "a new counter has to be added here, too");
     pdus_in += other.pdus_in;
     pdus_out += other.pdus_out;
     bytes_in += other.bytes_in;

@@ -53,6 +53,8 @@ class CommandSet {
     static_assert(std::endian::native == std::endian::little);
     for (size_t i = 0; i < commands.size(); ++i) {
       const CommandInfo& c = commands[i];
+      if (c.usage[0] != c.opcode) UsageDoesNotBeginWithTheOpcode();
+      if (i > 0 && !IsBefore(commands[i - 1], c)) RowsAreOutOfOrder();
       if (first_[c.opcode] == 0) {
         first_[c.opcode] = static_cast<uint8_t>(i + 1);
       }
@@ -76,6 +78,14 @@ class CommandSet {
 
  private:
   static constexpr size_t kMaxCommands = 64;
+
+  static constexpr bool IsBefore(const CommandInfo& a, const CommandInfo& b) {
+    return a.opcode != b.opcode ? a.opcode < b.opcode
+                                : a.service_action < b.service_action;
+  }
+  // Reached while compiling, where neither can be called: the error names it.
+  static void RowsAreOutOfOrder() {}
+  static void UsageDoesNotBeginWithTheOpcode() {}
 
   const absl::Span<const CommandInfo> commands_;
   // The index of the first with the operation code, plus one.
