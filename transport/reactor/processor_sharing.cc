@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
 
 namespace skiff::transport {
 namespace {
@@ -24,9 +27,9 @@ class Threads {
     const std::lock_guard<std::mutex> lock(mutex_);
     threads_.erase(std::find(threads_.begin(), threads_.end(), thread));
   }
-  std::vector<pid_t> all() {
+  void ForEach(absl::FunctionRef<void(pid_t)> fn) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return threads_;
+    for (const pid_t thread : threads_) fn(thread);
   }
 
  private:
@@ -48,15 +51,10 @@ struct SchedulingAttributes {
 
 }  // namespace
 
-bool ProcessorSharing::Crowded(const cpu_set_t& own,
-                               const std::vector<cpu_set_t>& all) {
-  int confined = 0;
-  for (const cpu_set_t& other : all) {
-    cpu_set_t both;
-    CPU_AND(&both, &own, &other);
-    if (CPU_EQUAL(&both, &other)) ++confined;
-  }
-  return confined > CPU_COUNT(&own);
+void ProcessorSharing::Crowd::Add(const cpu_set_t& thread) {
+  cpu_set_t both;
+  CPU_AND(&both, &own_, &thread);
+  if (CPU_EQUAL(&both, &thread)) ++confined_;
 }
 
 void ProcessorSharing::Begin(absl::Time now) {
@@ -101,20 +99,18 @@ void ProcessorSharing::OnSlept(absl::Time now) {
 // has enough.
 void ProcessorSharing::Look(absl::Time now) {
   next_look_ = now + kLookInterval;
-  bool crowded = false;
   cpu_set_t own;
-  const std::vector<pid_t> threads = Threads::Get().all();
-  if (sched_getaffinity(0, sizeof(own), &own) == 0 &&
-      threads.size() > static_cast<size_t>(CPU_COUNT(&own))) {
-    std::vector<cpu_set_t> all;
-    for (const pid_t thread : threads) {
+  bool crowded = false;
+  if (sched_getaffinity(0, sizeof(own), &own) == 0) {
+    Crowd crowd(own);
+    Threads::Get().ForEach([&crowd](pid_t thread) {
       cpu_set_t other;
       // One that has just ended has none.
       if (sched_getaffinity(thread, sizeof(other), &other) == 0) {
-        all.push_back(other);
+        crowd.Add(other);
       }
-    }
-    crowded = Crowded(own, all);
+    });
+    crowded = crowd.too_many();
   }
   if (crowded == crowded_) return;
   crowded_ = crowded;

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/time/time.h"
 
@@ -29,7 +28,7 @@ namespace skiff::transport {
 // times out of 100; with yields alone after 55 us, and without both after 4 ms.
 //
 // Where each reactor has a processor of its own, this is one comparison in a
-// turn, and one or two system calls in a second.
+// turn, and a system call for each of them in a second.
 //
 // All is called by that thread.
 class ProcessorSharing {
@@ -74,9 +73,18 @@ class ProcessorSharing {
     if (crowded_ && now - since > kSleep) OnSlept(now);
   }
 
-  // Whether a thread that may run on `own` has to share processors: of `all`
+  // Whether a thread that may run on `own` has to share processors: of all
   // threads, itself included, more may run nowhere else than there are.
-  static bool Crowded(const cpu_set_t& own, const std::vector<cpu_set_t>& all);
+  class Crowd {
+   public:
+    explicit Crowd(const cpu_set_t& own) : own_(own) {}
+    void Add(const cpu_set_t& thread);
+    bool too_many() const { return confined_ > CPU_COUNT(&own_); }
+
+   private:
+    const cpu_set_t own_;
+    int confined_ = 0;
+  };
 
  private:
   void Look(absl::Time now);

@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -71,7 +71,12 @@ absl::Duration Slice() {
 }
 
 TEST(ProcessorSharingTest, IsCrowdedWhereMoreAreConfinedThanThereAre) {
-  const auto crowded = ProcessorSharing::Crowded;
+  const auto crowded = [](const cpu_set_t& own,
+                          const std::vector<cpu_set_t>& all) {
+    ProcessorSharing::Crowd crowd(own);
+    for (const cpu_set_t& each : all) crowd.Add(each);
+    return crowd.too_many();
+  };
   const cpu_set_t both = Set({0, 1});
   EXPECT_FALSE(crowded(both, {both}));
   EXPECT_FALSE(crowded(both, {both, both}));
@@ -100,10 +105,10 @@ class OneProcessorTest : public testing::Test {
     other_ = std::thread([this] {
       ProcessorSharing other;
       other.Begin(kStart);
-      began_.Notify();
-      end_.WaitForNotification();
+      began_.set_value();
+      end_.get_future().wait();
     });
-    began_.WaitForNotification();
+    began_.get_future().wait();
   }
   void TearDown() override {
     OtherEnds();
@@ -112,7 +117,7 @@ class OneProcessorTest : public testing::Test {
   }
   void OtherEnds() {
     if (!other_.joinable()) return;
-    end_.Notify();
+    end_.set_value();
     other_.join();
   }
   // A turn of the reactor that begins now, without sleep before it. True if it
@@ -128,7 +133,7 @@ class OneProcessorTest : public testing::Test {
   absl::Duration own_slice_;
   std::atomic<int> yielded_{0};
   ProcessorSharing sharing_;
-  absl::Notification began_, end_;
+  std::promise<void> began_, end_;
   std::thread other_;
 };
 

@@ -20,8 +20,9 @@ namespace {
 // Tries to get the provider to sleep before leaving it to the timer.
 constexpr int kSettleRounds = 4;
 // A user who was told that there is something, or looked himself, has so long
-// to look (again) until the queue does what peers wait for. The provider's
-// descriptor stays readable meanwhile, so that the reactor does not sleep.
+// to look (again) until the queue reads on for what peers wait for. The
+// provider's descriptor stays readable meanwhile, so that the reactor does not
+// sleep.
 constexpr absl::Duration kAttention = absl::Milliseconds(1);
 
 }  // namespace
@@ -371,17 +372,11 @@ void FabricCompletionQueue::Detached(FabricQueuePair* queue_pair) {
 void FabricCompletionQueue::OnFdReady(uint32_t /*events*/) {
   const absl::Time now = reactor()->Now();
   if (std::exchange(polled_, false)) attended_ = now;
-  if (!ready().armed() && now - attended_ < kAttention) return;
-  CountWakeUp();
-  if (ready().armed() && !muted_) {
-    attended_ = now;
-    return ready().Signal();
-  }
-  Settle();
-}
-
-void FabricCompletionQueue::CountWakeUp() {
-  const uint64_t before = std::exchange(seen_at_wake_up_, seen_);
+  const bool armed = ready().armed();
+  if (!armed && now - attended_ < kAttention) return;
+  if (armed) attended_ = now;
+  const uint64_t before = seen_;
+  Settle(/*for_user=*/armed);
   fruitless_ = seen_ == before ? fruitless_ + 1 : 0;
   if (fruitless_ < settings_.max_fruitless_wakeups || !StarvedOfReceives())
     return;

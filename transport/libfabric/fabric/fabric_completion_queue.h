@@ -24,9 +24,9 @@ namespace skiff::transport {
 // which Poll() takes them. The user's descriptor is another one.
 //
 // What a provider does while it is read may take long: it copies what has come
-// from a socket. So a user who has armed the queue is told that there is
-// something to look for, and reads it when his turn comes, as much as he likes.
-// The queue reads itself for one who does not look.
+// from a socket. So for a user who has armed the queue it is read until there
+// is something for him. He reads on when his turn comes, as much as he likes.
+// The queue does so for one who does not look.
 //
 // Without wait objects the provider is looked at every turn for as long as
 // something is under way, and a while longer. Then the peers are told, and say
@@ -89,11 +89,9 @@ class FabricCompletionQueue final
   void Serve();
   void DrainError();
   // Drains until the provider's descriptor will tell of the next event; where
-  // that fails, or there is none, the timer looks again. `for_user`: who reads
-  // on himself once there is something for him.
+  // that fails, or there is none, the timer looks again. `for_user`: only until
+  // there is something for him, who reads on himself.
   void Settle(bool for_user = false);
-  // No more of these for a while, where many have brought nothing.
-  void CountWakeUp();
   void Backoff();
   void EndLingering();
   void BuryEndpoints();
@@ -122,7 +120,6 @@ class FabricCompletionQueue final
   uint32_t reserved_ = 0;
   uint32_t fruitless_ = 0;  // Wake-ups in a row that brought no completion.
   uint64_t seen_ = 0;       // Completions of the provider, ever.
-  uint64_t seen_at_wake_up_ = 0;
   std::array<fi_cq_msg_entry, kBatch> read_ = {};  // While draining_.
 
   const uint32_t entries_;

@@ -18,10 +18,6 @@ void ReadyRing::Put(OperationSlot* slot) {
   slots_[put_++ & mask_] = slot;
   // None may overtake it.
   direct_end_ = direct_;
-  Signal();
-}
-
-void ReadyRing::Signal() {
   if (!std::exchange(armed_, false)) return;
   const uint64_t one = 1;
   // Fails only when the counter is full, and so readable.

@@ -64,8 +64,6 @@ class ReadyRing {
     return armed_;
   }
   bool armed() const { return armed_; }
-  // If it is armed: the user is to look himself.
-  void Signal();
   void Disarm();
 
  private:
