@@ -443,7 +443,7 @@ void TargetSession::ConnectionTerminateNotify(const absl::Status& why) {
 }
 
 void TargetSession::Terminate() {
-  if (phase_ == Phase::kTerminating || phase_ == Phase::kEnded) return;
+  if (closing_nexus_ || phase_ == Phase::kEnded) return;
   phase_ = Phase::kTerminating;
   datamover_->ConnectionTerminate();
   RunDeferred();
@@ -456,15 +456,17 @@ void TargetSession::Terminate() {
   };
   if (nexus_ == nullptr) return ended();
   nexus_->Close(ended);
+  closing_nexus_ = true;
 }
 
 void TargetSession::RunDeferred() {
   // Reports may defer more.
-  for (size_t i = 0; i < deferred_.size(); ++i) {
-    const Deferred d = deferred_[i];
+  while (reported_ < deferred_.size()) {
+    const Deferred d = deferred_[reported_++];
     Report(d.slot, d.operation, d.outcome);
   }
   deferred_.clear();
+  reported_ = 0;
 }
 
 }  // namespace skiff::protocol

@@ -121,7 +121,8 @@ class TargetSession final : public TargetDatamoverClient,
   // section 11.9).
   void RequestLogout(uint16_t seconds);
   // Ends everything: no more PDUs, tasks are aborted, then
-  // host->SessionEnded(). The connection is the caller's to close.
+  // host->SessionEnded(). The connection is the caller's to close. Where it
+  // throws std::bad_alloc, call it again: it goes on.
   void Terminate();
 
   Phase phase() const { return phase_; }
@@ -347,7 +348,9 @@ class TargetSession final : public TargetDatamoverClient,
   uint32_t exp_stat_sn_ = 1;     // Of the last command.
   TagTable tags_;
   std::vector<Deferred> deferred_;
+  size_t reported_ = 0;  // Of these.
   bool cancelling_ = false;
+  bool closing_nexus_ = false;
   absl::Time memory_error_told_ = absl::InfinitePast();
   absl::Time refused_told_ = absl::InfinitePast();
   uint64_t refused_ = 0;  // Since then.

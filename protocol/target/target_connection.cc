@@ -21,6 +21,8 @@ namespace {
 constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 // The same when the server shuts down.
 constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
+// How soon one that found no memory to end with tries again.
+constexpr absl::Duration kEndAgain = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -120,8 +122,8 @@ void TargetConnection::OnClosed(absl::Status why) {
   context_.reactor->newcomers().Add(this);
 }
 
+// Where it throws, it may be called again: what has ended stays so.
 void TargetConnection::BeginEnd() {
-  if (ending_ == Ending::kBegun) return;
   ending_ = Ending::kBegun;
   timer_.Cancel();
   coalesce_timer_.Cancel();
@@ -131,12 +133,25 @@ void TargetConnection::BeginEnd() {
 
 bool TargetConnection::RunAsNewcomer() {
   if (!session_ended_) {
-    BeginEnd();
+    try {
+      BeginEnd();
+    } catch (const std::bad_alloc&) {
+      EndLater();
+    }
     return true;
   }
   const auto ended = context_.ended;  // Destroys this.
   ended(id_);
   return true;
+}
+
+// When there is memory again. Without any for the timer, either, it is soon.
+void TargetConnection::EndLater() {
+  try {
+    timer_.ScheduleAfter(kEndAgain);
+  } catch (const std::bad_alloc&) {
+    context_.reactor->newcomers().Add(this);
+  }
 }
 
 // Not from inside the session's call.
@@ -174,6 +189,7 @@ void TargetConnection::ResumeLogin() {
 // --- Time.
 
 void TargetConnection::OnTimer() {
+  if (ending_ == Ending::kBegun) return context_.reactor->newcomers().Add(this);
   const absl::Time now = Now();
   const TargetServerLimits& limits = context_.options->limits;
   if (in_login_ && now >= login_deadline_) {

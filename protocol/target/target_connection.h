@@ -110,6 +110,7 @@ class TargetConnection final : private TargetSessionHost,
   absl::Status UseMemoryOf(const scsi::Target& target);
   void LimitEnding(absl::Duration limit);
   void BeginEnd();
+  void EndLater();
   void KeepDiscovering();
   LoginStatus RefuseIf(const std::string& limit);
   void OnTimer();

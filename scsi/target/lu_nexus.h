@@ -66,6 +66,10 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void Shut(bool respond);
   // Keeps `token` until no aborted task is waited for.
   void HoldUntilAborted(std::shared_ptr<void> token);
+  // The next one takes no memory.
+  void ReserveToken() {
+    if (!idle()) tokens_.reserve(tokens_.size() + 1);
+  }
   void Establish(AdditionalSense unit_attention) {
     unit_attentions_.Establish(unit_attention);
   }

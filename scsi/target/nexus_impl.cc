@@ -257,9 +257,14 @@ void NexusImpl::OnManaged() {
 
 void NexusImpl::Close(absl::AnyInvocable<void()> done) {
   assert(on_closed_ == nullptr);
+  // Memory first: where there is none, nothing has happened.
+  for (const auto& [number, lu_nexus] : lu_nexuses_) lu_nexus->ReserveToken();
+  report_luns_->ReserveToken();
+  missing_->ReserveToken();
+  for (const auto& lu_nexus : retired_) lu_nexus->ReserveToken();
+  const auto token = std::make_shared<CloseToken>(this);
   on_closed_ = std::move(done);
   target_->Unregister(this);
-  const auto token = std::make_shared<CloseToken>(this);
   const auto shut = [&token](LuNexus* lu_nexus) {
     lu_nexus->Shut(/*respond=*/false);
     lu_nexus->HoldUntilAborted(token);

@@ -152,7 +152,7 @@ class Nexus {
 
   // The I_T nexus is lost (session ended): aborts all its tasks without
   // response, then runs `done` on this reactor. The port calls Release for each
-  // as usual.
+  // as usual. Where it throws std::bad_alloc, nothing has happened.
   virtual void Close(absl::AnyInvocable<void()> done) = 0;
 };
 

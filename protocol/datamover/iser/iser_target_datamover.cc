@@ -354,8 +354,8 @@ void IserTargetDatamover::CancelTransfers(TaskSlot slot) {
   if (task.writes == 0) TellLostPuts(slot);
 }
 
+// Goes on with the tasks where what it tells has thrown.
 void IserTargetDatamover::ConnectionTerminate() {
-  if (channel_.terminated()) return;
   channel_.Terminate();
   for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
     if (!tasks_.Has(slot) || !At(slot).live) continue;

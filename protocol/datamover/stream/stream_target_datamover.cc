@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace skiff::protocol {
 namespace {
@@ -225,13 +226,14 @@ Progress StreamTargetDatamover::DeallocateTaskResources(TaskSlot slot) {
   return task.live ? Progress::kPending : Progress::kDone;
 }
 
+// Goes on with the tasks where what it tells has thrown.
 void StreamTargetDatamover::ConnectionTerminate() {
-  if (terminated_) return;
-  terminated_ = true;
-  receiver_.AbandonPlacement();
-  receiver_.Stop();
-  incoming_.task = kNoTask;
-  send_queue_.Clear();
+  if (!std::exchange(terminated_, true)) {
+    receiver_.AbandonPlacement();
+    receiver_.Stop();
+    incoming_.task = kNoTask;
+    send_queue_.Clear();
+  }
   for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
     if (!Live(slot)) continue;
     TellLostPuts(slot);
