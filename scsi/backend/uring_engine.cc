@@ -25,7 +25,10 @@ constexpr uint8_t kOpcodes[] = {IORING_OP_READV, IORING_OP_WRITEV,
 constexpr unsigned kReapBatch = 64;
 // Bytes of writes to the page cache that the kernel has at once, while others
 // use the reactor: a thread of the kernel's copies them, and may share the
-// reactor's processor. What it is given it does without a pause.
+// reactor's processor. What it is given it does without a pause. Not a setting:
+// it stands for a time, some 50 us, which is what a connection's pass may take
+// beside others. Less would cost a wake-up of that thread for each piece of
+// work that is no longer than the wake-up; more would make the others wait.
 constexpr uint64_t kWritesAtOnce = 256u << 10;
 constexpr absl::Duration kSubmitRetryDelay = absl::Milliseconds(1);
 

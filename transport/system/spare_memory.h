@@ -20,6 +20,11 @@ namespace skiff::transport {
 // does not suffice, std::bad_alloc is thrown as ever. Thread-safe.
 class SpareMemory {
  public:
+  // Not a setting of skiffd: what it bounds is the small things of the work
+  // that is under way where memory runs out, and that is one pass of each
+  // reactor. It takes few of the 64 blocks, and gives them back as its
+  // connection ends. A process with more than some dozen reactors may keep
+  // more.
   static constexpr size_t kDefaultBytes = size_t{1} << 20;
 
   // Sets `bytes` aside for the rest of the process's life, in blocks of
