@@ -85,6 +85,16 @@ absl::Status Check(InitiatorOptions* options) {
   return absl::OkStatus();
 }
 
+InitiatorLife::Options LifeOptions(const InitiatorOptions& options) {
+  InitiatorLife::Options life;
+  life.reconnect = options.reconnect;
+  life.rdma_retry_interval = options.rdma_retry_interval;
+  life.rdma_move_patience = options.rdma_move_patience;
+  life.logout_timeout = options.timeouts.logout_timeout;
+  life.max_redirects = options.max_redirects;
+  return life;
+}
+
 IserMemoryOptions MemoryOptions(const InitiatorOptions& options) {
   IserMemoryOptions memory;
   memory.rdma = options.rdma;
@@ -131,22 +141,13 @@ InitiatorImpl::InitiatorImpl(transport::Transport* transport,
                options.memory.max_spare_buffer_bytes),
       iser_memories_(std::make_shared<IserMemories>(
           IserMemories::Role::kInitiator, MemoryOptions(options))),
-      coalescer_(options.coalesce),
-      move_timer_(reactor, [this] { TryRdma(); }),
-      backoff_(options.reconnect),
-      work_timer_(reactor, [this] { Wake(); }),
-      coalesce_timer_(reactor,
-                      [this] {
-                        coalescer_.TimedOut();
-                        if (pump_ != nullptr) pump_->SetReadThreshold(1);
-                      }),
-      reconnect_timer_(reactor, [this] { Start(); }),
-      outage_timer_(reactor, [this] { GiveUpCommands(); }) {}
+      life_(LifeOptions(options)),
+      life_timer_(reactor, [this] { Do(life_.OnTimer(reactor_->Now())); }) {}
 
 InitiatorImpl::~InitiatorImpl() {
   on_ready_ = nullptr;
   options_.on_change = nullptr;
-  Close(absl::CancelledError("the initiator was destroyed"));
+  Do(life_.Close(absl::CancelledError("the initiator was destroyed")));
   // Also what waited in a queue that is being told right now, and what is
   // submitted meanwhile; but whoever never stops is left alone in the end.
   CallbackQueue rest;
@@ -172,22 +173,23 @@ void InitiatorImpl::Submit(Command* command) {
       InitiatorSession::Validate(*command) != nullptr) {
     return Fail(command, Command::Outcome::kInvalid);
   }
-  if (dead_ || commands_given_up_) {
+  if (life_.refuses_commands()) {
     return Fail(command, Command::Outcome::kConnectionLost);
   }
-  if (up_ && queue_.empty() && !holding_commands() && session_->CanIssue()) {
+  if (life_.sends_commands() && queue_.empty() &&
+      connection_->session->CanIssue()) {
     const absl::Time now = reactor_->Now();
     Issue(command, now);
     // It may have ended: the command, or all of the session.
-    if (!completions_.empty() || session_->ended()) Wake();
-    pump_->Kick();
+    if (!completions_.empty() || connection_->session->ended()) Wake();
+    connection_->pump->Kick();
     if (options_.timeouts.command_timeout > absl::ZeroDuration()) {
       ScheduleWork(now + options_.timeouts.command_timeout);
     }
     return;
   }
   queue_.PushBack(command);
-  if (up_) Wake();
+  if (life_.up()) Wake();
 }
 
 void InitiatorImpl::Abort(Command* command) {
@@ -195,7 +197,7 @@ void InitiatorImpl::Abort(Command* command) {
     if (queue_.Remove(command)) Fail(command, Command::Outcome::kAborted);
     return;
   }
-  session_->Abort(command);
+  connection_->session->Abort(command);
   Wake();
 }
 
@@ -214,7 +216,8 @@ void InitiatorImpl::FailQueued() {
 }
 
 void InitiatorImpl::Issue(Command* command, absl::Time now) {
-  if (session_->CanCarry(*command)) return session_->Issue(command, now);
+  InitiatorSession& session = *connection_->session;
+  if (session.CanCarry(*command)) return session.Issue(command, now);
   Log(absl::StrCat("a command is refused: its additional header segments are ",
                    "longer than the target takes, which declares MaxAHSLength=",
                    parameters_.iser.target_max_ahs_length));
@@ -222,8 +225,8 @@ void InitiatorImpl::Issue(Command* command, absl::Time now) {
 }
 
 void InitiatorImpl::IssueQueued() {
-  if (holding_commands()) return;
-  while (!queue_.empty() && session_->CanIssue()) {
+  if (!life_.sends_commands()) return;
+  while (!queue_.empty() && connection_->session->CanIssue()) {
     Issue(queue_.PopFront(), reactor_->Now());
   }
 }
@@ -240,20 +243,8 @@ void InitiatorImpl::Tell(absl::AnyInvocable<void(absl::Status)> done,
   Wake();
 }
 
-void InitiatorImpl::TellChange(SessionChange change, absl::Status why) {
-  if (!change_.has_value() || *change_ == change) return;
-  change_ = change;
-  if (options_.on_change == nullptr) return;
-  completions_.Add([this, change, why = std::move(why)] {
-    // It may destroy this, and so itself.
-    const auto on_change = options_.on_change;
-    if (on_change != nullptr) on_change(change, why);
-  });
-  Wake();
-}
-
 absl::Status InitiatorImpl::NotConnected() const {
-  if (dead_) return close_reason_;
+  if (life_.closed()) return close_reason_;
   return absl::UnavailableError(
       absl::StrCat("not connected to ",
                    options_.target_name.empty() ? "the discovery portal"
@@ -271,14 +262,14 @@ void InitiatorImpl::Manage(TaskManagementFunction function, uint64_t lun,
     Fail(referenced, Command::Outcome::kAborted);
     return Tell(std::move(done), absl::OkStatus());
   }
-  if (!up_ || moving()) return Tell(std::move(done), NotConnected());
-  session_->Manage(function, lun, referenced, std::move(done));
+  if (!life_.takes_requests()) return Tell(std::move(done), NotConnected());
+  connection_->session->Manage(function, lun, referenced, std::move(done));
   Wake();
 }
 
 void InitiatorImpl::Ping(absl::AnyInvocable<void(absl::Status)> done) {
-  if (!up_ || moving()) return Tell(std::move(done), NotConnected());
-  session_->Ping(std::move(done));
+  if (!life_.takes_requests()) return Tell(std::move(done), NotConnected());
+  connection_->session->Ping(std::move(done));
   Wake();
 }
 
@@ -286,14 +277,14 @@ void InitiatorImpl::SendTargets(
     const std::string& what,
     absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
         done) {
-  if (!up_ || moving()) {
+  if (!life_.takes_requests()) {
     return Tell([done = std::move(done)](
                     absl::Status status) mutable { done(std::move(status)); },
                 NotConnected());
   }
   std::string keys = absl::StrCat("SendTargets=", what);
   keys.push_back('\0');
-  session_->SendText(
+  connection_->session->SendText(
       std::move(keys),
       [done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
         if (!answer.ok()) return done(answer.status());
@@ -306,18 +297,10 @@ void InitiatorImpl::SendTargets(
 }
 
 void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
-  logout_wanted_ = true;
-  if (up_ && session_->state() == InitiatorSession::State::kFullFeature) {
-    session_->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0,
-                     std::move(done));
-    return Wake();
-  }
-  if (moving()) {  // It ends there.
-    logged_out_.push_back(std::move(done));
-    return;
-  }
-  if (!up_) Close(absl::CancelledError("the session was logged out"));
-  Tell(std::move(done), absl::OkStatus());
+  logouts_.push_back(std::move(done));
+  Do(life_.AskedToLogOut(connection_.has_value() &&
+                         connection_->session->state() ==
+                             InitiatorSession::State::kFullFeature));
 }
 
 absl::Status InitiatorImpl::UseMemory(void* data, size_t size,
@@ -332,8 +315,8 @@ absl::Status InitiatorImpl::UseMemory(void* data, size_t size,
                            memory.owner.lock() == owner;
                   });
   if (!known) lasting_memories_.push_back({data, size, owner});
-  if (transport_ == nullptr) return absl::OkStatus();
-  return transport_->UseMemory(data, size, std::move(owner));
+  if (!connection_.has_value()) return absl::OkStatus();
+  return connection_->transport->UseMemory(data, size, std::move(owner));
 }
 
 const InitiatorStats& InitiatorImpl::stats() const {
@@ -346,7 +329,9 @@ const InitiatorStats& InitiatorImpl::stats() const {
 ConnectionInfo InitiatorImpl::connection() const {
   ConnectionInfo info = connection_info_;
   info.counters = past_;
-  if (transport_ != nullptr) info.counters.Add(transport_->Info().counters);
+  if (connection_.has_value()) {
+    info.counters.Add(connection_->transport->Info().counters);
+  }
   return info;
 }
 
@@ -357,87 +342,88 @@ void InitiatorImpl::Wake() { reactor_->ScheduleTurnEnd(this); }
 void InitiatorImpl::ScheduleWork(absl::Time when) {
   if (when == absl::InfiniteFuture()) return;
   // Deadlines move away all the time: a timer that comes early looks again.
-  if (work_timer_.scheduled() && work_timer_.deadline() <= when) return;
-  work_timer_.ScheduleAt(when);
+  transport::Timer& timer = connection_->work_timer;
+  if (timer.scheduled() && timer.deadline() <= when) return;
+  timer.ScheduleAt(when);
 }
 
 void InitiatorImpl::OnClosed(absl::Status why) {
-  session_->ConnectionLost(why);
+  connection_->session->ConnectionLost(why);
   Work();
 }
 
 void InitiatorImpl::Work() {
-  if (endpoint_.has_value()) {
-    absl::StatusOr<transport::Endpoint> endpoint = *std::move(endpoint_);
-    endpoint_.reset();
-    OnConnected(std::move(endpoint));
-  }
-  if (session_ != nullptr) Drive();
+  if (attempt_ != nullptr && attempt_->endpoint.has_value()) OnConnected();
+  if (connection_.has_value()) Drive();
   if (!completions_.Run()) return;  // `this` is gone.
   if (!completions_.empty()) Wake();
 }
 
 void InitiatorImpl::Drive() {
   const absl::Time now = reactor_->Now();
-  if (!up_ && session_->state() == InitiatorSession::State::kFullFeature) {
+  InitiatorSession& session = *connection_->session;
+  ConnectionPump& pump = *connection_->pump;
+  if (!life_.up() && session.state() == InitiatorSession::State::kFullFeature) {
     OnSessionUp();
   }
-  if (in_outage_ && session_->responses() > 0) OutageIsOver();
-  const absl::Time move = ContinueMove(now);
+  if (life_.unproved() && session.responses() > 0) life_.Answered();
+  if (life_.holding()) ContinueMove(now);
   IssueQueued();
   Coalesce(now);
-  const absl::Time next = session_->Advance(now, pump_->last_receive());
-  if (!session_->ended()) {
+  const absl::Time next = session.Advance(now, pump.last_receive());
+  if (!session.ended()) {
     // Requests that waited were sent, and commands held back for them.
-    if (!queue_.empty() && !holding_commands() && session_->CanIssue()) {
+    if (!queue_.empty() && life_.sends_commands() && session.CanIssue()) {
       Wake();
     }
     const absl::Time stall = CheckStall(now);
-    if (!session_->ended()) {
-      if (pump_->has_output()) pump_->Kick();
-      return ScheduleWork(std::min({next, stall, move}));
+    if (!session.ended()) {
+      if (pump.has_output()) pump.Kick();
+      return ScheduleWork(std::min(next, stall));
     }
   }
   OnSessionEnded();
 }
 
 void InitiatorImpl::Coalesce(absl::Time now) {
-  if (!up_ || reactor_->spinning() || !pump_->has_read_threshold() ||
+  Connection& connection = *connection_;
+  ConnectionPump& pump = *connection.pump;
+  const uint64_t answers = connection.session->responses();
+  if (!life_.up() || reactor_->spinning() || !pump.has_read_threshold() ||
       options_.coalesce.max_delay == absl::ZeroDuration()) {
     return;
   }
-  if (session_->responses() == coalesced_answers_) return;
+  if (answers == connection.coalesced_answers) return;
   // Later in this turn, when the answers' callbacks have issued new commands.
-  coalesce_pending_ = !coalesce_pending_;
-  if (coalesce_pending_) return Wake();
-  coalesced_answers_ = session_->responses();
-  size_t threshold =
-      coalescer_.Update(now, session_->responses(), pump_->bytes_received(),
-                        session_->outstanding());
+  connection.coalesce_pending = !connection.coalesce_pending;
+  if (connection.coalesce_pending) return Wake();
+  connection.coalesced_answers = answers;
+  size_t threshold = connection.coalescer.Update(
+      now, answers, pump.bytes_received(), connection.session->outstanding());
   // Who spins is not woken.
   if (reactor_->spin() > absl::ZeroDuration()) threshold = 1;
-  pump_->SetReadThreshold(threshold);
+  pump.SetReadThreshold(threshold);
   if (threshold > 1) {
-    coalesce_timer_.ScheduleAfter(coalescer_.patience());
+    connection.coalesce_timer.ScheduleAfter(connection.coalescer.patience());
   } else {
-    coalesce_timer_.Cancel();
+    connection.coalesce_timer.Cancel();
   }
 }
 
 // A target that keeps its window closed with nothing outstanding will never
 // take the commands that wait. Returns when to look again.
 absl::Time InitiatorImpl::CheckStall(absl::Time now) {
-  if (!up_ || queue_.empty() || session_->outstanding() > 0 ||
-      holding_commands() ||
+  absl::Time& stalled_since = connection_->stalled_since;
+  InitiatorSession& session = *connection_->session;
+  if (!life_.sends_commands() || queue_.empty() || session.outstanding() > 0 ||
       options_.timeouts.command_timeout <= absl::ZeroDuration()) {
-    stalled_since_ = absl::InfiniteFuture();
+    stalled_since = absl::InfiniteFuture();
     return absl::InfiniteFuture();
   }
-  stalled_since_ = std::min(stalled_since_, now);
-  const absl::Time deadline =
-      stalled_since_ + options_.timeouts.command_timeout;
+  stalled_since = std::min(stalled_since, now);
+  const absl::Time deadline = stalled_since + options_.timeouts.command_timeout;
   if (now >= deadline) {
-    session_->Terminate(absl::DeadlineExceededError(
+    session.Terminate(absl::DeadlineExceededError(
         absl::StrCat("the target took no command for ",
                      absl::FormatDuration(options_.timeouts.command_timeout),
                      ": it keeps its command window closed")));

@@ -16,6 +16,7 @@
 #include "protocol/datamover/policies.h"
 #include "protocol/initiator/answer_coalescer.h"
 #include "protocol/initiator/backoff.h"
+#include "protocol/initiator/session_change.h"
 #include "protocol/negotiation/auth.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
@@ -30,19 +31,6 @@
 
 namespace skiff::protocol {
 
-// What became of a session that was in full feature phase.
-enum class SessionChange : uint8_t {
-  // Its connection is gone. It is being restored, and commands wait for that.
-  kLost,
-  kRestored,
-  // Not restored within `reconnect.replacement_timeout`: commands fail, those
-  // that waited and new ones. Restoring it goes on.
-  kGivenUp,
-  // No connection will be made any more: it was logged out.
-  kClosed,
-};
-
-// What a session is made with. It is copied.
 struct InitiatorOptions {
   transport::Address portal;
   std::string target_name;  // Empty: a discovery session.

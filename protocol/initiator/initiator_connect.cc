@@ -1,41 +1,20 @@
 // How an initiator's connection comes about, is lost and restored.
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "protocol/initiator/initiator_impl.h"
-#include "protocol/negotiation/negotiated_keys.h"
 
 namespace skiff::protocol {
 namespace {
-
-constexpr absl::string_view kLoginFailed =
-    "connects, but the login over it failed";
-
-const char* Advice(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kUnavailable:
-      return "; check the portal's address, that it is reachable, and that the "
-             "target runs";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "; check the network and the target's load";
-    // These say themselves what to do: refusals of a login, and what the two
-    // ends can do.
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kCancelled:
-      return "";
-    default:
-      return "; see the target's log";
-  }
-}
 
 // The target, or we, do not take the other for who it says it is, or the target
 // does not admit us. That is not asked again over another transport, to which
@@ -47,37 +26,21 @@ bool IsAboutWhoWeAre(const absl::Status& refusal) {
   return absl::IsUnauthenticated(refusal) || absl::IsPermissionDenied(refusal);
 }
 
+InitiatorLife::SessionEnd::How HowOf(InitiatorSession::State end) {
+  using How = InitiatorLife::SessionEnd::How;
+  switch (end) {
+    case InitiatorSession::State::kRedirected:
+      return How::kRedirected;
+    case InitiatorSession::State::kLoginFailed:
+      return How::kLoginFailed;
+    case InitiatorSession::State::kLoggedOut:
+      return How::kLoggedOut;
+    default:
+      return How::kLost;
+  }
+}
+
 }  // namespace
-
-void InitiatorImpl::Log(absl::string_view message,
-                        const transport::LogSite& site) {
-  if (!options_.log) return;
-  log_.Log(transport::LogLevel::kInfo, "", About(message), site);
-}
-
-void InitiatorImpl::Warn(absl::string_view message,
-                         const transport::LogSite& site) {
-  if (!options_.warn) return Log(message, site);
-  log_.Log(transport::LogLevel::kWarning, "", About(message), site);
-}
-
-std::string InitiatorImpl::About(absl::string_view message) const {
-  return absl::StrCat(
-      options_.target_name.empty() ? "discovery" : options_.target_name, " at ",
-      address_.ToString(), ": ", message);
-}
-
-absl::Status InitiatorImpl::Explain(const absl::Status& why) const {
-  // A question is advice already.
-  const char* const advice =
-      absl::EndsWith(why.message(), "?") ? "" : Advice(why.code());
-  return absl::Status(
-      why.code(),
-      absl::StrCat(options_.target_name.empty()
-                       ? std::string("discovery session")
-                       : absl::StrCat("target ", options_.target_name),
-                   " at ", address_.ToString(), ": ", why.message(), advice));
-}
 
 InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   InitiatorSessionOptions session;
@@ -89,7 +52,7 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
                                     ? SessionType::kDiscovery
                                     : SessionType::kNormal;
   login.offer = options_.offer;
-  transport_->Adjust(&login.offer);
+  connection_->transport->Adjust(&login.offer);
   // The same ISID every time, and no TSIH: the target ends the old session
   // before it begins the new one (RFC 7143 section 6.3.5).
   login.isid = options_.isid;
@@ -106,32 +69,41 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   return session;
 }
 
-void InitiatorImpl::Start() {
-  redirects_ = 0;
-  Connect(options_.portal);
-}
+InitiatorImpl::Connection::Connection(
+    InitiatorImpl* initiator, IserSetup<InitiatorDatamover> iser_arg,
+    std::unique_ptr<ConnectionTransport<InitiatorDatamover>> transport_arg)
+    : iser(std::move(iser_arg)),
+      transport(std::move(transport_arg)),
+      coalescer(initiator->options_.coalesce),
+      work_timer(initiator->reactor_, [initiator] { initiator->Wake(); }),
+      coalesce_timer(initiator->reactor_, [this] {
+        coalescer.TimedOut();
+        pump->SetReadThreshold(1);
+      }) {}
 
 void InitiatorImpl::Connect(const transport::Address& address) {
   address_ = address;
-  iser_.emplace(MakeIserSetup());
+  attempt_ = std::make_unique<Attempt>(MakeIserSetup());
   transport::ConnectOptions connect = options_.connect;
-  iser_->FillIn(&connect);
-  why_no_rdma_ = std::exchange(avoid_rdma_, "");
+  attempt_->iser.FillIn(&connect);
   const std::optional<transport::Address> streams =
-      why_no_rdma_.empty() ? std::nullopt
-                           : portal_transport_->Only(address_, transport::EndpointKind::kByteStream);
+      life_.why_no_rdma().empty()
+          ? std::nullopt
+          : portal_transport_->Only(address_,
+                                    transport::EndpointKind::kByteStream);
   auto attempt = portal_transport_->Connect(
       reactor_, streams.value_or(address_), connect,
-      [this](absl::StatusOr<transport::Endpoint> endpoint) {
+      [this,
+       made = attempt_.get()](absl::StatusOr<transport::Endpoint> endpoint) {
         // Not here: the attempt is on the call stack.
-        endpoint_ = std::move(endpoint);
+        made->endpoint = std::move(endpoint);
         Wake();
       });
   if (attempt.ok()) {
-    attempt_ = *std::move(attempt);
+    attempt_->attempt = *std::move(attempt);
     return;
   }
-  endpoint_ = attempt.status();
+  attempt_->endpoint = attempt.status();
   Wake();
 }
 
@@ -139,31 +111,42 @@ IserSetup<InitiatorDatamover> InitiatorImpl::MakeIserSetup() const {
   return {iser_memories_, IserOptions(), options_.capture};
 }
 
-void InitiatorImpl::OnConnected(absl::StatusOr<transport::Endpoint> endpoint) {
-  attempt_.reset();
-  iser_->Settle(endpoint);
-  if (!endpoint.ok()) return AttemptFailed(endpoint.status());
-  auto made = TransportOf(*std::move(endpoint));
-  if (!made.ok()) {
-    RdmaFailed(kLoginFailed, made.status());
-    return AttemptFailed(made.status());
+void InitiatorImpl::OnConnected() {
+  const std::unique_ptr<Attempt> attempt = std::move(attempt_);
+  attempt->attempt.reset();
+  attempt->iser.Settle(*attempt->endpoint);
+  absl::StatusOr<transport::Endpoint> endpoint = *std::move(attempt->endpoint);
+  attempt->endpoint.reset();
+  if (!endpoint.ok()) {
+    return Do(life_.ConnectFailed(reactor_->Now(), endpoint.status(),
+                                  InitiatorLife::RdmaUse()));
   }
-  transport_ = *std::move(made);
-  peer_address_ = transport_->peer_address();
-  connection_info_ = transport_->Info();
-  if (!why_no_rdma_.empty()) {
+  auto made = TransportOf(*std::move(endpoint), &attempt->iser);
+  if (!made.ok()) {
+    InitiatorLife::RdmaUse rdma;
+    rdma.used = true;
+    rdma.avoidable = WorksWithoutRdma();
+    return Do(life_.ConnectFailed(reactor_->Now(), made.status(), rdma));
+  }
+  connection_.emplace(this, attempt->iser, *std::move(made));
+  Do(life_.Connected());
+}
+
+void InitiatorImpl::BeginSession() {
+  Connection& connection = *connection_;
+  peer_address_ = connection.transport->peer_address();
+  connection_info_ = connection.transport->Info();
+  if (!life_.why_no_rdma().empty()) {
     connection_info_.fallbacks.push_back(
-        absl::StrCat("iSCSI instead of iSER: ", why_no_rdma_));
+        absl::StrCat("iSCSI instead of iSER: ", life_.why_no_rdma()));
   }
   RegisterMemories();
-  session_ = std::make_unique<InitiatorSession>(
-      SessionOptions(), transport_->datamover(), &completions_);
-  pump_ = transport_->MakePump(reactor_, static_cast<PumpClient*>(this));
-  coalescer_ = AnswerCoalescer(options_.coalesce);
-  coalesced_answers_ = 0;
-  coalesce_pending_ = false;
-  session_->Start(reactor_->Now());
-  pump_->Kick();
+  connection.session = std::make_unique<InitiatorSession>(
+      SessionOptions(), connection.transport->datamover(), &completions_);
+  connection.pump =
+      connection.transport->MakePump(reactor_, static_cast<PumpClient*>(this));
+  connection.session->Start(reactor_->Now());
+  connection.pump->Kick();
 }
 
 // Of another device, perhaps, than that of the connection before.
@@ -171,8 +154,8 @@ void InitiatorImpl::RegisterMemories() {
   for (const LastingMemory& memory : lasting_memories_) {
     std::shared_ptr<const void> owner = memory.owner.lock();
     if (owner == nullptr) continue;
-    const absl::Status registered =
-        transport_->UseMemory(memory.data, memory.size, std::move(owner));
+    const absl::Status registered = connection_->transport->UseMemory(
+        memory.data, memory.size, std::move(owner));
     if (registered.ok()) continue;
     Log(absl::StrCat(memory.size, " bytes of memory are registered for each ",
                      "command, not once: ", registered.message()));
@@ -191,10 +174,11 @@ IserDatamoverOptions InitiatorImpl::IserOptions() const {
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionTransport<InitiatorDatamover>>>
-InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
+InitiatorImpl::TransportOf(transport::Endpoint endpoint,
+                           IserSetup<InitiatorDatamover>* iser) {
   if (auto* rdma =
           std::get_if<std::unique_ptr<transport::RdmaEndpoint>>(&endpoint)) {
-    return iser_->Take(std::move(*rdma));
+    return iser->Take(std::move(*rdma));
   }
   StreamDatamoverOptions mover;
   mover.memory = options_.memory;
@@ -205,195 +189,70 @@ InitiatorImpl::TransportOf(transport::Endpoint endpoint) {
 }
 
 void InitiatorImpl::OnSessionUp() {
-  up_ = true;
-  up_since_ = reactor_->Now();
-  ScheduleMove();
-  parameters_ = session_->parameters();
-  identity_ = session_->identity();
-  const std::string dialect = IserDialect(parameters_.iser);
-  const std::string over =
-      dialect.empty() ? "" : absl::StrCat(", iSER ", dialect);
-  if (on_ready_) {
-    Log(absl::StrCat("connected", over));
-    Tell(std::move(on_ready_), absl::OkStatus());
-    on_ready_ = nullptr;
-    change_ = SessionChange::kRestored;
-    return;
-  }
-  ++stats_.reconnects;
-  commands_given_up_ = false;
-  outage_timer_.Cancel();
-  TellChange(SessionChange::kRestored, absl::OkStatus());
-  Log(absl::StrCat("session restored", over, "; ", queue_.size(),
-                   " commands wait or are retried"));
-  // Otherwise not before the first answer: a target that dies of what it is
-  // asked to retry is not restored.
-  if (queue_.empty()) OutageIsOver();
-}
-
-void InitiatorImpl::OutageIsOver() {
-  in_outage_ = false;
-  outage_ends_ = absl::InfiniteFuture();
+  parameters_ = connection_->session->parameters();
+  identity_ = connection_->session->identity();
+  Do(life_.LoggedIn(reactor_->Now(), CanMoveLater(), !queue_.empty()));
 }
 
 void InitiatorImpl::OnSessionEnded() {
-  const InitiatorSession::State state = session_->state();
-  const absl::Status why = session_->failure();
-  // What the target asked for (RFC 7143 sections 11.9.1 and 11.15.3), or none.
-  const absl::Duration wait =
-      std::min(session_->time2wait(), options_.reconnect.max_time2wait);
-  const std::string redirect = session_->redirect_address();
-  std::unique_ptr<Move> move = std::move(move_);
-  const bool final =
-      on_ready_ && state == InitiatorSession::State::kLoginFailed &&
-      session_->loss() == InitiatorSession::Loss::kNone && IsAboutWhoWeAre(why);
-  if (!final && transport_->rdma() &&
-      state != InitiatorSession::State::kRedirected) {
-    JudgeRdma(why);
+  const InitiatorSession& session = *connection_->session;
+  InitiatorLife::SessionEnd end;
+  end.how = HowOf(session.state());
+  end.why = session.failure();
+  end.wait = session.time2wait();
+  end.not_admitted = session.loss() == InitiatorSession::Loss::kNone &&
+                     IsAboutWhoWeAre(end.why);
+  end.rdma = RdmaUseOfSession();
+  if (end.how == InitiatorLife::SessionEnd::How::kRedirected) {
+    ReadRedirect(session.redirect_address(), &end);
   }
   TearDown();
-  switch (state) {
-    case InitiatorSession::State::kRedirected:
-      return Redirect(redirect);
-    case InitiatorSession::State::kLoginFailed:
-      return final ? Close(why) : AttemptFailed(why);
-    case InitiatorSession::State::kLoggedOut:
-      if (logout_wanted_) {
-        return Close(absl::CancelledError("the session was logged out"));
-      }
-      if (move != nullptr && move->logging_out &&
-          wait == absl::ZeroDuration()) {
-        return FinishMove(std::move(move));
-      }
-      return Lost(absl::UnavailableError("the target asked for a logout"),
-                  wait);
-    default:
-      if (logout_wanted_) return Close(why);
-      return Lost(why, wait);
-  }
+  Do(life_.SessionEnded(reactor_->Now(), end));
 }
 
 // `host:port[,portal group]`, from the target (RFC 7143 section 13.8).
-void InitiatorImpl::Redirect(const std::string& target) {
-  const std::string where = std::vector<std::string>(
+void InitiatorImpl::ReadRedirect(const std::string& target,
+                                 InitiatorLife::SessionEnd* end) {
+  end->redirected_to = std::vector<std::string>(
       absl::StrSplit(target, absl::MaxSplits(',', 1)))[0];
-  if (++redirects_ > options_.max_redirects) {
-    return AttemptFailed(absl::FailedPreconditionError(
-        absl::StrCat("redirected more than ", options_.max_redirects,
-                     " times (max_redirects), at last to ", where)));
-  }
   absl::StatusOr<transport::Address> address = transport::Address::Parse(
-      absl::StrCat(options_.portal.scheme, "://", where));
-  if (!address.ok() || !address->options.empty()) {
-    return AttemptFailed(absl::InvalidArgumentError(
-        "the target redirects to an address that makes no sense"));
-  }
+      absl::StrCat(options_.portal.scheme, "://", end->redirected_to));
+  end->redirect_makes_sense = address.ok() && address->options.empty();
+  if (!end->redirect_makes_sense) return;
   address->options = options_.portal.options;
-  Log(absl::StrCat("redirected to ", where));
-  Connect(*address);
+  redirect_.where = end->redirected_to;
+  redirect_.address = *std::move(address);
 }
 
-// A session over RDMA has ended.
-void InitiatorImpl::JudgeRdma(const absl::Status& why) {
-  if (!up_) return RdmaFailed(kLoginFailed, why);
+InitiatorLife::RdmaUse InitiatorImpl::RdmaUseOfSession() const {
+  InitiatorLife::RdmaUse rdma;
+  rdma.used = connection_->transport->rdma();
+  if (!rdma.used) return rdma;
   using Loss = InitiatorSession::Loss;
-  const ConnectionCounters done = transport_->Info().counters;
-  const bool by_fault =
-      session_->loss() != Loss::kNone && session_->loss() != Loss::kTarget;
-  if (done.commands_moved > 0) {
-    rdma_failures_ = 0;
-  } else if (by_fault && done.commands_by_rdma > 0) {
-    RdmaFailed("takes logins, but was lost before it had moved data", why);
-  }
+  const ConnectionCounters done = connection_->transport->Info().counters;
+  const Loss loss = connection_->session->loss();
+  const bool by_fault = loss != Loss::kNone && loss != Loss::kTarget;
+  rdma.moved_data = done.commands_moved > 0;
+  rdma.lost_before_data = by_fault && done.commands_by_rdma > 0;
+  rdma.avoidable = WorksWithoutRdma();
+  return rdma;
 }
 
-// Although RDMA connected: the next attempt does without, where it may.
-void InitiatorImpl::RdmaFailed(absl::string_view how, const absl::Status& why) {
-  ++rdma_failures_;
-  if (!portal_transport_->Only(address_, transport::EndpointKind::kByteStream).has_value()) return;
-  avoid_rdma_ = absl::StrCat("RDMA ", how, ": ", why.message());
-  Warn(absl::StrCat(avoid_rdma_, "; the next attempt is without RDMA"));
-}
-
-// Mistakes are told at once; a session that once was up is tried again.
-void InitiatorImpl::AttemptFailed(const absl::Status& why) {
-  if (logout_wanted_) return Close(why);
-  if (on_ready_) {
-    if (!avoid_rdma_.empty()) return Connect(address_);
-    if (why_no_rdma_.empty()) return Close(why);
-    return Close(absl::Status(
-        why.code(),
-        absl::StrCat(why.message(), "; before that: ", why_no_rdma_)));
-  }
-  Log(absl::StrCat("reconnect failed: ", why.message()));
-  last_failure_ = Explain(why);
-  // Of a move that did not work out, it is the first that is told.
-  if (!commands_given_up_) TellChange(SessionChange::kLost, last_failure_);
-  BeginOutage();
-  Reconnect(absl::ZeroDuration());
-}
-
-void InitiatorImpl::Lost(const absl::Status& why, absl::Duration wait) {
-  Log(absl::StrCat("session lost: ", why.message(), "; restoring it, ",
-                   queue_.size(), " commands wait"));
-  last_failure_ = Explain(why);
-  TellChange(SessionChange::kLost, last_failure_);
-  BeginOutage();
-  Reconnect(wait);
-}
-
-void InitiatorImpl::BeginOutage() {
-  if (!in_outage_) {
-    in_outage_ = true;
-    outage_ends_ = reactor_->Now() + options_.reconnect.replacement_timeout;
-  }
-  if (!commands_given_up_) outage_timer_.ScheduleAt(outage_ends_);
-}
-
-void InitiatorImpl::Reconnect(absl::Duration wait) {
-  reconnect_timer_.ScheduleAfter(backoff_.Next(wait));
-}
-
-void InitiatorImpl::GiveUpCommands() {
-  Log(absl::StrCat("not restored within ",
-                   absl::FormatDuration(options_.reconnect.replacement_timeout),
-                   " (replacement_timeout): ", queue_.size(),
-                   " commands fail, and new ones until it is"));
-  commands_given_up_ = true;
-  TellChange(
-      SessionChange::kGivenUp,
-      absl::Status(
-          last_failure_.code(),
-          absl::StrCat(
-              "not restored within ",
-              absl::FormatDuration(options_.reconnect.replacement_timeout),
-              " (replacement_timeout): ", last_failure_.message())));
-  FailQueued();
+bool InitiatorImpl::WorksWithoutRdma() const {
+  return portal_transport_->Only(address_, transport::EndpointKind::kByteStream)
+      .has_value();
 }
 
 // Ends the connection; its unanswered commands are first in the queue again.
 void InitiatorImpl::TearDown() {
-  // A target that takes each login, perhaps answers something, and ends the
-  // session at once, is asked ever more seldom, too.
-  if (up_ && reactor_->Now() - up_since_ >= options_.reconnect.max_delay) {
-    backoff_.Reset();
-  }
-  up_ = false;
-  stalled_since_ = absl::InfiniteFuture();
-  coalesce_timer_.Cancel();
-  move_timer_.Cancel();
-  move_.reset();
-  if (session_ == nullptr) return;
-  past_.Add(transport_->Info().counters);
+  if (!connection_.has_value()) return;
+  past_.Add(connection_->transport->Info().counters);
   CommandList retry;
-  session_->TakeUnfinished(&retry);
+  connection_->session->TakeUnfinished(&retry);
   FailThoseLostForLong(&retry);
-  if (!dead_) stats_.retries += retry.size();
+  if (!life_.closed()) stats_.retries += retry.size();
   queue_.Prepend(&retry);
-  pump_.reset();
-  session_.reset();
-  transport_.reset();
-  work_timer_.Cancel();
+  connection_.reset();
 }
 
 // A target can answer other commands before it ends each session. What it does
@@ -416,28 +275,6 @@ void InitiatorImpl::FailThoseLostForLong(CommandList* unanswered) {
                    "were answered for more than ",
                    absl::FormatDuration(options_.reconnect.replacement_timeout),
                    " (replacement_timeout)"));
-}
-
-void InitiatorImpl::Close(const absl::Status& why) {
-  if (dead_) return;
-  dead_ = true;
-  if (session_ != nullptr) session_->Terminate(why);
-  TearDown();
-  attempt_.reset();
-  endpoint_.reset();
-  iser_.reset();
-  iser_memories_->DropRemoved();
-  reconnect_timer_.Cancel();
-  outage_timer_.Cancel();
-  close_reason_ = Explain(why);
-  TellChange(SessionChange::kClosed, close_reason_);
-  FailQueued();
-  for (auto& done : std::exchange(logged_out_, {})) {
-    Tell(std::move(done), absl::OkStatus());
-  }
-  if (!on_ready_) return;
-  Tell(std::move(on_ready_), close_reason_);
-  on_ready_ = nullptr;
 }
 
 }  // namespace skiff::protocol

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -14,8 +15,9 @@
 #include "protocol/connection/connection_pump.h"
 #include "protocol/connection/connection_transport.h"
 #include "protocol/datamover/stream/stream_datamover.h"
-#include "protocol/initiator/backoff.h"
 #include "protocol/initiator/initiator.h"
+#include "protocol/initiator/initiator_life.h"
+#include "protocol/initiator/session_change.h"
 #include "protocol/session/callback_queue.h"
 #include "protocol/session/command_list.h"
 #include "protocol/session/initiator_session.h"
@@ -29,6 +31,9 @@ namespace skiff::protocol {
 // The initiator over any endpoint. Everything happens in Work(), at the end of
 // a turn: there neither a session nor a stream is on the call stack, so that
 // callers may do anything from their callbacks, also destroy this object.
+//
+// What it is at, and what comes next, InitiatorLife decides. This says what
+// happens, and does what the life wants.
 class InitiatorImpl final : public Initiator,
                             private PumpClient,
                             private transport::TurnHook {
@@ -38,8 +43,8 @@ class InitiatorImpl final : public Initiator,
                 absl::AnyInvocable<void(absl::Status)> on_ready);
   ~InitiatorImpl() override;
 
-  // Connects to the portal, the first time or again.
-  void Start();
+  // Connects to the portal for the first time.
+  void Start() { Do(life_.Start()); }
 
   // CommandPort:
   void Submit(scsi::Command* command) override;
@@ -64,7 +69,7 @@ class InitiatorImpl final : public Initiator,
   void ForgetMemory(const void* data, size_t size) override {
     iser_memories_->Forget(data, size);
   }
-  bool connected() const override { return up_; }
+  bool connected() const override { return life_.up(); }
   const Parameters& parameters() const override { return parameters_; }
   const LoginIdentity& identity() const override { return identity_; }
   std::string transport_name() const override {
@@ -79,6 +84,38 @@ class InitiatorImpl final : public Initiator,
   const InitiatorStats& stats() const override;
 
  private:
+  using Action = InitiatorLife::Action;
+
+  // A connection in the making, then its outcome: of a session, or of a move.
+  struct Attempt {
+    explicit Attempt(IserSetup<InitiatorDatamover> iser_arg)
+        : iser(std::move(iser_arg)) {}
+
+    std::unique_ptr<transport::ConnectAttempt> attempt;
+    // Before the endpoint that uses it.
+    IserSetup<InitiatorDatamover> iser;
+    std::optional<absl::StatusOr<transport::Endpoint>> endpoint;
+  };
+
+  // A session and its connection, from login to the end. In this order: each
+  // refers to those before it.
+  struct Connection {
+    Connection(
+        InitiatorImpl* initiator, IserSetup<InitiatorDatamover> iser_arg,
+        std::unique_ptr<ConnectionTransport<InitiatorDatamover>> transport_arg);
+
+    IserSetup<InitiatorDatamover> iser;
+    std::unique_ptr<ConnectionTransport<InitiatorDatamover>> transport;
+    std::unique_ptr<InitiatorSession> session;
+    std::unique_ptr<ConnectionPump> pump;
+    AnswerCoalescer coalescer;
+    uint64_t coalesced_answers = 0;
+    bool coalesce_pending = false;
+    absl::Time stalled_since = absl::InfiniteFuture();
+    transport::Timer work_timer;
+    transport::Timer coalesce_timer;
+  };
+
   // PumpClient:
   void OnProgress() override { Work(); }
   void OnClosed(absl::Status why) override;
@@ -97,63 +134,57 @@ class InitiatorImpl final : public Initiator,
   void Wake();
   void ScheduleWork(absl::Time when);
   void Tell(absl::AnyInvocable<void(absl::Status)> done, absl::Status status);
-  void TellChange(SessionChange change, absl::Status why);
   absl::Status NotConnected() const;
 
-  // --- initiator_connect.cc: the connection comes and goes.
-  void Connect(const transport::Address& address);
-  void OnConnected(absl::StatusOr<transport::Endpoint> endpoint);
-  void OnSessionUp();
-  void OnSessionEnded();
-  void Redirect(const std::string& target);
-  void JudgeRdma(const absl::Status& why);
-  void RdmaFailed(absl::string_view how, const absl::Status& why);
-  void AttemptFailed(const absl::Status& why);
-  void Lost(const absl::Status& why, absl::Duration wait);
-  void Reconnect(absl::Duration wait);
-  void BeginOutage();
-  void OutageIsOver();
-  void GiveUpCommands();
-  void TearDown();
-  void FailThoseLostForLong(CommandList* unanswered);
-  void Close(const absl::Status& why);
-  void RegisterMemories();
-
-  // --- initiator_move.cc: from a byte stream back to RDMA.
-  struct Move {
-    std::unique_ptr<transport::ConnectAttempt> attempt;
-    IserSetup<InitiatorDatamover> iser;
-    std::optional<absl::StatusOr<transport::Endpoint>> endpoint;
-    absl::Time give_up = absl::InfiniteFuture();
-    bool logging_out = false;
-  };
-  bool moving() const { return move_ != nullptr && move_->logging_out; }
-  void ScheduleMove();
-  void TryRdma();
-  // Returns when to look again.
-  absl::Time ContinueMove(absl::Time now);
-  absl::Time AwaitLogout(absl::Time now);
-  const transport::RdmaEndpoint* MovesEndpoint() const;
-  absl::Status CanMove() const;
-  bool MoveIsConnected() const;
-  void AbandonMove();
-  void FinishMove(std::unique_ptr<Move> move);
-  // No command is sent any more, so that the session can move.
-  bool holding_commands() const {
-    return move_ != nullptr && move_->endpoint.has_value();
-  }
-
-  IserSetup<InitiatorDatamover> MakeIserSetup() const;
-  InitiatorSessionOptions SessionOptions();
-  IserDatamoverOptions IserOptions() const;
-  absl::StatusOr<std::unique_ptr<ConnectionTransport<InitiatorDatamover>>>
-  TransportOf(transport::Endpoint endpoint);
+  // --- initiator_actions.cc: what the life wants.
+  void Do(const InitiatorLife::Actions& actions);
+  void Do(const Action& action);
+  void Report(const Action& action);
+  void ScheduleLife();
+  void SendLogout();
+  void AnswerReady(bool up);
+  void AnswerLogouts();
+  void TellChange(SessionChange change);
+  absl::Status WhyOf(SessionChange change) const;
+  std::string OverDialect() const;
+  void Disconnect(const absl::Status& why);
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message,
            const transport::LogSite& site = transport::LogSite());
   void Warn(absl::string_view message,
             const transport::LogSite& site = transport::LogSite());
   std::string About(absl::string_view message) const;
+
+  // --- initiator_connect.cc: the connection comes and goes.
+  void Connect(const transport::Address& address);
+  void OnConnected();
+  void BeginSession();
+  void OnSessionUp();
+  void OnSessionEnded();
+  InitiatorLife::RdmaUse RdmaUseOfSession() const;
+  bool WorksWithoutRdma() const;
+  void ReadRedirect(const std::string& target, InitiatorLife::SessionEnd* end);
+  void TearDown();
+  void FailThoseLostForLong(CommandList* unanswered);
+  void RegisterMemories();
+
+  // --- initiator_move.cc: from a byte stream back to RDMA.
+  bool CanMoveLater() const;
+  void TryRdma();
+  void DropMove();
+  void ContinueMove(absl::Time now);
+  void LogOutForMove();
+  void UseMove();
+  const transport::RdmaEndpoint* MovesEndpoint() const;
+  absl::Status CanMove() const;
+  bool MoveIsConnected() const;
+
+  IserSetup<InitiatorDatamover> MakeIserSetup() const;
+  InitiatorSessionOptions SessionOptions();
+  IserDatamoverOptions IserOptions() const;
+  absl::StatusOr<std::unique_ptr<ConnectionTransport<InitiatorDatamover>>>
+  TransportOf(transport::Endpoint endpoint,
+              IserSetup<InitiatorDatamover>* iser);
 
   transport::Transport* const portal_transport_;
   transport::Reactor* const reactor_;
@@ -176,52 +207,24 @@ class InitiatorImpl final : public Initiator,
   CallbackQueue completions_;
   CommandList queue_;  // Not yet issued, in order.
 
-  // A connection in the making, then its outcome.
-  transport::Address address_;
-  uint32_t redirects_ = 0;
-  std::unique_ptr<transport::ConnectAttempt> attempt_;
-  // Before the endpoint that uses it.
-  std::optional<IserSetup<InitiatorDatamover>> iser_;
-  std::optional<absl::StatusOr<transport::Endpoint>> endpoint_;
+  InitiatorLife life_;
+  transport::Timer life_timer_;
 
-  // The connection. In this order: each refers to those before it.
-  std::unique_ptr<ConnectionTransport<InitiatorDatamover>> transport_;
-  std::unique_ptr<InitiatorSession> session_;
-  std::unique_ptr<ConnectionPump> pump_;
-  AnswerCoalescer coalescer_;
-  uint64_t coalesced_answers_ = 0;
-  bool coalesce_pending_ = false;
-  absl::Time up_since_;
-  bool up_ = false;    // Full feature phase.
-  bool dead_ = false;  // No connection will ever be made again.
-  bool logout_wanted_ = false;
-  absl::Status close_reason_;
+  // What there is of a connection, as far as it has come.
+  transport::Address address_;  // Of the last attempt.
+  std::unique_ptr<Attempt> attempt_;
+  std::optional<Connection> connection_;
+  // A move to RDMA, until the session that moves is logged out.
+  std::unique_ptr<Attempt> move_;
+  struct {
+    std::string where;  // As the target wrote it.
+    transport::Address address;
+  } redirect_;  // Where a target sent us last.
 
-  // To RDMA, under way.
-  std::unique_ptr<Move> move_;
-  // How often in a row RDMA connected, and then failed to log in or to move
-  // data: the next attempt is for a byte stream, and moves are rarer.
-  uint32_t rdma_failures_ = 0;
-  std::string avoid_rdma_;   // Why the next attempt does; empty: it does not.
-  std::string why_no_rdma_;  // The same of the last one.
-  // Of a Logout() that found a move's logout under way.
-  std::vector<absl::AnyInvocable<void(absl::Status)>> logged_out_;
-  transport::Timer move_timer_;
-
-  // Restoring a lost session.
-  absl::Time outage_ends_ = absl::InfiniteFuture();  // Commands fail then.
-  bool in_outage_ = false;
-  bool commands_given_up_ = false;  // Until the session is restored.
-  // What was told last; a session that is up counts as restored. None before
-  // it is up for the first time.
-  std::optional<SessionChange> change_;
+  // Of Logout(), until a session has them or they are told.
+  std::vector<absl::AnyInvocable<void(absl::Status)>> logouts_;
   absl::Status last_failure_;  // Of the session, or of restoring it.
-  Backoff backoff_;
-  absl::Time stalled_since_ = absl::InfiniteFuture();
-  transport::Timer work_timer_;
-  transport::Timer coalesce_timer_;
-  transport::Timer reconnect_timer_;
-  transport::Timer outage_timer_;
+  absl::Status close_reason_;
 
   Parameters parameters_;
   LoginIdentity identity_;
