@@ -10,8 +10,8 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "transport/transport.h"
 #include "transport/libfabric/shm/shm_peer.h"
+#include "transport/transport.h"
 
 namespace skiff::transport {
 namespace {
