@@ -27,6 +27,7 @@ namespace skiff::transport {
 // A connection is one of the two endpoint kinds.
 using Endpoint =
     std::variant<std::unique_ptr<ByteStream>, std::unique_ptr<RdmaEndpoint>>;
+// Which of the two: a byte stream, or RDMA.
 enum class EndpointKind : uint8_t { kByteStream, kRdma };
 
 // What an RDMA endpoint is built from. Null: it makes one of its own.

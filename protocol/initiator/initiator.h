@@ -31,6 +31,7 @@
 
 namespace skiff::protocol {
 
+// What an initiator is made with. It is copied.
 struct InitiatorOptions {
   transport::Address portal;
   std::string target_name;  // Empty: a discovery session.
@@ -65,8 +66,8 @@ struct InitiatorOptions {
   // Registrations of memory that was not given to UseMemory() are kept, too,
   // for the next command that uses the same buffer, or a part of it. Whoever
   // frees memory that a command has used then has to call ForgetMemory(). It
-  // helps where UseMemory() does: with memory windows, or with `lasting_keys`,
-  // which then are keys of that memory, too.
+  // helps where UseMemory() does: with memory windows, or with
+  // `rdma.lasting_keys`, which then are keys of that memory, too.
   bool keep_registrations = false;
   // Of each RDMA device: what is kept gives way to what commands use, that
   // which was used longest ago first. Commands may use more at once; what there

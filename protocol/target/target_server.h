@@ -77,7 +77,7 @@ struct TargetServerOptions {
   transport::ListenOptions listen;
   // Hooks, private data and the receive queue of RDMA are not taken from here.
   transport::AcceptOptions accept;
-  // A session takes IserMemoryOfSession() of its `message_memory`.
+  // A session takes IserMemoryOfSession() of `rdma.message_memory`.
   RdmaPolicy rdma;
   // To share `limits.memory_budget` with other servers; null: one of its own.
   std::shared_ptr<MemoryBudget> budget;
