@@ -29,6 +29,9 @@ EXCHANGE = pathlib.Path(os.environ["SKIFF_VM_SHARED"])
 TIMEOUT = "--timeout=5s"
 # TCP joins RDMA after that. The first handshake of two hosts can take more than a second.
 PATIENT = "?stagger=4s"
+# Such as the first login, between two hosts that have only just started.
+VERY_PATIENT = "?stagger=15s"
+VERY_PATIENT_TIMEOUT = "--timeout=30s"
 # What arrives of RoCEv2 on IPv4: UDP with this port.
 ROCE = "protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff"
 # The destination queue pair, behind the headers of IP and UDP, is that of the handshakes.
@@ -124,14 +127,15 @@ class FirstLogin:
         self._skiff = skiff
         self._target = target
 
-    def _ls(self, scheme, options=""):
+    def _ls(self, scheme, options="", timeout=TIMEOUT):
         url = f"{scheme}://{self._target.portal}/{self._target.name}{options}"
         return subprocess.run(
-            [self._skiff, "ls", url, "--json", TIMEOUT],
+            [self._skiff, "ls", url, "--json", timeout],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
 
     def is_by_rdma(self):
-        done = self._ls("auto", PATIENT)
+        done = self._ls("auto", VERY_PATIENT, VERY_PATIENT_TIMEOUT)
+        expect(f"skiff ls ends with status 0: {done}", done.returncode == 0)
         session = json.loads(done.stdout)["targets"][0]["session"]
         expect(f"it is over RDMA: {session}", (session["data_model"], session["transport"]) == ("iSER", "verbs"))
 
