@@ -217,8 +217,8 @@ void InitiatorLife::Lost(absl::Time now, const absl::Status& why,
 
 void InitiatorLife::Pause(absl::Time now, absl::Duration wait) {
   if (!outage_.has_value()) {
-    outage_.emplace();
-    outage_->ends = now + options_.reconnect.replacement_timeout;
+    outage_ = Outage{.ends = now + options_.reconnect.replacement_timeout,
+                     .given_up = false};
   }
   Enter(State::kOutage, Step::kPausing, now + backoff_.Next(wait));
 }
