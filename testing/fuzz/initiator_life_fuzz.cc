@@ -345,6 +345,7 @@ void Model::Happen(uint8_t event, uint8_t detail) {
       Do(life_.Connected());
       break;
     case 3:
+      attempt_ = false;
       Do(life_.ConnectFailed(now_, absl::UnavailableError("failed"), rdma));
       break;
     case 4:
