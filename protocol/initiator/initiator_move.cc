@@ -41,6 +41,8 @@ void InitiatorImpl::DropMove() {
   move_.reset();
   // Its device may be gone.
   iser_memories_->DropRemoved();
+  // Commands that were held for it go on.
+  Wake();
 }
 
 void InitiatorImpl::ContinueMove(absl::Time now) {

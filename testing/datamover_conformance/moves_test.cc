@@ -13,6 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/codec/pdu.h"
+#include "scsi/target/target.h"
+#include "testing/datamover_conformance/holding_backend.h"
 #include "testing/sim/sim_memory.h"
 #include "testing/stack/end_to_end_test_util.h"
 #include "testing/stack/iser_raw_peer.h"
@@ -234,6 +236,43 @@ TEST_P(MoveTest, CommandsThatTakeLongAreWaitedForAndThenLeftAlone) {
   ExpectModel("iSER");
   EXPECT_TRUE(stack_.RunUntil([&] { return stuck.finished; }));
   EXPECT_EQ(stuck.command.outcome, scsi::Command::Outcome::kCompleted);
+}
+
+TEST_P(MoveTest, CommandsThatWaitedGoOnWhenTheMoveTakesTooLong) {
+  constexpr uint64_t kHolds = uint64_t{1} << 48;  // LUN 1, as in PDUs.
+  const auto disk = std::make_shared<HoldingBackend>(kBlocks * kBlock);
+  scsi::LogicalUnitOptions unit;
+  unit.lun = 1;
+  ASSERT_TRUE(stack_.target->AddLogicalUnit(disk, unit).ok());
+  ways_->rdma.works = false;
+  InitiatorOptions options = Options();
+  // Nothing else wakes it up.
+  options.timeouts.nop_interval = absl::ZeroDuration();
+  options.timeouts.command_timeout = absl::ZeroDuration();
+  stack_.LogIn(options);
+  TestCommand attention(scsi::cdb::TestUnitReady(), 0);
+  attention.command.lun = kHolds;
+  stack_.RunToGood(&attention);
+  disk->Hold();
+  TestCommand held(scsi::cdb::Read(0, 1), kBlock);
+  held.command.lun = kHolds;
+  stack_.initiator->Submit(&held.command);
+  ASSERT_TRUE(stack_.RunUntil([&] { return disk->held() == 1; }));
+  ways_->rdma.works = true;
+  ways_->rdma.attempts = 0;
+  ASSERT_TRUE(stack_.RunUntil([&] { return ways_->rdma.attempts == 1; }));
+  stack_.RunFor(options.rdma_move_patience / 2);
+  TestCommand waits(scsi::cdb::Inquiry(96), 96);
+  stack_.initiator->Submit(&waits.command);
+  stack_.RunFor(options.rdma_move_patience / 4);
+  EXPECT_FALSE(waits.finished);
+  stack_.RunFor(options.rdma_move_patience / 2);
+  EXPECT_TRUE(waits.finished);
+  EXPECT_FALSE(held.finished);
+  EXPECT_THAT(Log(), HasSubstr("(rdma_move_patience)"));
+  disk->Release();
+  EXPECT_TRUE(stack_.RunUntil([&] { return held.finished; }));
+  stack_.initiator.reset();  // While its commands are there.
 }
 
 // The session is restored where it was.
