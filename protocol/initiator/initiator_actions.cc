@@ -161,7 +161,7 @@ void InitiatorImpl::SendLogout() {
   auto done = std::move(logouts_.back());
   logouts_.pop_back();
   connection_->session->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0,
-                               std::move(done));
+                               reactor_->Now(), std::move(done));
   Wake();
 }
 

@@ -58,7 +58,7 @@ void InitiatorImpl::LogOutForMove() {
   Log(absl::StrCat("RDMA can be had: the session moves there, ", queue_.size(),
                    " commands wait"));
   connection_->session->Logout(LogoutRequestPdu::kCloseSession, /*cid=*/0,
-                               nullptr);
+                               reactor_->Now(), nullptr);
 }
 
 // What RDMA has led to; null: nothing.

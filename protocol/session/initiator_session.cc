@@ -235,9 +235,12 @@ absl::Time InitiatorSession::Advance(absl::Time now, absl::Time last_receive) {
   now_ = now;
   if (!ended()) CheckTimeouts(last_receive);
   if (!ended()) {
-    if (state_ == State::kFullFeature && logout_requested_ &&
-        (tasks_.empty() || now_ >= logout_by_)) {
-      Logout(LogoutRequestPdu::kCloseSession, options_.login.cid, nullptr);
+    if (state_ == State::kFullFeature && logout_requested_) {
+      logout_by_ = std::min(logout_by_, now_ + logout_within_);
+      if (tasks_.empty() || now_ >= logout_by_) {
+        Logout(LogoutRequestPdu::kCloseSession, options_.login.cid, now_,
+               nullptr);
+      }
     }
     TakeEarlyResponse();
   }

@@ -113,7 +113,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   void SendText(std::string keys,
                 absl::AnyInvocable<void(absl::StatusOr<std::string>)> done);
   // Closing ends the session in any case; kRemoveForRecovery does not.
-  void Logout(LogoutRequestPdu::Reason reason, uint16_t cid,
+  void Logout(LogoutRequestPdu::Reason reason, uint16_t cid, absl::Time now,
               absl::AnyInvocable<void(absl::Status)> done);
 
   // Timers, and everything that could not be done inside a notification: call
@@ -316,8 +316,10 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   UnexpectedPdus unexpected_;          // and of the target's, pings apart.
   bool ack_wanted_ = false;            // Of the response of a command.
   std::deque<NopInPdu> ping_answers_;  // Waiting for room in the send queue.
-  // The target asked for a logout: by when.
+  // The target asked for a logout: how soon, and by when, which the next
+  // Advance() knows.
   bool logout_requested_ = false;
+  absl::Duration logout_within_;
   absl::Time logout_by_ = absl::InfiniteFuture();
 };
 

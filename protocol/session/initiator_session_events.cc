@@ -196,7 +196,7 @@ void InitiatorSession::OnAsyncMessage(const ControlPdu& pdu) {
       if (logout_requested_) return;
       // No new commands; those that are out may finish in the first half.
       logout_requested_ = true;
-      logout_by_ = now_ + absl::Seconds(message.parameter3) / 2;
+      logout_within_ = absl::Seconds(message.parameter3) / 2;
       return;
     case AsyncMessagePdu::kConnectionDropped:
       if (message.parameter1 != options_.login.cid) return;

@@ -108,7 +108,11 @@ TEST_F(InitiatorEventsTest, ALogoutRequestIsNotPutOffForever) {
   Issue(MakeRead(1));
   AsyncMessagePdu message = Message(AsyncMessagePdu::kLogoutRequested);
   message.parameter3 = 10;
+  // Counted from now, however long nothing happened before.
+  now_ += absl::Seconds(30);
   Deliver(message);
+  EXPECT_EQ(AdvanceHearing(absl::ZeroDuration()), now_ + absl::Seconds(5));
+  EXPECT_TRUE(mover_.controls.empty());
   AdvanceHearing(absl::Seconds(5));
   Sent<LogoutRequestPdu>();
 }
@@ -222,7 +226,7 @@ TEST_F(InitiatorEventsTest, ARejectedRequestFails) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->state(), State::kFullFeature);
 
-  session_->Logout(LogoutRequestPdu::kCloseSession, 0, keep);
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, keep);
   RejectPduOf(Sent<LogoutRequestPdu>(), RejectPdu::kProtocolError);
   EXPECT_EQ(session_->state(), State::kLoggedOut);
 }

@@ -62,7 +62,7 @@ void InitiatorSession::SendText(std::string keys, TextCallback done) {
 }
 
 void InitiatorSession::Logout(LogoutRequestPdu::Reason reason, uint16_t cid,
-                              StatusCallback done) {
+                              absl::Time now, StatusCallback done) {
   if (state_ != State::kFullFeature || logout_.current.has_value()) {
     if (!done) return;
     return completions_->Add(
@@ -77,6 +77,7 @@ void InitiatorSession::Logout(LogoutRequestPdu::Reason reason, uint16_t cid,
   if (reason != LogoutRequestPdu::kRemoveForRecovery) {
     state_ = State::kLoggingOut;
   }
+  now_ = now;  // An idle session has not looked at it for long.
   SendRequest(&logout_);
 }
 

@@ -579,7 +579,7 @@ TEST_F(InitiatorRequestsTest, LogsOut) {
   LogIn();
   scsi::Command* command = MakeRead(1);
   Issue(command);
-  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, Keep(&status_));
   EXPECT_FALSE(session_->CanIssue());
   const auto request = Sent<LogoutRequestPdu>();
   EXPECT_EQ(request.reason, LogoutRequestPdu::kCloseSession);
@@ -596,7 +596,7 @@ TEST_F(InitiatorRequestsTest, LogsOut) {
 
 TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
   LogIn();
-  session_->Logout(LogoutRequestPdu::kCloseConnection, 0, Keep(&status_));
+  session_->Logout(LogoutRequestPdu::kCloseConnection, 0, now_, Keep(&status_));
   LogoutResponsePdu response;
   response.initiator_task_tag = Sent<LogoutRequestPdu>().initiator_task_tag;
   response.response = LogoutResponsePdu::kCleanupFailed;
@@ -608,7 +608,7 @@ TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
   EXPECT_EQ(session_->time2wait(), absl::Seconds(3));
 
   LogIn();
-  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, Keep(&status_));
   AdvanceHearing(options_.timeouts.logout_timeout);
   Completed();
   EXPECT_EQ(status_->code(), absl::StatusCode::kDeadlineExceeded);
@@ -616,16 +616,27 @@ TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
   mover_.controls.clear();
 
   LogIn();
-  session_->Logout(LogoutRequestPdu::kCloseSession, 0, Keep(&status_));
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, Keep(&status_));
   session_->ConnectionLost(absl::UnavailableError("closed"));
   Completed();
   EXPECT_TRUE(status_->ok());
   EXPECT_EQ(session_->state(), State::kLoggedOut);
 }
 
+TEST_F(InitiatorRequestsTest, ALogoutHasItsTimeAlsoInAnIdleSession) {
+  LogIn();
+  Advance();
+  now_ += absl::Hours(1);
+  session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, Keep(&status_));
+  EXPECT_EQ(Advance(), now_ + options_.timeouts.logout_timeout);
+  EXPECT_EQ(session_->state(), State::kLoggingOut);
+  Sent<LogoutRequestPdu>();
+}
+
 TEST_F(InitiatorRequestsTest, RemovingAConnectionKeepsTheSession) {
   LogIn();
-  session_->Logout(LogoutRequestPdu::kRemoveForRecovery, 8, Keep(&status_));
+  session_->Logout(LogoutRequestPdu::kRemoveForRecovery, 8, now_,
+                   Keep(&status_));
   const auto request = Sent<LogoutRequestPdu>();
   EXPECT_EQ(request.cid, 8);
   EXPECT_EQ(request.reason, LogoutRequestPdu::kRemoveForRecovery);
