@@ -147,6 +147,9 @@ void InitiatorImpl::BeginSession() {
       connection.transport->MakePump(reactor_, static_cast<PumpClient*>(this));
   connection.session->Start(reactor_->Now());
   connection.pump->Kick();
+  // Sets the timer of the login, also where a move's endpoint is used: nothing
+  // drives that before something of it completes.
+  Wake();
 }
 
 // Of another device, perhaps, than that of the connection before.

@@ -71,9 +71,10 @@ class MoveTest : public ::testing::TestWithParam<uint64_t> {
   }
 
   // A session that began without RDMA is about to have it.
-  void BeginMove() {
+  void BeginMove() { BeginMove(Options()); }
+  void BeginMove(const InitiatorOptions& options) {
     ways_->rdma.works = false;
-    stack_.LogIn(Options());
+    stack_.LogIn(options);
     ways_->rdma.works = true;
     ASSERT_TRUE(stack_.RunUntil(
         [&] { return absl::StrContains(Log(), "the session moves there"); }));
@@ -285,6 +286,20 @@ TEST_P(MoveTest, AWayThatBreaksDuringTheMoveIsLeft) {
   TestCommand command(scsi::cdb::Inquiry(96), 96);
   stack_.Run(&command.command);
   EXPECT_EQ(command.command.outcome, scsi::Command::Outcome::kCompleted);
+}
+
+// Nor does anything complete that was sent.
+TEST_P(MoveTest, ALoginByAWayThatGoesDarkEndsInTime) {
+  RawIserPeer peer(&stack_.world);
+  LeadRdmaTo(&peer);
+  InitiatorOptions options = Options();
+  options.timeouts.login_timeout = absl::Seconds(1);
+  ASSERT_NO_FATAL_FAILURE(BeginMove(options));
+  stack_.world.network().BlackholeOneWay("client", "raw");
+  ASSERT_TRUE(stack_.RunUntil(
+      [&] { return absl::StrContains(Log(), "reconnect failed"); }));
+  EXPECT_THAT(Log(), HasSubstr("did not finish the login within 1s"));
+  stack_.initiator.reset();
 }
 
 TEST_P(MoveTest, AWayThatConnectsAndDoesNotLogInIsLeft) {
