@@ -40,6 +40,12 @@ absl::Status CheckReconnect(const InitiatorOptions& options) {
         "; the first must be more than 0, and the second at least as much and "
         "finite"));
   }
+  if (options.reconnect.max_time2wait < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reconnect.max_time2wait is ",
+        absl::FormatDuration(options.reconnect.max_time2wait),
+        "; it must be 0 (no target can ask for a longer pause) or more"));
+  }
   if (!(options.reconnect.jitter >= 0 && options.reconnect.jitter <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("reconnect.jitter is ", options.reconnect.jitter,

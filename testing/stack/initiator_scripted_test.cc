@@ -279,6 +279,11 @@ TEST_F(InitiatorScriptedTest, ChecksThePausesBetweenAttempts) {
   }
 }
 
+TEST_F(InitiatorScriptedTest, ChecksHowLongATargetMaySendUsAway) {
+  options_.reconnect.max_time2wait = -absl::Seconds(1);
+  EXPECT_THAT(Refusal(), HasSubstr("reconnect.max_time2wait is -1s; it must"));
+}
+
 // Nothing else would wake it up when fewer bytes come than were expected.
 TEST_F(InitiatorScriptedTest, ChecksHowLongAnswersMayWait) {
   for (const absl::Duration delay :
