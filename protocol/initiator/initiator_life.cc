@@ -309,14 +309,13 @@ InitiatorLife::Actions InitiatorLife::AskedToLogOut(bool can) {
     actions.emplace_back(Kind::kAnswerLogouts);
   } else if (!up()) {
     CloseFor(WasLoggedOut(), &actions);
-  } else if (can) {
-    logout_wanted_ = true;
-    if (state_ == State::kMoving) actions.emplace_back(Kind::kDropMove);
-    Enter(State::kUp, Step::kNone);
-    actions.emplace_back(Kind::kLogOut);
   } else {
     logout_wanted_ = true;
-    if (step_ != Step::kLoggingOut) actions.emplace_back(Kind::kAnswerLogouts);
+    // The move's own logout does it, and its timer goes on.
+    if (!can && step_ == Step::kLoggingOut) return actions;
+    if (state_ == State::kMoving) actions.emplace_back(Kind::kDropMove);
+    Enter(State::kUp, Step::kNone);
+    actions.emplace_back(can ? Kind::kLogOut : Kind::kAnswerLogouts);
   }
   return actions;
 }

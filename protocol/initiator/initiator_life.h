@@ -59,10 +59,12 @@ namespace skiff::protocol {
 //  16  Moving, logging out   SessionEnded, logged out  reaching: use the
 //                              without a wait          move's endpoint
 //  17  any with a session    SessionEnded, otherwise   LOST
-//  18  any with a session    AskedToLogOut             Up: log out. Where the
-//                                                      session does already,
-//                                                      answer, or (logging out)
-//                                                      answer at the end
+//  18  any with a session    AskedToLogOut             Up: drop the move; log
+//                                                      out, or answer where the
+//                                                      session does already. By
+//                                                      the move (logging out):
+//                                                      the same, answer at the
+//                                                      end
 //  19  the same, afterwards  SessionEnded              Closed: see 21
 //  20  any without session   AskedToLogOut             Closed: see 21
 //  21  any but Closed        Close                     Closed: disconnect, tell
