@@ -296,6 +296,22 @@ std::vector<Row> Ends() {
        "gave up; tell given up; fail commands"},
       {"R23TimerOfThePause", [](Player* p) { p->GoOutage(); },
        [](Player* p) { p->Timer(); }, "outage, reaching", "connect to portal"},
+      {"R24Answered", [](Player* p) { p->GoUnproved(); },
+       [](Player* p) {
+         p->life.Answered();
+         p->said.clear();
+       },
+       "up", ""},
+      {"R24AnsweredWhenMoving",
+       [](Player* p) {
+         p->GoUnproved();
+         p->Timer();
+       },
+       [](Player* p) {
+         p->life.Answered();
+         p->said.clear();
+       },
+       "moving, reaching rdma", ""},
       {"R25LogOutAfterTheEnd", [](Player* p) { p->GoClosed(); },
        [](Player* p) { p->LogOut(false); }, "closed", "answer logouts"},
   };

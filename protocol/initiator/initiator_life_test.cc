@@ -77,6 +77,7 @@ std::vector<Place> Places() {
       {"connecting, logging in", [](Player* p) { p->GoLoggingIn(); },
        "lrnoxLke"},
       {"up", [](Player* p) { p->GoUp(); }, "rnoxLkte"},
+      {"up, unproved", [](Player* p) { p->GoUnproved(); }, "rnoxaLkte"},
       {"moving, reaching rdma", [](Player* p) { p->GoReachingRdma(); },
        "rnoxmMuLke"},
       {"moving, holding", [](Player* p) { p->GoHolding(); }, "rnoxMuqLke"},

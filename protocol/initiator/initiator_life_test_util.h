@@ -104,7 +104,8 @@ inline std::string Where(const InitiatorLife& life) {
   };
   const std::string step = kSteps[static_cast<size_t>(life.step())];
   return absl::StrCat(kStates[static_cast<size_t>(life.state())],
-                      step.empty() ? "" : ", ", step);
+                      step.empty() ? "" : ", ", step,
+                      life.unproved() ? ", unproved" : "");
 }
 
 inline InitiatorLife::RdmaUse OverRdma() {
@@ -186,6 +187,13 @@ struct Player {
   void GoOutage() {
     GoUp();
     Lose();
+  }
+  // Behind an outage: no command was answered yet.
+  void GoUnproved() {
+    GoOutage();
+    Timer();
+    Connected();
+    LoggedIn(/*commands_wait=*/true);
   }
   void GoClosed() {
     GoUp();
