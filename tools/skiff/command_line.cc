@@ -97,6 +97,29 @@ void AddUrl(CLI::App* app, std::string* url, const char* shape) {
   app->add_option("url", *url, shape)->required()->type_name("");
 }
 
+// Empty: the default.
+void AddName(CLI::App* app, std::string* name) {
+  app->add_option_function<std::string>(
+         "--initiator-name",
+         [name](const std::string& text) {
+           if (!text.empty()) *name = text;
+         },
+         WithDefault("The iSCSI name of this initiator", *name))
+      ->type_name("NAME");
+}
+
+void AddDigests(CLI::App* app, const char* name, std::string* list,
+                const char* help) {
+  app->add_option(name, *list, help)
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string(
+                                  "it is empty; write none, crc32c, or both in "
+                                  "order of preference, such as crc32c,none")
+                            : std::string();
+      })
+      ->type_name("LIST");
+}
+
 void AddJson(CLI::App* app, CommonOptions* o) {
   app->add_flag("--json", o->json, "Print one JSON object");
 }
@@ -107,13 +130,10 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
   app->add_flag("-v,--verbose", o->verbose,
                 "Tell the events of sessions on standard error");
   protocol::InitiatorOptions* i = &o->initiator;
-  AddValue(app, "--initiator-name", &i->initiator_name,
-           "The iSCSI name of this initiator", "NAME");
-  app->add_option("--header-digest", o->header_digest,
-                  "none, crc32c, or both in order of preference")
-      ->type_name("LIST");
-  app->add_option("--data-digest", o->data_digest, "As --header-digest")
-      ->type_name("LIST");
+  AddName(app, &i->initiator_name);
+  AddDigests(app, "--header-digest", &o->header_digest,
+             "none, crc32c, or both in order of preference");
+  AddDigests(app, "--data-digest", &o->data_digest, "As --header-digest");
   AddDuration(app, "--timeout", &i->timeouts.login_timeout,
               "For connecting and logging in");
   AddDuration(app, "--command-timeout", &i->timeouts.command_timeout,

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
+#include "protocol/initiator/initiator.h"
 #include "tools/common/read_file.h"
 #include "tools/skiff/base/exit_code.h"
 
@@ -74,6 +75,16 @@ TEST(CommandLineTest, FillsTheOptionsOfASubcommand) {
   EXPECT_EQ(line.common.initiator.timeouts.login_timeout, absl::Seconds(3));
   EXPECT_EQ(line.common.header_digest, "crc32c");
   EXPECT_EQ(line.common.data_digest, "");
+}
+
+TEST(CommandLineTest, AnEmptyNameIsTheDefault) {
+  CommandLine line;
+  ASSERT_EQ(Parse({"ping", "h", "--initiator-name", ""}, &line), std::nullopt);
+  EXPECT_EQ(line.common.initiator.initiator_name,
+            protocol::InitiatorOptions().initiator_name);
+  ASSERT_EQ(Parse({"ping", "h", "--initiator-name=iqn.a"}, &line),
+            std::nullopt);
+  EXPECT_EQ(line.common.initiator.initiator_name, "iqn.a");
 }
 
 TEST(CommandLineTest, VerifyDoesNotTakeTheUrl) {
@@ -206,6 +217,8 @@ TEST(CommandLineTest, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(Parse({"perf", "u", "--iodepth=-1"}, &line), kUsage);
   EXPECT_EQ(Parse({"perf", "u", "--spin=often"}, &line), kUsage);
   EXPECT_EQ(Parse({"perf", "u", "--verify=md5"}, &line), kUsage);
+  EXPECT_EQ(Parse({"ping", "u", "--header-digest", ""}, &line), kUsage);
+  EXPECT_EQ(Parse({"ping", "u", "--data-digest", ""}, &line), kUsage);
 }
 
 }  // namespace
