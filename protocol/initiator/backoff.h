@@ -37,6 +37,7 @@ struct ReconnectPolicy {
 // The chance is all in the seed.
 class Backoff {
  public:
+  // The policy is copied.
   explicit Backoff(const ReconnectPolicy& policy)
       : policy_(policy), delay_(policy.delay), random_(policy.seed) {}
 

@@ -27,7 +27,8 @@ struct TargetSessionOptions {
   // session is dropped: they hold buffers that other sessions wait for. Zero:
   // never.
   absl::Duration data_out_timeout = absl::Seconds(60);
-  TargetLogin::Limits login;  // `max_unknown_keys` holds for text, too.
+  // `login.max_unknown_keys` holds for text, too.
+  TargetLogin::Limits login;
 
   // Slots for SCSI Commands. Twice the window: an initiator counts a command
   // until it has our answer, which may still wait to be sent; the session
