@@ -440,6 +440,7 @@ class SkiffdTest(unittest.TestCase):
         with config.open("a") as more:
             more.write("limits { max_connections: 4096 }\n")
         daemon = self.start("--config", str(config), preexec_fn=limits(64))
+        self.assertIsNotNone(daemon.portal, daemon.log)
         self.assertRegex(daemon.log, rf"warn +max_connections is 4096, but the limit of {hard} open files has room")
         self.assertEqual(daemon.end(), 0)
 
