@@ -2,6 +2,7 @@
 #define SKIFF_TRANSPORT_REACTOR_POST_QUEUE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -19,6 +20,11 @@ namespace skiff::transport {
 // the function or the pusher sees the sleeper.
 class PostQueue {
  public:
+  // Few functions need no memory: destructors push, too, which cannot fail.
+  PostQueue() {
+    queue_.reserve(kRoom);
+    running_.reserve(kRoom);
+  }
   // Returns true if the caller must wake the reactor's thread.
   bool Push(absl::AnyInvocable<void()> fn) {
     {
@@ -72,6 +78,8 @@ class PostQueue {
   bool pending() const { return pending_.load(); }
 
  private:
+  static constexpr size_t kRoom = 64;
+
   std::mutex mutex_;
   std::vector<absl::AnyInvocable<void()>> queue_;
   std::vector<absl::AnyInvocable<void()>> running_;
