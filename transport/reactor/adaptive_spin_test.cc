@@ -219,10 +219,14 @@ TEST(AdaptiveReactorTest, SpinsWhereEventsComeSoon) {
   reactor->AddPoller(&turns, /*busy=*/false);
   EXPECT_TRUE(ComesToSpin(reactor.get()));
   Ticker ticker(reactor.get(), absl::Milliseconds(50));
-  // More turns than events, however busy the machine.
-  const int before = turns.turns();
-  ticker.Run(10);
-  EXPECT_GT(turns.turns() - before, 20);
+  // More turns than events, at the latest when others leave it the processor.
+  int some = 0;
+  for (int i = 0; i < 40 && some <= 20; ++i) {
+    const int before = turns.turns();
+    ticker.Run(10);
+    some = turns.turns() - before;
+  }
+  EXPECT_GT(some, 20);
   EXPECT_FALSE(reactor->spinning());
 }
 
