@@ -86,7 +86,9 @@ class CompletionQueue {
  public:
   virtual ~CompletionQueue() = default;
   // Takes up to `out.size()` completions. Completions of one queue pair
-  // direction come in posting order.
+  // direction come in posting order. With an empty `out`, it says no more than
+  // that somebody will poll soon: the queue need not work for its peers by
+  // itself.
   virtual int Poll(absl::Span<Completion> out) = 0;
   // Asks for fd() to become readable at the next completion. Returns false when
   // completions are waiting already: poll again instead of sleeping.

@@ -183,7 +183,12 @@ void RdmaPump::OnTurnEnd() {
   BeginShare();
   if (put_off_.Again(grant_, reactor_->Now())) return Schedule();
   // A single look may take longer than a pass, where the device is software.
-  if (debt_.Pays(grant_)) return SetPolling(Polling::kBusy);
+  if (debt_.Pays(grant_)) {
+    // Nor may the queue copy for him, in nobody's account, as it does for those
+    // who do not look.
+    queue_->Poll({});
+    return SetPolling(Polling::kBusy);
+  }
   if (!RunPasses()) return;
   if (worked_) EndShare();
   if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());

@@ -33,6 +33,7 @@ class FakeQueue final : public transport::CompletionQueue {
   ~FakeQueue() override { close(fd_); }
 
   int Poll(absl::Span<Completion> out) override {
+    ++polls;
     const size_t n = std::min(out.size(), waiting.size());
     std::copy_n(waiting.begin(), n, out.begin());
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<int>(n));
@@ -50,6 +51,7 @@ class FakeQueue final : public transport::CompletionQueue {
     eventfd_write(fd_, 1);
   }
   std::deque<Completion> waiting;
+  int polls = 0;
 
  private:
   const int fd_;
@@ -328,6 +330,25 @@ TEST_F(RdmaPumpSharesTest, AFloodTakesNoMoreThanOneOther) {
     EXPECT_LE(datamover_.completions * each, half * 1.2);
     EXPECT_GE(datamover_.completions * each, half * 0.8);
   }
+}
+
+// A queue works by itself for whoever does not poll it.
+TEST_F(RdmaPumpSharesTest, DoesNotLeaveItsQueueWhileItPaysDebts) {
+  Worker worker(&reactor_, absl::Microseconds(20));
+  datamover_.on_completion = [this] {
+    reactor_.Pass(absl::Microseconds(200));
+    datamover_.queue().waiting.emplace_back();
+  };
+  datamover_.queue().waiting.resize(100);
+  int paid = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    const int completions = datamover_.completions;
+    const int polls = datamover_.queue().polls;
+    Turn();
+    if (datamover_.completions == completions) ++paid;
+    EXPECT_GT(datamover_.queue().polls, polls) << turn;
+  }
+  EXPECT_GT(paid, 500);
 }
 
 }  // namespace

@@ -203,6 +203,8 @@ void FabricCompletionQueue::Drain() {
 }
 
 int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
+  // Also by whom the ring has enough for, or who takes nothing now.
+  polled_ = true;
   size_t count = 0;
   if (!ready().empty()) count = TakeReady(out);
   if (count == out.size()) return static_cast<int>(count);
@@ -217,7 +219,6 @@ int FabricCompletionQueue::Poll(absl::Span<Completion> out) {
   count = static_cast<size_t>(ready().CloseDirect() - out.data());
   if (!work().with_reads_due.empty()) DoDueReads();
   if (!work().service.empty()) Serve();
-  polled_ = true;
   if (!ready().empty()) count += TakeReady(out.subspan(count));
   return static_cast<int>(count);
 }
