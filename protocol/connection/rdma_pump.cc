@@ -23,6 +23,9 @@ constexpr size_t kBytesOfCompletion = transport::TurnShares::kLeastBytes;
 // completed: several times what a peer takes that is at work. Each look costs
 // the turn up to a microsecond.
 constexpr absl::Duration kLookAlong = absl::Microseconds(256);
+// A look that finds nothing has copied if it took so long, where the device is
+// software: a part of what completes later. Others take a microsecond.
+constexpr absl::Duration kLongLook = transport::TurnShares::kShortPass;
 
 }  // namespace
 
@@ -141,7 +144,7 @@ bool RdmaPump::LookEarly() {
   if (grant_.greedy) return false;
   left_ = options_.completions_per_turn;
   in_pass_ = true;
-  if (CompleteUnlessNoMemory()) EndShare();
+  if (CompleteUnlessNoMemory() || TookLong()) EndShare();
   in_pass_ = false;
   early_ = options_.completions_per_turn - left_;
   return early_ > 0 || no_memory_;
@@ -177,6 +180,11 @@ bool RdmaPump::OutOfTime() const {
   return reactor_->NowInTurn() - pass_began_ >= grant_.time;
 }
 
+bool RdmaPump::TookLong() const {
+  return !grant_.alone && reactor_->NowInTurn() - pass_began_ >=
+                              std::min(grant_.time, kLongLook);
+}
+
 void RdmaPump::OnTurnEnd() {
   if (closed_ || queue_ == nullptr) return;
   if (newcomer_) return reactor_->newcomers().Add(this);
@@ -190,7 +198,7 @@ void RdmaPump::OnTurnEnd() {
     return SetPolling(Polling::kBusy);
   }
   if (!RunPasses()) return;
-  if (worked_) EndShare();
+  if (worked_ || TookLong()) EndShare();
   if (no_memory_ && !closed_) ReportClosed(NoMemoryForPeer());
 }
 

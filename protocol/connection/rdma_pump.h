@@ -96,6 +96,8 @@ class RdmaPump final : public ConnectionPump,
   // The same for one who is not alone: nothing to look at the clock for if he
   // is.
   bool OutOfShare() const { return !grant_.alone && OutOfTime(); }
+  // Nothing completed, and yet it was work.
+  bool TookLong() const;
   // False if the pump was destroyed meanwhile.
   bool RunPasses();
   void RunPassesUntil(const bool& gone);

@@ -34,6 +34,7 @@ class FakeQueue final : public transport::CompletionQueue {
 
   int Poll(absl::Span<Completion> out) override {
     ++polls;
+    if (on_look && !out.empty()) on_look();
     const size_t n = std::min(out.size(), waiting.size());
     std::copy_n(waiting.begin(), n, out.begin());
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<int>(n));
@@ -52,6 +53,7 @@ class FakeQueue final : public transport::CompletionQueue {
   }
   std::deque<Completion> waiting;
   int polls = 0;
+  std::function<void()> on_look;
 
  private:
   const int fd_;
@@ -349,6 +351,32 @@ TEST_F(RdmaPumpSharesTest, DoesNotLeaveItsQueueWhileItPaysDebts) {
     EXPECT_GT(datamover_.queue().polls, polls) << turn;
   }
   EXPECT_GT(paid, 500);
+}
+
+// A look at a device that is software copies what is there of an operation. The
+// last of many completes it.
+TEST_F(RdmaPumpSharesTest, LooksThatCompleteNothingCount) {
+  constexpr absl::Duration kWork = absl::Microseconds(20);
+  constexpr int kTurns = 2000;
+  Worker worker(&reactor_, kWork);
+  for (const int cost : {40, 100, 300}) {
+    SCOPED_TRACE(cost);
+    int looks = 0;
+    int counted = 0;
+    datamover_.queue().on_look = [&] {
+      reactor_.Pass(absl::Microseconds(cost));
+      ++counted;
+      if (++looks % 20 == 0) datamover_.queue().waiting.emplace_back();
+    };
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (turn == kTurns / 2) counted = 0;
+      reactor_.Ready(datamover_.queue().fd());
+      reactor_.Turn();
+    }
+    const absl::Duration half = kTurns / 2 * kWork;
+    EXPECT_LE(counted * absl::Microseconds(cost), half * 1.8);
+    EXPECT_GE(counted * absl::Microseconds(cost), half * 0.8);
+  }
 }
 
 }  // namespace
