@@ -5,9 +5,8 @@
 
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/container/inlined_vector.h"
 
 namespace skiff::transport {
 namespace {
@@ -15,6 +14,8 @@ namespace {
 // The threads of this process that run reactors.
 class Threads {
  public:
+  // More cost an allocation.
+  using List = absl::InlinedVector<pid_t, 64>;
   static Threads& Get() {
     static auto* const kThreads = new Threads;
     return *kThreads;
@@ -27,14 +28,16 @@ class Threads {
     const std::lock_guard<std::mutex> lock(mutex_);
     threads_.erase(std::find(threads_.begin(), threads_.end(), thread));
   }
-  void ForEach(absl::FunctionRef<void(pid_t)> fn) {
+  // As they are now. Reactors that were started together look together: none
+  // waits while another asks the kernel about each of them.
+  List Copy() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const pid_t thread : threads_) fn(thread);
+    return threads_;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<pid_t> threads_;
+  List threads_;
 };
 
 // As in linux/sched/types.h, which cannot be included together with sched.h.
@@ -101,15 +104,18 @@ void ProcessorSharing::Look(absl::Time now) {
   next_look_ = now + kLookInterval;
   cpu_set_t own;
   bool crowded = false;
-  if (sched_getaffinity(0, sizeof(own), &own) == 0) {
+  const Threads::List threads = Threads::Get().Copy();
+  // Fewer cannot be too many, wherever they may run.
+  if (sched_getaffinity(0, sizeof(own), &own) == 0 &&
+      threads.size() > static_cast<size_t>(CPU_COUNT(&own))) {
     Crowd crowd(own);
-    Threads::Get().ForEach([&crowd](pid_t thread) {
+    for (const pid_t thread : threads) {
       cpu_set_t other;
-      // One that has just ended has none.
+      // One that has ended since has none.
       if (sched_getaffinity(thread, sizeof(other), &other) == 0) {
         crowd.Add(other);
       }
-    });
+    }
     crowded = crowd.too_many();
   }
   if (crowded == crowded_) return;

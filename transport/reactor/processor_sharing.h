@@ -27,8 +27,9 @@ namespace skiff::transport {
 // us was woken after 15 us nine times out of ten, and after 35 us at most 99
 // times out of 100; with yields alone after 55 us, and without both after 4 ms.
 //
-// Where each reactor has a processor of its own, this is one comparison in a
-// turn, and a system call for each of them in a second.
+// Where there are no more reactors than processors, this is one comparison in a
+// turn, and a system call in a second. Where there are more of them, it is one
+// for each.
 //
 // All is called by that thread.
 class ProcessorSharing {
