@@ -238,8 +238,19 @@ class ReactorsTest : public testing::Test {
     threads_->RunOn(
         0, [this] { threads_->reactor(0)->RemovePoller(busy_.get()); });
   }
+  // Fails where it takes far too long.
+  template <typename Condition>
+  void WaitUntil(Condition condition) const {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (!condition()) {
+      if (absl::Now() > deadline) {
+        FAIL() << busy_->yielded << " yields, " << busy_->worked_us << " us";
+      }
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
   void WaitForYields() const {
-    while (busy_->yielded < 100) absl::SleepFor(absl::Milliseconds(1));
+    WaitUntil([this] { return busy_->yielded >= 100; });
   }
 
   std::unique_ptr<Busy> busy_;
@@ -259,10 +270,10 @@ TEST_F(ReactorsTest, KeepTheirOwnProcessors) {
     return;
   }
   Start({processors[0], processors[1]});
-  while (busy_->worked_us <
-         absl::ToInt64Microseconds(4 * ProcessorSharing::kFirstLook)) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  WaitUntil([this] {
+    return busy_->worked_us >=
+           absl::ToInt64Microseconds(4 * ProcessorSharing::kFirstLook);
+  });
   EXPECT_EQ(busy_->yielded, 0);
   // Whoever runs the process may take one away.
   const cpu_set_t one = Set({processors[0]});
