@@ -254,8 +254,8 @@ bool RdmaPump::CompleteUnlessNoMemory() {
 // `gone`: the pump was destroyed.
 void RdmaPump::RunPassesUntil(const bool& gone) {
   for (int looks = 0; Pass(gone); ++looks) {
-    // `more_`: others have their turn first.
-    if (more_ || looks == kMoreLooks) return SetPolling(Polling::kBusy);
+    // `later_`: others have their turn first.
+    if (later_ || looks == kMoreLooks) return SetPolling(Polling::kBusy);
   }
 }
 
@@ -285,14 +285,14 @@ bool RdmaPump::Pass(const bool& gone) {
     return false;
   }
   // To arm the queue may be a look, too.
-  if (OutOfShare()) more_ = true;
-  if (!watching_ || more_) return watching_;
+  later_ = more_ || OutOfShare();
+  if (!watching_ || later_) return watching_;
   if (MayLinger() || queue_->keeps_awake()) {
     lingering_ = true;
     SetPolling(Polling::kBusy);
     return false;
   }
-  if (!queue_->Arm()) return true;
+  if (!queue_->Arm()) return more_ = true;
   SetPolling(Polling::kNo);
   if (MayLookAlong()) SetPolling(Polling::kAlong);
   return false;

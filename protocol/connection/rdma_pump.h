@@ -133,6 +133,7 @@ class RdmaPump final : public ConnectionPump,
   bool watching_ = false;   // The queue's descriptor.
   bool lingering_ = false;  // Polls for completions and has nothing to do.
   bool more_ = false;       // The queue may have more.
+  bool later_ = false;      // The turn after this one goes on.
   bool idle_ = true;        // Nothing is to be sent, or on its way.
   bool kicked_ = false;     // Somebody asked for this turn.
   bool worked_ = false;     // This turn, something was asked for or completed.

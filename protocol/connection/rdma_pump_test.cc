@@ -353,6 +353,26 @@ TEST_F(RdmaPumpSharesTest, DoesNotLeaveItsQueueWhileItPaysDebts) {
   EXPECT_GT(paid, 500);
 }
 
+// Also where to answer takes longer than the pass of one who uses too much.
+TEST_F(RdmaPumpSharesTest, WhoEmptiesHisQueueIsAsOthersAfterAFlood) {
+  Worker worker(&reactor_, absl::Microseconds(40));
+  datamover_.on_completion = [this] { reactor_.Pass(absl::Microseconds(40)); };
+  datamover_.queue().waiting.resize(2000);
+  while (!datamover_.queue().waiting.empty()) Turn();
+  bool answers = false;
+  datamover_.on_completion = [&] { answers = true; };
+  datamover_.on_flush = [&] {
+    if (std::exchange(answers, false)) reactor_.Pass(absl::Microseconds(40));
+  };
+  int late = 0;
+  for (int turn = 0; turn < 2000; ++turn) {
+    datamover_.queue().waiting.resize(1);
+    Turn();
+    if (turn >= 1000 && !datamover_.queue().waiting.empty()) ++late;
+  }
+  EXPECT_EQ(late, 0);
+}
+
 // A look at a device that is software copies what is there of an operation. The
 // last of many completes it.
 TEST_F(RdmaPumpSharesTest, LooksThatCompleteNothingCount) {
