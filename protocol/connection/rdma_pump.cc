@@ -284,8 +284,9 @@ bool RdmaPump::Pass(const bool& gone) {
     ReportEnded();
     return false;
   }
-  // To arm the queue may be a look, too.
-  later_ = more_ || OutOfShare();
+  // To arm the queue may be a look, too. Of one who does nothing, a slow look
+  // is no reason to stay awake for.
+  later_ = more_ || ((completed || worked_) && OutOfShare());
   if (!watching_ || later_) return watching_;
   if (MayLinger() || queue_->keeps_awake()) {
     lingering_ = true;

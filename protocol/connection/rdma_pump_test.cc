@@ -373,6 +373,15 @@ TEST_F(RdmaPumpSharesTest, WhoEmptiesHisQueueIsAsOthersAfterAFlood) {
   EXPECT_EQ(late, 0);
 }
 
+TEST_F(RdmaPumpSharesTest, SleepsWhereALookInVainIsSlow) {
+  reactor_.turn_shares().set_crowded(true);
+  datamover_.queue().on_look = [this] { reactor_.Pass(absl::Milliseconds(1)); };
+  datamover_.queue().waiting.emplace_back();
+  for (int i = 0; i < 3; ++i) Turn();
+  EXPECT_EQ(datamover_.completions, 1);
+  EXPECT_FALSE(reactor_.busy());
+}
+
 // A look at a device that is software copies what is there of an operation. The
 // last of many completes it.
 TEST_F(RdmaPumpSharesTest, LooksThatCompleteNothingCount) {
