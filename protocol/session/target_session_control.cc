@@ -28,6 +28,8 @@ uint8_t ResponseFor(scsi::TaskManagementResult result) {
       return TaskManagementResponsePdu::kLunDoesNotExist;
     case scsi::TaskManagementResult::kNotSupported:
       break;
+    case scsi::TaskManagementResult::kNotAuthorized:
+      return TaskManagementResponsePdu::kAuthorizationFailed;
   }
   return TaskManagementResponsePdu::kNotSupported;
 }

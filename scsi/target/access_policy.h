@@ -59,7 +59,8 @@ class AccessPolicy {
   // Asked once for each logical unit: the classes of which the nexus may do
   // everything, for as long as it lasts.
   virtual AccessClasses Grant(const NexusIdentity& nexus, uint64_t lun) = 0;
-  // About each command of another class.
+  // About each command of another class; and about resets, where kControl is
+  // one.
   virtual AccessVerdict Decide(const NexusIdentity& nexus, uint64_t lun,
                                AccessClass access) = 0;
 };

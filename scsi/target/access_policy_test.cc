@@ -123,6 +123,45 @@ TEST_F(AccessPolicyTest, WritesCanBeProtectedForANexus) {
   EXPECT_EQ(Read(nexus.get()), "GOOD");
 }
 
+TEST_F(AccessPolicyTest, ResetsAreAskedAbout) {
+  policy_->granted = AccessClasses::All();
+  const auto other = LogIn();
+  policy_->granted = {AccessClass::kIdentify};
+  const auto nexus = LogIn();
+  backend_->completion = TestBackend::Completion::kHeld;
+  TestCommand victim(Cdb10(0x28, 0, 1), {}, kBlock);
+  other->Submit(&victim);
+  for (const AccessVerdict verdict :
+       {AccessVerdict::kDenied, AccessVerdict::kReadOnly}) {
+    policy_->verdict = verdict;
+    for (const TaskManagement function :
+         {TaskManagement::kLogicalUnitReset, TaskManagement::kTargetReset}) {
+      EXPECT_EQ(nexus->Manage(function), TaskManagementResult::kNotAuthorized);
+    }
+    // It is about the nexus's own tasks.
+    EXPECT_EQ(nexus->Manage(TaskManagement::kAbortTaskSet),
+              TaskManagementResult::kFunctionComplete);
+  }
+  backend_->CompleteHeld();
+  other->Settle();
+  EXPECT_EQ(Outcome(victim), "GOOD");
+  EXPECT_EQ(policy_->decided,
+            std::vector<AccessClass>(4, AccessClass::kControl));
+  ASSERT_FALSE(log_.empty());
+  EXPECT_EQ(log_[0],
+            "iqn.2026-01.example:t LUN 0: iqn.2026-01.example:i,i,0x1 has no "
+            "right to reset it");
+}
+
+TEST_F(AccessPolicyTest, ResetsThatAreAllowedGoOn) {
+  policy_->granted = {AccessClass::kIdentify};
+  const auto nexus = LogIn();
+  for (const TaskManagement function :
+       {TaskManagement::kLogicalUnitReset, TaskManagement::kTargetReset}) {
+    EXPECT_EQ(nexus->Manage(function), TaskManagementResult::kFunctionComplete);
+  }
+}
+
 // What has no medium is nobody's.
 TEST_F(AccessPolicyTest, AbsentLogicalUnitsAreNotAskedAbout) {
   policy_->verdict = AccessVerdict::kDenied;

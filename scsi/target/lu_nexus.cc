@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace skiff::scsi {
 namespace {
 
@@ -154,7 +156,9 @@ bool LuNexus::MayExecute(Task* task, const CommandInfo& info) {
   const AccessVerdict verdict =
       home_.access->Decide(*home_.identity, lu_->lun(), info.access);
   if (verdict == AccessVerdict::kAllowed) return true;
-  lu_worker_->NoteDenial(*home_.identity, info.opcode);
+  lu_worker_->NoteDenial(
+      *home_.identity,
+      absl::StrCat("command ", absl::Hex(info.opcode, absl::kZeroPad2), "h"));
   if (verdict == AccessVerdict::kReadOnly) {
     CheckCondition(task, SenseKey::kDataProtect,
                    AdditionalSense::kWriteProtected);
@@ -162,6 +166,16 @@ bool LuNexus::MayExecute(Task* task, const CommandInfo& info) {
     CheckCondition(task, SenseKey::kIllegalRequest,
                    AdditionalSense::kNoAccessRights);
   }
+  return false;
+}
+
+bool LuNexus::MayReset() {
+  if (granted_.Has(AccessClass::kControl) ||
+      home_.access->Decide(*home_.identity, lu_->lun(),
+                           AccessClass::kControl) == AccessVerdict::kAllowed) {
+    return true;
+  }
+  lu_worker_->NoteDenial(*home_.identity, "reset it");
   return false;
 }
 

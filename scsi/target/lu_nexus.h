@@ -59,6 +59,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void AbortAll(bool respond);
   // Aborts the ACA task; what the condition blocked goes on.
   void ClearAca();
+  // Asks the policy: a reset reaches the tasks of every other nexus.
+  bool MayReset();
   // The effects of a logical unit reset on this nexus.
   void Reset(bool respond);
   // The I_T nexus is lost, or the logical unit was removed: no command is

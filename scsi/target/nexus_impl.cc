@@ -209,16 +209,7 @@ void NexusImpl::Establish(const LogicalUnit& lu, AdditionalSense code) {
 void NexusImpl::Manage(TaskManagement function, uint64_t lun, Task* task,
                        absl::AnyInvocable<void(TaskManagementResult)> done) {
   const auto token = std::make_shared<ManagementToken>(this, std::move(done));
-  if (function == TaskManagement::kTargetReset) {
-    for (const auto& lu : target_->LogicalUnits()) {
-      target_->Reset(lu, this, token);
-      if (LuNexus* here = FindLu(*lu)) {
-        here->Reset(/*respond=*/false);
-        here->HoldUntilAborted(token);
-      }
-    }
-    return;
-  }
+  if (function == TaskManagement::kTargetReset) return ResetTarget(token);
   LuNexus* lu_nexus = Route(lun);
   if (lu_nexus == missing_.get()) {
     return token->set_result(TaskManagementResult::kIncorrectLun);
@@ -239,6 +230,9 @@ void NexusImpl::Manage(TaskManagement function, uint64_t lun, Task* task,
       lu_nexus->ClearAca();
       break;
     case TaskManagement::kLogicalUnitReset:
+      if (!lu_nexus->MayReset()) {
+        return token->set_result(TaskManagementResult::kNotAuthorized);
+      }
       if (lu_nexus->kind() == LuNexus::Kind::kBlockDevice) {
         target_->Reset(lu_nexus->shared_lu(), this, token);
       }
@@ -248,6 +242,22 @@ void NexusImpl::Manage(TaskManagement function, uint64_t lun, Task* task,
       break;
   }
   lu_nexus->HoldUntilAborted(token);
+}
+
+// All logical units "known to the issuing initiator" (RFC 7143 section 11.6.1).
+void NexusImpl::ResetTarget(const std::shared_ptr<ManagementToken>& token) {
+  for (const auto& [number, lu_nexus] : lu_nexuses_) {
+    if (!lu_nexus->MayReset()) {
+      return token->set_result(TaskManagementResult::kNotAuthorized);
+    }
+  }
+  for (const auto& lu : target_->LogicalUnits()) {
+    LuNexus* here = FindLu(*lu);
+    if (here == nullptr) continue;
+    target_->Reset(lu, this, token);
+    here->Reset(/*respond=*/false);
+    here->HoldUntilAborted(token);
+  }
 }
 
 void NexusImpl::OnManaged() {

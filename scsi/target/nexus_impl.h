@@ -87,7 +87,7 @@ class NexusImpl : public Nexus {
   LuNexus* Route(uint64_t lun);
   void AnnounceLuns();
   void ReportAsync(const LuNexus& lu_nexus, AdditionalSense code);
-  void ResetEverywhere(LuNexus* lu_nexus, const std::shared_ptr<void>& token);
+  void ResetTarget(const std::shared_ptr<ManagementToken>& token);
   void Retire(const LuNexus* lu_nexus);
   void OnManaged();
   void FinishCloseIfDone();

@@ -121,12 +121,13 @@ enum class TaskManagement : uint8_t {
   kLogicalUnitReset,
   kTargetReset,
 };
-// The service responses of SAM-5 section 7.1.
+// The service responses of SAM-5 section 7.1, and what the access policy says.
 enum class TaskManagementResult : uint8_t {
   kFunctionComplete,
   kTaskDoesNotExist,
   kIncorrectLun,
   kNotSupported,
+  kNotAuthorized,
 };
 
 // An I_T nexus: one initiator port seen through one target port, on one
@@ -144,9 +145,11 @@ class Nexus {
   // The port no longer refers to the task; its buffers are free.
   virtual void Release(Task* task) = 0;
 
-  // `task` is used by kAbortTask only. `done` runs on this reactor once every
-  // affected task, on whichever reactor, is aborted; perhaps from inside the
-  // call.
+  // `task` is used by kAbortTask only. The access policy is asked about resets,
+  // which reach all other nexuses: of a target, about each logical unit that
+  // this nexus has, and nothing is reset unless all may be. `done` runs on this
+  // reactor once every affected task, on whichever reactor, is aborted; perhaps
+  // from inside the call.
   virtual void Manage(TaskManagement function, uint64_t lun, Task* task,
                       absl::AnyInvocable<void(TaskManagementResult)> done) = 0;
 

@@ -62,10 +62,10 @@ void LuWorker::NoteFailure(const IoRequest& request) {
                                  " (failure ", count, " of this LUN)"));
 }
 
-void LuWorker::NoteDenial(const NexusIdentity& nexus, uint8_t opcode) {
+void LuWorker::NoteDenial(const NexusIdentity& nexus, absl::string_view what) {
   worker_->log_.Log(transport::LogLevel::kWarning, nexus.initiator_port, [&] {
-    return absl::StrCat(Name(), ": ", nexus.initiator_port,
-                        " has no right to command ", absl::Hex(opcode), "h");
+    return absl::StrCat(Name(), ": ", nexus.initiator_port, " has no right to ",
+                        what);
   });
 }
 

@@ -40,7 +40,8 @@ class LuWorker : public WriteGuard::Member::Writes {
   // failed.
   void NoteFailure(const IoRequest& request);
   // Logs a command that the access policy did not allow.
-  void NoteDenial(const NexusIdentity& nexus, uint8_t opcode);
+  // `what` the nexus has no right to.
+  void NoteDenial(const NexusIdentity& nexus, absl::string_view what);
 
  private:
   BackendChannel* OpenChannel();
