@@ -109,12 +109,13 @@ FileChannel::FileChannel(std::shared_ptr<FileMedium> medium,
 }
 
 FileChannel::~FileChannel() {
-  assert(in_flight_ == 0 && waiting_head_ == nullptr);
+  assert(in_flight_ == 0 && waiting_ == nullptr);
   engine_.reset();
   if (fd_ >= 0) close(fd_);
 }
 
 bool FileChannel::Submit(IoRequest* request) {
+  request->backend_data = nullptr;
   if (FinishEarly(request)) return true;
   if (request->op == Op::kFlush && next_flush_ != nullptr) {
     JoinFlush(request);
@@ -122,9 +123,9 @@ bool FileChannel::Submit(IoRequest* request) {
   }
   if (free_ == nullptr) {
     request->backend_next = nullptr;
-    (waiting_tail_ != nullptr ? waiting_tail_->backend_next : waiting_head_) =
-        request;
-    waiting_tail_ = request;
+    request->backend_data = waiting_end_;
+    *waiting_end_ = request;
+    waiting_end_ = &request->backend_next;
     return false;
   }
   Operation* operation = free_;
@@ -137,17 +138,19 @@ bool FileChannel::Submit(IoRequest* request) {
   return false;
 }
 
+// At once, however many wait: whoever aborts many commands aborts each.
 bool FileChannel::Cancel(IoRequest* request) {
-  IoRequest* previous = nullptr;
-  for (IoRequest* at = waiting_head_; at != nullptr;
-       previous = at, at = at->backend_next) {
-    if (at != request) continue;
-    (previous != nullptr ? previous->backend_next : waiting_head_) =
-        at->backend_next;
-    if (waiting_tail_ == at) waiting_tail_ = previous;
-    return true;
+  auto** const place =
+      static_cast<IoRequest**>(std::exchange(request->backend_data, nullptr));
+  if (place == nullptr) return false;
+  IoRequest* const next = request->backend_next;
+  *place = next;
+  if (next != nullptr) {
+    next->backend_data = place;
+  } else {
+    waiting_end_ = place;
   }
-  return false;
+  return true;
 }
 
 bool FileChannel::FinishEarly(IoRequest* request) {
@@ -546,10 +549,9 @@ void FileChannel::StartWaiting(Operation* operation, IoRequest* ended) {
 
 IoRequest* FileChannel::NextWaiting() {
   for (;;) {
-    IoRequest* const next = waiting_head_;
+    IoRequest* const next = waiting_;
     if (next == nullptr) return nullptr;
-    waiting_head_ = next->backend_next;
-    if (waiting_head_ == nullptr) waiting_tail_ = nullptr;
+    Cancel(next);
     if (next->op != Op::kFlush || next_flush_ == nullptr) return next;
     JoinFlush(next);
   }

@@ -116,8 +116,10 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
   std::vector<Operation> operations_;
   Operation* free_ = nullptr;
   uint32_t in_flight_ = 0;
-  IoRequest* waiting_head_ = nullptr;
-  IoRequest* waiting_tail_ = nullptr;
+  // By `backend_next`. The `backend_data` of each that waits is the place of
+  // the pointer to it, and of all others null.
+  IoRequest* waiting_ = nullptr;
+  IoRequest** waiting_end_ = &waiting_;
   // Operations that are to be stable. The kernel tells of data that were lost
   // to one of those that are under way on a descriptor, and the others succeed:
   // a success is held until all that ran beside it have ended.

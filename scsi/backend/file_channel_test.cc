@@ -505,6 +505,8 @@ TEST_F(FileChannelTest, WhatWaitsCanBeTakenBack) {
     EXPECT_FALSE(channel_->Cancel(&requests[i])) << "it is not there any more";
   }
   submit();
+  engine_->End(kSize);
+  EXPECT_FALSE(channel_->Cancel(&requests[5])) << "it has waited";
   engine_->EndAll();
   std::vector<int> completions;
   for (const TestRequest& r : requests) completions.push_back(r.completions);
