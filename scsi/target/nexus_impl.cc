@@ -44,22 +44,18 @@ class NexusImpl::ManagementToken {
   TaskManagementResult result_ = TaskManagementResult::kFunctionComplete;
 };
 
+// Held on the nexus's reactor only. The turn's end needs no memory, as a posted
+// function would.
 class NexusImpl::CloseToken {
  public:
-  explicit CloseToken(NexusImpl* nexus)
-      : anchor_(nexus->anchor()), reactor_(nexus->worker()->reactor()) {}
+  explicit CloseToken(NexusImpl* nexus) : anchor_(nexus->anchor()) {}
   ~CloseToken() {
-    reactor_->Post([anchor = anchor_] {
-      NexusImpl* nexus = anchor->nexus;
-      if (nexus == nullptr) return;
-      nexus->tasks_aborted_ = true;
-      nexus->FinishCloseIfDone();
-    });
+    NexusImpl* nexus = anchor_->nexus;
+    if (nexus != nullptr) nexus->worker()->reactor()->ScheduleTurnEnd(nexus);
   }
 
  private:
   const std::shared_ptr<Anchor> anchor_;
-  transport::Reactor* const reactor_;
 };
 
 NexusImpl::NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
@@ -266,23 +262,35 @@ void NexusImpl::OnManaged() {
 }
 
 void NexusImpl::Close(absl::AnyInvocable<void()> done) {
-  assert(on_closed_ == nullptr);
+  assert(on_closed_ == nullptr || close_token_ != nullptr);
   // Memory first: where there is none, nothing has happened.
   for (const auto& [number, lu_nexus] : lu_nexuses_) lu_nexus->ReserveToken();
   report_luns_->ReserveToken();
   missing_->ReserveToken();
   for (const auto& lu_nexus : retired_) lu_nexus->ReserveToken();
-  const auto token = std::make_shared<CloseToken>(this);
+  // What aborted tasks tell may need some, too. The token stays then, so that
+  // the nexus is not closed before somebody has come to the end of this.
+  if (close_token_ == nullptr) {
+    close_token_ = std::make_shared<CloseToken>(this);
+  }
   on_closed_ = std::move(done);
   target_->Unregister(this);
-  const auto shut = [&token](LuNexus* lu_nexus) {
+  const auto shut = [this](LuNexus* lu_nexus) {
     lu_nexus->Shut(/*respond=*/false);
-    lu_nexus->HoldUntilAborted(token);
+    lu_nexus->HoldUntilAborted(close_token_);
   };
   for (const auto& [number, lu_nexus] : lu_nexuses_) shut(lu_nexus.get());
   shut(report_luns_.get());
   shut(missing_.get());
-  for (const auto& lu_nexus : retired_) lu_nexus->HoldUntilAborted(token);
+  for (const auto& lu_nexus : retired_) {
+    lu_nexus->HoldUntilAborted(close_token_);
+  }
+  close_token_.reset();
+}
+
+void NexusImpl::OnTurnEnd() {
+  tasks_aborted_ = true;
+  FinishCloseIfDone();
 }
 
 void NexusImpl::FinishCloseIfDone() {

@@ -39,7 +39,7 @@ class NexusOwner {
   ~NexusOwner() = default;
 };
 
-class NexusImpl : public Nexus {
+class NexusImpl : public Nexus, private transport::TurnHook {
  public:
   // What posted functions hold instead of the nexus, which may be gone when
   // they run. Read and written on the nexus's reactor only.
@@ -90,6 +90,7 @@ class NexusImpl : public Nexus {
   void ResetTarget(const std::shared_ptr<ManagementToken>& token);
   void Retire(const LuNexus* lu_nexus);
   void OnManaged();
+  void OnTurnEnd() override;  // When Close() has aborted all tasks.
   void FinishCloseIfDone();
 
   NexusOwner* const target_;
@@ -109,6 +110,7 @@ class NexusImpl : public Nexus {
   uint32_t managing_ = 0;
   bool tasks_aborted_ = false;  // Close() waits for `managing_` alone.
   absl::AnyInvocable<void()> on_closed_;
+  std::shared_ptr<CloseToken> close_token_;  // While Close() is not through.
 };
 
 }  // namespace skiff::scsi

@@ -155,7 +155,8 @@ class Nexus {
 
   // The I_T nexus is lost (session ended): aborts all its tasks without
   // response, then runs `done` on this reactor. The port calls Release for each
-  // as usual. Where it throws std::bad_alloc, nothing has happened.
+  // as usual. Where it throws std::bad_alloc, it is called again, and goes on;
+  // no `done` runs before.
   virtual void Close(absl::AnyInvocable<void()> done) = 0;
 };
 

@@ -110,16 +110,20 @@ void FakeTargetPort::Aborted(Task* task, bool respond) {
   Ended(task);
 }
 
+// Takes no memory where it is released at once.
 void FakeTargetPort::Ended(Task* task) {
-  unreleased_.push_back(task);
-  if (auto_release) ReleaseCompleted();
+  if (!auto_release) return unreleased_.push_back(task);
+  ReleaseCompleted();
+  Release(task);
+}
+
+void FakeTargetPort::Release(Task* task) {
+  CommandOf(task).released = true;
+  nexus_->Release(task);
 }
 
 void FakeTargetPort::ReleaseCompleted() {
-  for (Task* task : std::exchange(unreleased_, {})) {
-    CommandOf(task).released = true;
-    nexus_->Release(task);
-  }
+  for (Task* task : std::exchange(unreleased_, {})) Release(task);
 }
 
 void FakeTargetPort::CancelTransfers(Task* task) {

@@ -126,6 +126,7 @@ class FakeTargetPort : public TargetPort {
   };
   static TestCommand& CommandOf(Task* task);
   void Ended(Task* task);
+  void Release(Task* task);
 
   Nexus* nexus_ = nullptr;
   std::deque<Transfer> transfers_;

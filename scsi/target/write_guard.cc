@@ -43,8 +43,8 @@ std::vector<BlockRange> WriteGuard::Wanted() const {
 }
 
 void WriteGuard::Ask(Member* member, Line* line, const Task& task) {
-  line->asked_ = true;
   waiting_.push_back({member, line, {task.lba, task.blocks}});
+  line->asked_ = true;
   // Silent writes to its blocks have their time from now on.
   if (owner_ != nullptr) PostExaminations();
 }
@@ -326,8 +326,11 @@ void WriteGuard::Member::Cancel(Line* line, Task* task) {
   // Its request goes with it: another one is for other blocks, and has its
   // silent writes still before it.
   auto& waiting = guard_->waiting_;
-  waiting.erase(std::find_if(waiting.begin(), waiting.end(),
-                             [line](const auto& r) { return r.line == line; }));
+  const auto request =
+      std::find_if(waiting.begin(), waiting.end(),
+                   [line](const auto& r) { return r.line == line; });
+  // There is none where there was no memory for it.
+  if (request != waiting.end()) waiting.erase(request);
   line->asked_ = false;
   if (const Task* next = line->tasks_.head; next != nullptr) {
     guard_->Ask(this, line, *next);
