@@ -565,9 +565,9 @@ void IserChannel::Break(const absl::Status& why) {
 }
 
 void IserChannel::Terminate() {
-  if (terminated_) return;
-  terminated_ = true;
-  if (observer_ != nullptr) observer_->BeforeEndpointEnds();
+  if (!std::exchange(terminated_, true) && observer_ != nullptr) {
+    observer_->BeforeEndpointEnds();
+  }
   endpoint_.reset();
   receives_.clear();
   ordered_.Clear();

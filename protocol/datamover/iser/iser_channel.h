@@ -168,7 +168,8 @@ class IserChannel {
   void Break(const absl::Status& why);
   // Messages are not handled any more.
   void StopReceiving() { deaf_ = true; }
-  // Destroys the endpoint, then ends every operation.
+  // Destroys the endpoint, then ends every operation. Called again, it goes on
+  // where what it tells has thrown.
   void Terminate();
 
   bool terminated() const { return terminated_; }

@@ -362,7 +362,6 @@ void IserInitiatorDatamover::Finish(Task* task) {
 }
 
 void IserInitiatorDatamover::ConnectionTerminate() {
-  if (channel_.terminated()) return;
   channel_.Terminate();
   for (Task& task : tasks_) {
     task.live = false;
