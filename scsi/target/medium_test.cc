@@ -39,6 +39,31 @@ TEST(MediumTest, KnowsItsBackendAnewWhenNobodyServedIt) {
   EXPECT_EQ((*Medium::Of(backend))->block_count(), 65u);
 }
 
+TEST(MediumTest, AllLogicalUnitsTellOfAnotherCapacity) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  TestTarget one(backend);
+  ASSERT_TRUE(one.target()->AddLogicalUnit(backend, {.lun = 1}).ok());
+  ASSERT_TRUE(one.target()
+                  ->AddLogicalUnit(std::make_shared<TestBackend>(ThinInfo(64)),
+                                   {.lun = 2})
+                  .ok());
+  one.nexus().Settle();
+  for (const uint64_t lun : {0, 1, 2}) {
+    one.nexus().ClearUnitAttentions(lun << 48);
+  }
+  backend->Resize(65 * kBlock);
+  one.target()->NotifyCapacityChanged(1);
+  one.nexus().Settle();
+  for (const uint64_t lun : {0, 1, 2}) {
+    TestCommand test_unit_ready(Bytes(6), {}, 0, lun << 48);
+    one.nexus().Run(&test_unit_ready);
+    EXPECT_EQ(Outcome(test_unit_ready),
+              lun == 2 ? "GOOD"
+                       : "UNIT ATTENTION, CAPACITY DATA HAS CHANGED (2Ah/09h)")
+        << lun;
+  }
+}
+
 TEST(MediumTest, AMediumWithoutWholeBlocksIsRefused) {
   BackendInfo info = ThinInfo(64);
   info.size_bytes += 1;

@@ -187,7 +187,9 @@ class Target {
   // goes with the last of them, perhaps on a reactor's thread. NotFound: there
   // is no such LUN.
   virtual absl::Status RemoveLogicalUnit(uint64_t lun) = 0;
-  // The backend's size changed (info() tells): CAPACITY DATA HAS CHANGED.
+  // The size of the LUN's backend changed (info() tells): CAPACITY DATA HAS
+  // CHANGED, for every LUN here with that backend. Another target with it has
+  // the new size, too, and has to be told for its initiators.
   virtual void NotifyCapacityChanged(uint64_t lun) = 0;
   // Ascending.
   virtual std::vector<uint64_t> Luns() const = 0;

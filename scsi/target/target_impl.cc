@@ -61,10 +61,14 @@ void TargetImpl::NotifyCapacityChanged(uint64_t lun) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = luns_.find(lun);
   if (it == luns_.end()) return;
-  it->second->medium().RefreshCapacity();
-  PostToNexuses(nullptr, [lu = it->second](NexusImpl& nexus) {
-    nexus.Establish(*lu, AdditionalSense::kCapacityDataHasChanged);
-  });
+  Medium& medium = it->second->medium();
+  medium.RefreshCapacity();
+  for (const auto& [number, lu] : luns_) {
+    if (&lu->medium() != &medium) continue;
+    PostToNexuses(nullptr, [lu = lu](NexusImpl& nexus) {
+      nexus.Establish(*lu, AdditionalSense::kCapacityDataHasChanged);
+    });
+  }
 }
 
 std::vector<DirectMemory> TargetImpl::DirectMemories() const {
