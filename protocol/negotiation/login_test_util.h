@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,7 +114,7 @@ class FakePolicy : public TargetLoginPolicy {
     ++admissions;
     first_request = first;
     identity->target_alias = alias;
-    identity->target_portal_group_tag = 7;
+    identity->target_portal_group_tag = portal_group_tag;
     *offer = this->offer;
     *target_address = address;
     return admit;
@@ -140,6 +141,7 @@ class FakePolicy : public TargetLoginPolicy {
   LoginStatus establish = LoginStatus::kSuccess;
   std::string address;
   std::string alias;
+  std::optional<uint16_t> portal_group_tag = 7;
   std::vector<std::string> auth_methods = {"None"};
   bool can_start_auth = true;
   std::string secret = "secret";

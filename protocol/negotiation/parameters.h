@@ -2,6 +2,7 @@
 #define SKIFF_PROTOCOL_NEGOTIATION_PARAMETERS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -150,7 +151,8 @@ struct LoginIdentity {
   std::string target_name;  // Empty in discovery sessions.
   std::string target_alias;
   SessionType session_type = SessionType::kNormal;
-  uint16_t target_portal_group_tag = 1;
+  // None in a discovery session that names a target which is not there.
+  std::optional<uint16_t> target_portal_group_tag = 1;
 };
 
 }  // namespace skiff::protocol

@@ -334,9 +334,10 @@ Verdict TargetLogin::Impl::Admit(std::vector<KeyValue>* out) {
   }
   // Sections 6.3.1 and 13.9: in the first response that may have it. Without a
   // TargetName there is no target whose portal group it could be.
-  if (!identity_.target_name.empty()) {
+  if (!identity_.target_name.empty() &&
+      identity_.target_portal_group_tag.has_value()) {
     out->emplace_back("TargetPortalGroupTag",
-                      absl::StrCat(identity_.target_portal_group_tag));
+                      absl::StrCat(*identity_.target_portal_group_tag));
   }
   if (normal && !identity_.target_alias.empty()) {
     out->emplace_back("TargetAlias", identity_.target_alias);

@@ -80,6 +80,15 @@ TEST_F(TargetLoginTest, OnePdu) {
   EXPECT_EQ(login_->parameters(), expected);
 }
 
+// The target that is named is no more than a word then.
+TEST_F(TargetLoginTest, DiscoveryOfATargetThatIsNotThere) {
+  policy_.portal_group_tag.reset();
+  EXPECT_EQ(
+      SendText(kOp, kFull, absl::StrCat(kNames, "SessionType=Discovery|")),
+      "MaxRecvDataSegmentLength=262144|");
+  EXPECT_EQ(Status(), "0000");
+}
+
 TEST_F(TargetLoginTest, SecurityStraightToFullFeature) {
   EXPECT_EQ(SendText(kSec, kFull, absl::StrCat(kNames, "AuthMethod=None|")),
             "TargetPortalGroupTag=7|AuthMethod=None|");

@@ -19,7 +19,7 @@ scsi::NexusIdentity NexusIdentityOf(const LoginIdentity& identity,
                                     const Isid& isid) {
   const auto isid_text = absl::BytesToHexString(absl::string_view(
       reinterpret_cast<const char*>(isid.data()), isid.size()));
-  const uint16_t tag = identity.target_portal_group_tag;
+  const uint16_t tag = identity.target_portal_group_tag.value_or(0);
   return {.protocol = scsi::ProtocolIdentifier::kIscsi,
           .initiator = identity.initiator_name,
           .initiator_port =

@@ -18,7 +18,7 @@ bool IsWildcard(const std::string& host) {
 std::string SessionName(const LoginIdentity& identity, const Isid& isid) {
   std::string name =
       absl::StrCat(identity.initiator_name, "\n", identity.target_name, "\n",
-                   identity.target_portal_group_tag, "\n");
+                   identity.target_portal_group_tag.value_or(0), "\n");
   name.append(reinterpret_cast<const char*>(isid.data()), isid.size());
   return name;
 }
@@ -100,6 +100,7 @@ LoginStatus TargetNode::Admit(const transport::Address& portal,
   const auto found = targets_.find(identity->target_name);
   const PortalGroup* const group =
       found == targets_.end() ? nullptr : found->second.GroupOf(portal);
+  identity->target_portal_group_tag.reset();
   if (group != nullptr) identity->target_portal_group_tag = group->tag;
   if (identity->session_type == SessionType::kDiscovery) {
     return LoginStatus::kSuccess;

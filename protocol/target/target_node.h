@@ -46,7 +46,7 @@ class TargetNode {
                          std::vector<PortalGroup> groups);
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) const;
   // Whether the target is there for who comes by `portal` (as in AddPortal).
-  // Success fills in the alias and the portal group.
+  // Success fills in the alias and the portal group, if there is one.
   LoginStatus Admit(const transport::Address& portal,
                     LoginIdentity* identity) const;
 

@@ -51,7 +51,7 @@ class TargetNodeTest : public ::testing::Test {
     identity.target_name = target;
     identity.session_type = type;
     return node_.Admit(Portal(portal), &identity) == LoginStatus::kSuccess
-               ? identity.target_portal_group_tag
+               ? identity.target_portal_group_tag.value_or(0)
                : 0;
   }
   absl::Status AddOther(std::vector<PortalGroup> groups) {
@@ -115,7 +115,8 @@ TEST_F(TargetNodeTest, PortalGroupsAreTheTargets) {
   EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kOther), 0) << "not there";
   EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kName), 1);
   EXPECT_EQ(TagAt("verbs://192.0.2.2", kOther, SessionType::kDiscovery), 7);
-  EXPECT_EQ(TagAt("verbs://192.0.2.2", "", SessionType::kDiscovery), 1);
+  EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kOther, SessionType::kDiscovery), 0);
+  EXPECT_EQ(TagAt("verbs://192.0.2.2", "", SessionType::kDiscovery), 0);
 }
 
 TEST_F(TargetNodeTest, DiscoveryTellsOfThePortalsOfATargetsGroups) {
