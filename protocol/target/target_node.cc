@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/names.h"
 
@@ -132,17 +133,21 @@ std::vector<TargetNode::Way> TargetNode::WaysLike(
     const Arrival& arrival) const {
   // The way the peer came in works for him: it goes first.
   std::vector<Way> found = {{arrival.local_address, arrival.portal}};
-  const auto offer = [&found](const transport::Address& address,
-                              const transport::Address& portal) {
+  const absl::string_view local = arrival.local_address;
+  const absl::string_view local_host = local.substr(0, local.rfind(':'));
+  const auto offer = [&](const transport::Address& address,
+                         const transport::Address& portal) {
     std::string text = address.HostPort();
     // A wildcard stands for addresses that we don't enumerate; the one in use
-    // is known.
-    if (IsWildcard(address.host) ||
-        absl::c_any_of(found,
-                       [&text](const Way& w) { return w.address == text; })) {
-      return;
+    // is known, and of the wildcard's if it is of that family.
+    if (IsWildcard(address.host)) {
+      if (absl::StartsWith(local_host, "[") != (address.host == "::")) return;
+      text = absl::StrCat(local_host, ":", address.port);
     }
-    found.push_back({std::move(text), portal});
+    if (absl::c_none_of(found,
+                        [&text](const Way& w) { return w.address == text; })) {
+      found.push_back({std::move(text), portal});
+    }
   };
   const std::vector<transport::Address> ways = WaysOf(arrival);
   for (const Portal& portal : portals_) {

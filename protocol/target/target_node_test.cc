@@ -82,7 +82,7 @@ TEST_F(TargetNodeTest, APortalOfSeveralTransportsIsOneOfEach) {
        Portal("libfabric://192.0.2.3:3270?provider=tcp")});
   const std::string at_auto = "auto://192.0.2.3:0";
   EXPECT_EQ(Portals("192.0.2.3:3270", at_auto, "tcp"),
-            "192.0.2.3:3270,1 192.0.2.1:3261,1");
+            "192.0.2.3:3270,1 192.0.2.3:3260,1 192.0.2.1:3261,1");
   EXPECT_EQ(Portals("192.0.2.3:3270", at_auto, "verbs"),
             "192.0.2.3:3270,1 192.0.2.1:3260,1 192.0.2.2:3260,1");
   EXPECT_EQ(Portals("192.0.2.3:3270", at_auto, "libfabric"),
@@ -96,6 +96,31 @@ TEST_F(TargetNodeTest, APortalOfSeveralTransportsIsOneOfEach) {
 
 TEST_F(TargetNodeTest, AnUnknownPortalIsTheWayThatThePeerCameIn) {
   EXPECT_EQ(Portals("192.0.2.7:3260", "tcp://192.0.2.7:0"), "192.0.2.7:3260,1");
+}
+
+// All addresses are such a portal's: so is the one in use.
+TEST_F(TargetNodeTest, APortalOfAllAddressesIsOfferedAtTheOneInUse) {
+  const std::string one = "tcp://192.0.2.1:3261?receive_buffer=4MiB";
+  EXPECT_EQ(Portals("192.0.2.1:3261", one),
+            "192.0.2.1:3261,1 192.0.2.1:3260,1");
+  for (const char* uri : {"tcp://[::]:3271", "tcp://[2001:db8::1]:3272"}) {
+    node_.AddPortal(Portal(uri), {Portal(uri)});
+  }
+  EXPECT_EQ(Portals("[2001:db8::1]:3272", "tcp://[2001:db8::1]:3272"),
+            "[2001:db8::1]:3272,1 192.0.2.1:3261,1 [2001:db8::1]:3271,1");
+  EXPECT_EQ(Portals("192.0.2.9:3260", "tcp://0.0.0.0:3260"),
+            "192.0.2.9:3260,1 192.0.2.1:3261,1 [2001:db8::1]:3272,1");
+
+  // A target that is behind one, for who asks at another portal.
+  ASSERT_TRUE(
+      AddOther({{.tag = 3, .portals = {Portal("tcp://0.0.0.0:3260")}}}).ok());
+  const auto found = node_.Discover(
+      kOther, {Portal("tcp://[::]:3271"), "tcp", "[2001:db8::1]:3271"});
+  EXPECT_TRUE(found.empty()) << "of the other family";
+  const auto reached =
+      node_.Discover(kOther, {Portal(one), "tcp", "192.0.2.1:3261"});
+  ASSERT_EQ(reached.size(), 1u);
+  EXPECT_EQ(absl::StrJoin(reached[0].portals, " "), "192.0.2.1:3260,3");
 }
 
 TEST_F(TargetNodeTest, DiscoveryOfOneTarget) {
