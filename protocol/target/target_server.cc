@@ -658,6 +658,12 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         "max_immediate_tasks is ", immediate, "; with queue depth ", depth,
         " it can be ", kMaxTaskSlots - 2 * depth, " at most"));
   }
+  const uint32_t functions = options.limits.session.max_task_management;
+  if (functions > kMaxTaskSlots) {
+    return absl::InvalidArgumentError(absl::StrCat("max_task_management is ",
+                                                   functions, "; it can be ",
+                                                   kMaxTaskSlots, " at most"));
+  }
   if (options.rdma.message_memory < IserMemoryOfSession(options)) {
     return absl::InvalidArgumentError(
         absl::StrCat("message_memory is ", options.rdma.message_memory,

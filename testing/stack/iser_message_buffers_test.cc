@@ -398,6 +398,18 @@ TEST(NoBuffersTest, AServerWantsRoomForOneSession) {
                         "depth 128 needs 1672192"));
 }
 
+TEST(NoBuffersTest, AServerTakesNoMoreFunctionsThanItCanCount) {
+  SimStack stack(1, 1, testing::SimRdmaOptions::Iwarp());
+  TargetServerOptions options;
+  options.limits.session.max_task_management = UINT32_MAX;
+  const absl::Status status =
+      TargetServer::Create(&stack.registry, stack.server_reactors, options)
+          .status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("max_task_management is 4294967295; it can be 32768 "
+                        "at most"));
+}
+
 // What a datamover tells a session that does not care.
 class DeafClient final : public TargetDatamoverClient {
  public:
