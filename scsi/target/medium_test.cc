@@ -96,6 +96,14 @@ TEST(MediumTest, TheBackendIsToldWhenNobodyServesItAnyMore) {
   EXPECT_EQ(backend->unused_with_channels, (std::vector<int>{0, 0}));
 }
 
+TEST(MediumTest, ABackendThatWasNeverServedHearsNothing) {
+  TestTarget target(std::make_shared<TestBackend>(ThinInfo(64)));
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  EXPECT_TRUE(absl::IsAlreadyExists(
+      target.target()->AddLogicalUnit(backend, {.lun = 0})));
+  EXPECT_TRUE(backend->unused_with_channels.empty());
+}
+
 // Two targets, each with a reactor of its own, serve one backend.
 TEST(MediumTest, CompareAndWriteIsAtomicAgainstWritesThroughAnotherTarget) {
   const auto backend = std::make_shared<TestBackend>(ThinInfo(64));

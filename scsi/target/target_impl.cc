@@ -21,21 +21,28 @@ void TargetImpl::PostToNexuses(const NexusImpl* origin,
   }
 }
 
+absl::Status TargetImpl::InUse(uint64_t lun) const {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "LUN ", lun, " of ", name_,
+      " is in use; remove its logical unit first or choose another LUN"));
+}
+
 absl::Status TargetImpl::AddLogicalUnit(std::shared_ptr<Backend> backend,
                                         const LogicalUnitOptions& options) {
   if (backend == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("LUN ", options.lun, " needs a backend"));
   }
+  {
+    // Before it has a medium, whose end its backend would hear of.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (luns_.count(options.lun) != 0) return InUse(options.lun);
+  }
   auto created = LogicalUnit::Create(name_, backend, options);
   if (!created.ok()) return created.status();
   const std::shared_ptr<LogicalUnit> lu = *std::move(created);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!luns_.emplace(lu->lun(), lu).second) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "LUN ", lu->lun(), " of ", name_,
-        " is in use; remove its logical unit first or choose another LUN"));
-  }
+  if (!luns_.emplace(lu->lun(), lu).second) return InUse(lu->lun());
   PostToNexuses(nullptr, [lu](NexusImpl& nexus) {
     nexus.AttachLu(lu, /*announce=*/true);
   });

@@ -56,6 +56,7 @@ class TargetImpl final : public Target, public NexusOwner {
     transport::Reactor* reactor;
   };
 
+  absl::Status InUse(uint64_t lun) const;
   // With `mutex_` held: runs `fn` on the reactor of each nexus but `origin`.
   void PostToNexuses(const NexusImpl* origin,
                      const std::function<void(NexusImpl&)>& fn);
