@@ -14,6 +14,7 @@ namespace {
 
 using testing::Bytes;
 using testing::Cdb10;
+using testing::Cdb16;
 using testing::IdentityOf;
 using testing::Outcome;
 using testing::Pattern;
@@ -160,6 +161,24 @@ TEST_F(AccessPolicyTest, ResetsThatAreAllowedGoOn) {
        {TaskManagement::kLogicalUnitReset, TaskManagement::kTargetReset}) {
     EXPECT_EQ(nexus->Manage(function), TaskManagementResult::kFunctionComplete);
   }
+}
+
+TEST_F(AccessPolicyTest, CompareAndWriteReadsAndWrites) {
+  Bytes cdb = Cdb16(0x89, 0, 0);
+  cdb[13] = 1;
+  const Bytes data(size_t{2} * kBlock);
+  policy_->verdict = AccessVerdict::kDenied;
+  for (const AccessClasses granted :
+       {AccessClasses{AccessClass::kIdentify, AccessClass::kWrite},
+        AccessClasses{AccessClass::kIdentify, AccessClass::kRead}}) {
+    policy_->granted = granted;
+    EXPECT_EQ(Run(LogIn().get(), cdb, data), kDenied);
+  }
+  EXPECT_EQ(policy_->decided, (std::vector<AccessClass>{AccessClass::kRead,
+                                                        AccessClass::kWrite}));
+  EXPECT_TRUE(backend_->log.empty());
+  policy_->granted = {AccessClass::kRead, AccessClass::kWrite};
+  EXPECT_EQ(Run(LogIn().get(), cdb, data), "GOOD");
 }
 
 // What has no medium is nobody's.

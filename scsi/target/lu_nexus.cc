@@ -127,7 +127,7 @@ void LuNexus::Execute(Task* task) {
   if (info == nullptr || !Implements(*info)) [[unlikely]] {
     return RejectCommand(task, opcode_known && info == nullptr);
   }
-  if (!granted_.Has(info->access) && !MayExecute(task, *info)) [[unlikely]] {
+  if (!Allows(task, info->access)) [[unlikely]] {
     return;
   }
   if (task->cdb_length < info->length) [[unlikely]] {
@@ -151,14 +151,13 @@ void LuNexus::Execute(Task* task) {
   info->start(*this, task);
 }
 
-// Asks the policy. False: the command has ended.
-bool LuNexus::MayExecute(Task* task, const CommandInfo& info) {
+bool LuNexus::AskPolicy(Task* task, AccessClass access) {
   const AccessVerdict verdict =
-      home_.access->Decide(*home_.identity, lu_->lun(), info.access);
+      home_.access->Decide(*home_.identity, lu_->lun(), access);
   if (verdict == AccessVerdict::kAllowed) return true;
   lu_worker_->NoteDenial(
       *home_.identity,
-      absl::StrCat("command ", absl::Hex(info.opcode, absl::kZeroPad2), "h"));
+      absl::StrCat("command ", absl::Hex(task->cdb[0], absl::kZeroPad2), "h"));
   if (verdict == AccessVerdict::kReadOnly) {
     CheckCondition(task, SenseKey::kDataProtect,
                    AdditionalSense::kWriteProtected);

@@ -141,6 +141,11 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void ReleaseExclusive(Task* task) {
     lu_worker_->guard().Release(&guard_line_, task);
   }
+  // Whether the access policy allows a command this; else completes it. Of a
+  // command's class it is known when the command starts.
+  bool Allows(Task* task, AccessClass access) {
+    return granted_.Has(access) || AskPolicy(task, access);
+  }
   // The logical unit's medium can be reached; else completes the task.
   bool CheckReady(Task* task);
 
@@ -153,7 +158,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void Execute(Task* task);
   void AdmitSlowly(Task* task, TaskSet::Admission admission);
   void Reject(Task* task, ScsiStatus status);
-  bool MayExecute(Task* task, const CommandInfo& info);
+  bool AskPolicy(Task* task, AccessClass access);
   void RejectCommand(Task* task, bool unknown_service_action);
   void SetSense(Task* task, const SenseData& sense);
   void InvalidField(Task* task, AdditionalSense code, uint16_t byte, int bit);

@@ -41,8 +41,9 @@ void ReceiveData(Task* task) {
 }  // namespace
 
 // SBC-3 section 5.2. The data come in two halves: what to compare with, and
-// what to write.
+// what to write. A miscompare tells what the medium holds.
 void CompareAndWrite(LuNexus& lu, Task* task) {
+  if (!lu.Allows(task, AccessClass::kRead)) return;
   constexpr uint16_t kNumberOfLogicalBlocks = 13;
   const BlockRange range{LoadBe64(&task->cdb[2]),
                          task->cdb[kNumberOfLogicalBlocks]};
