@@ -124,6 +124,32 @@ TEST_F(AccessPolicyTest, WritesCanBeProtectedForANexus) {
   EXPECT_EQ(Read(nexus.get()), "GOOD");
 }
 
+TEST_F(AccessPolicyTest, ModeSenseTellsOfProtectionForItsNexus) {
+  constexpr uint8_t kWp = 0x80;
+  const struct {
+    AccessClasses granted;
+    AccessVerdict verdict;
+    uint8_t wp;
+  } cases[] = {
+      {AccessClasses::All(), AccessVerdict::kReadOnly, 0},
+      {{AccessClass::kRead}, AccessVerdict::kReadOnly, kWp},
+      {{AccessClass::kRead}, AccessVerdict::kAllowed, 0},
+  };
+  for (const auto& [granted, verdict, wp] : cases) {
+    policy_->granted = granted;
+    policy_->verdict = verdict;
+    const auto nexus = LogIn();
+    TestCommand six({0x1a, 0, 0x3f, 0, 0xff, 0}, {}, 255);
+    nexus->Run(&six);
+    ASSERT_EQ(Outcome(six), "GOOD");
+    EXPECT_EQ(six.received()[2] & kWp, wp);
+    TestCommand ten({0x5a, 0, 0x3f, 0, 0, 0, 0, 0, 0xff, 0}, {}, 255);
+    nexus->Run(&ten);
+    ASSERT_EQ(Outcome(ten), "GOOD");
+    EXPECT_EQ(ten.received()[3] & kWp, wp);
+  }
+}
+
 TEST_F(AccessPolicyTest, ResetsAreAskedAbout) {
   policy_->granted = AccessClasses::All();
   const auto other = LogIn();

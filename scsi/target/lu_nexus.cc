@@ -168,6 +168,14 @@ bool LuNexus::AskPolicy(Task* task, AccessClass access) {
   return false;
 }
 
+bool LuNexus::write_protected() const {
+  return lu_->info().read_only || lu_->mode_pages().software_write_protect() ||
+         (!granted_.Has(AccessClass::kWrite) &&
+          home_.access->Decide(*home_.identity, lu_->lun(),
+                               AccessClass::kWrite) ==
+              AccessVerdict::kReadOnly);
+}
+
 bool LuNexus::MayReset() {
   if (granted_.Has(AccessClass::kControl) ||
       home_.access->Decide(*home_.identity, lu_->lun(),

@@ -93,6 +93,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
   }
   UnitAttentions& unit_attentions() { return unit_attentions_; }
   SenseFormat sense_format() const;
+  // Whether writes through this nexus meet DATA PROTECT.
+  bool write_protected() const;
 
   // Command completion. The last thing a command does with its task.
   void Good(Task* task) { Finish(task, nullptr, 0); }

@@ -27,12 +27,10 @@ constexpr uint8_t kSp = 0x01;
 constexpr uint8_t kLongLba = 0x01;
 
 // DEVICE-SPECIFIC PARAMETER, SBC-3 section 6.5.1.
-uint8_t DeviceSpecificParameter(const LogicalUnit& unit) {
+uint8_t DeviceSpecificParameter(const LuNexus& lu) {
   constexpr uint8_t kWp = 0x80;
   constexpr uint8_t kDpofua = 0x10;
-  const bool write_protected =
-      unit.info().read_only || unit.mode_pages().software_write_protect();
-  return kDpofua | (write_protected ? kWp : 0);
+  return kDpofua | (lu.write_protected() ? kWp : 0);
 }
 
 // SBC-3 section 6.5.2.
@@ -84,11 +82,11 @@ void SendModeData(Task* task) {
   std::memset(out, 0, header);
   if (six) {
     out[0] = static_cast<uint8_t>(length - 1);
-    out[2] = DeviceSpecificParameter(lu.lu());
+    out[2] = DeviceSpecificParameter(lu);
     out[3] = static_cast<uint8_t>(descriptor);
   } else {
     StoreBe16(out, static_cast<uint16_t>(length - 2));
-    out[3] = DeviceSpecificParameter(lu.lu());
+    out[3] = DeviceSpecificParameter(lu);
     out[4] = long_form && descriptor > 0 ? kLongLba : 0;
     StoreBe16(out + 6, static_cast<uint16_t>(descriptor));
   }
