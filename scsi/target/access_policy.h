@@ -12,7 +12,7 @@ namespace skiff::scsi {
 // What a command asks of a logical unit, as far as rights to it go.
 enum class AccessClass : uint8_t {
   kIdentify,  // Tells what is there, and nothing of what it holds.
-  kRead,      // Reads the medium, or how it is set.
+  kRead,      // Reads the medium, or how it is set; or flushes it.
   kWrite,     // Changes the medium.
   kControl,   // Changes the logical unit's state, and not the medium.
 };

@@ -97,9 +97,10 @@ TEST_F(AccessPolicyTest, EachOtherCommandIsAskedAboutByItsClass) {
   EXPECT_EQ(Write(nexus.get()), "GOOD");
   EXPECT_EQ(Read(nexus.get()), "GOOD");
   EXPECT_EQ(Run(nexus.get(), Cdb10(0x35, 0, 0)), "GOOD") << "SYNCHRONIZE CACHE";
-  EXPECT_EQ(policy_->decided,
-            (std::vector<AccessClass>{AccessClass::kWrite, AccessClass::kRead,
-                                      AccessClass::kControl}));
+  EXPECT_EQ(Run(nexus.get(), {0x1b, 0, 0, 0, 0, 0}), "GOOD") << "START STOP";
+  EXPECT_EQ(policy_->decided, (std::vector<AccessClass>{
+                                  AccessClass::kWrite, AccessClass::kRead,
+                                  AccessClass::kRead, AccessClass::kControl}));
 }
 
 TEST_F(AccessPolicyTest, ACommandThatIsDeniedDoesNothing) {

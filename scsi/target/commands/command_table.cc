@@ -76,8 +76,8 @@ constexpr CommandInfo kCommands[] = {
     {0x34, kNoSa, 10, I::kNone, A::kRead,
      {0x34, 0x02, kX, kX, kX, kX, 0, kX, kX, kNaca},
      {0, 0, 0, 0, 0, 0, kGroup}, &PreFetch},
-    // SYNCHRONIZE CACHE (10)
-    {0x35, kNoSa, 10, I::kNone, A::kControl,
+    // SYNCHRONIZE CACHE (10). It changes nothing that can be read.
+    {0x35, kNoSa, 10, I::kNone, A::kRead,
      {0x35, 0x02, kX, kX, kX, kX, 0, kX, kX, kNaca},
      {0, kSyncNv, 0, 0, 0, 0, kGroup}, &SynchronizeCache},
     // WRITE SAME (10)
@@ -119,7 +119,7 @@ constexpr CommandInfo kCommands[] = {
      {0x90, 0x02, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &PreFetch},
     // SYNCHRONIZE CACHE (16)
-    {0x91, kNoSa, 16, I::kNone, A::kControl,
+    {0x91, kNoSa, 16, I::kNone, A::kRead,
      {0x91, 0x02, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, kSyncNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup},
      &SynchronizeCache},
