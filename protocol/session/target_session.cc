@@ -354,9 +354,11 @@ absl::Status TargetSession::OpenNexus(const LoginIdentity& identity) {
     auto nexus = target_->OpenNexus(host_->worker(), this, who);
     if (nexus.ok()) {
       nexus_ = *std::move(nexus);
-      return absl::OkStatus();
+      failure = host_->UseMemoryOf(*target_);
+      if (failure.ok()) return failure;
+    } else {
+      failure = nexus.status();
     }
-    failure = nexus.status();
   }
   return absl::Status(failure.code(),
                       absl::StrCat("cannot open the nexus of ", who.ToString(),

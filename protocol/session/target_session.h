@@ -41,6 +41,11 @@ class TargetSessionHost : public TargetLoginPolicy {
   // The target and the worker of an admitted normal session.
   virtual std::shared_ptr<scsi::Target> FindTarget(const std::string& name) = 0;
   virtual scsi::Worker* worker() = 0;
+  // An initiator was admitted to it, whose commands are about to come. An error
+  // refuses the login.
+  virtual absl::Status UseMemoryOf(const scsi::Target& /*target*/) {
+    return absl::OkStatus();
+  }
   // The sessions that end before one of this name begins, as far as they are on
   // this reactor: their datamovers.
   virtual std::vector<const TargetDatamover*> Reinstated(const LoginIdentity&,

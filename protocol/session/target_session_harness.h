@@ -58,6 +58,9 @@ class TargetSessionHarness final : private TargetSessionHost {
   // For other nexuses of the target.
   scsi::Worker* worker() override { return worker_.get(); }
   void set_now(absl::Time now) { now_ = now; }
+  // What comes of using the target's memory, and how often it was.
+  void set_memory_use(const absl::Status& use) { memory_use_ = use; }
+  int memory_uses() const { return memory_uses_; }
 
  private:
   LoginStatus Admit(const LoginRequestPdu& first, LoginIdentity* identity,
@@ -73,6 +76,10 @@ class TargetSessionHarness final : private TargetSessionHost {
                         const LoginIdentity& identity,
                         const Parameters& parameters, uint16_t* tsih) override;
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
+  absl::Status UseMemoryOf(const scsi::Target& /*target*/) override {
+    ++memory_uses_;
+    return memory_use_;
+  }
   bool MustWaitForReinstatement() override { return false; }
   std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                          absl::string_view what) override;
@@ -86,6 +93,8 @@ class TargetSessionHarness final : private TargetSessionHost {
   const Offer offer_;
   MemoryBudget* const budget_;
   absl::Time now_ = absl::UnixEpoch();
+  absl::Status memory_use_;
+  int memory_uses_ = 0;
   bool closed_ = false;
   bool ended_ = false;
   std::string close_reason_;

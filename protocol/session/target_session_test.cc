@@ -487,7 +487,20 @@ TEST_F(TargetSessionTest, ALoginIsRefusedAsTheAccessPolicySays) {
     EXPECT_THAT(harness_->close_reason(), HasSubstr(who.initiator_port));
     EXPECT_EQ(who.target_port,
               absl::StrCat(TargetSessionHarness::kTargetName, ",t,0x0001"));
+    EXPECT_EQ(harness_->memory_uses(), 0);
   }
+}
+
+TEST_F(TargetSessionTest, ALoginIsRefusedWhereTheTargetsMemoryCannotBeUsed) {
+  harness_ = std::make_unique<TargetSessionHarness>(options_);
+  harness_->set_memory_use(absl::ResourceExhaustedError("too much is locked"));
+  harness_->Receive(
+      TargetSessionHarness::LoginRequest("", /*discovery=*/false));
+  const auto refusal = Answer<LoginResponsePdu>(Opcode::kLoginResponse);
+  EXPECT_EQ(refusal.status_class, 3);
+  EXPECT_EQ(refusal.status_detail, 0);
+  EXPECT_THAT(harness_->close_reason(), HasSubstr("too much is locked"));
+  EXPECT_EQ(harness_->memory_uses(), 1);
 }
 
 }  // namespace

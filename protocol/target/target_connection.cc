@@ -364,13 +364,7 @@ std::vector<const TargetDatamover*> TargetConnection::Reinstated(
 
 std::shared_ptr<scsi::Target> TargetConnection::FindTarget(
     const std::string& name) {
-  std::shared_ptr<scsi::Target> target = context_.node->FindTarget(name);
-  if (target == nullptr) return nullptr;
-  const absl::Status used = UseMemoryOf(*target);
-  if (used.ok()) return target;
-  Say(LogLevel::kError, absl::StrCat("cannot register the memory of ", name,
-                                     " for RDMA: ", used.message()));
-  return nullptr;
+  return context_.node->FindTarget(name);
 }
 
 absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
@@ -381,7 +375,12 @@ absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
     if (!used.ok()) break;
     used = transport_->UseMemory(memory.data, memory.size, memory.owner);
   }
-  return used;
+  if (used.ok()) return used;
+  const std::string why =
+      absl::StrCat("cannot register the memory of ", target.name(),
+                   " for RDMA: ", used.message());
+  Say(LogLevel::kError, why);
+  return absl::ResourceExhaustedError(why);
 }
 
 std::vector<DiscoveredTarget> TargetConnection::Discover(

@@ -83,6 +83,7 @@ class TargetConnection final : private TargetSessionHost,
   // TargetSessionHost:
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
   scsi::Worker* worker() override { return context_.worker; }
+  absl::Status UseMemoryOf(const scsi::Target& target) override;
   std::vector<const TargetDatamover*> Reinstated(const LoginIdentity& identity,
                                                  const Isid& isid) override;
   bool MustWaitForReinstatement() override { return must_wait_; }
@@ -107,7 +108,6 @@ class TargetConnection final : private TargetSessionHost,
   bool RunAsNewcomer() override;
 
   void UnlessNoMemory(absl::FunctionRef<void()> work);
-  absl::Status UseMemoryOf(const scsi::Target& target);
   void LimitEnding(absl::Duration limit);
   void BeginEnd();
   void EndLater();
