@@ -57,7 +57,7 @@ class CapturedStream final : public ByteStream {
   CapturedStream(std::unique_ptr<ByteStream> inner,
                  PcapngConversation conversation, CaptureSink sink)
       : inner_(std::move(inner)),
-        conversation_(std::move(conversation)),
+        conversation_(conversation),
         sink_(std::move(sink)) {}
 
   void SetObserver(transport::StreamObserver* observer) override {

@@ -17,26 +17,13 @@ constexpr uint32_t kMaxLun = 16383;  // SAM-5 section 4.7: flat addressing.
 constexpr uint64_t kMaxMedium = 1024 * 1024 * kTiB;
 constexpr uint64_t kMaxLength = (1u << 24) - 1;  // RFC 7143 section 13.
 
-}  // namespace
+using protocol::TargetServerOptions;
 
-std::vector<Setting> SettingsOf(DaemonConfig* config) {
-  protocol::TargetServerOptions& server = config->server;
-  protocol::TargetServerLimits& limits = server.limits;
+std::vector<Setting> LimitSettings(TargetServerOptions* server) {
+  protocol::TargetServerLimits& limits = server->limits;
   protocol::ConnectionLimits& connections = limits.connections;
   protocol::TargetSessionOptions& session = limits.session;
-  protocol::Offer& offer = server.offer;
   return {
-      {"", "log_level", Level{&config->log_level}},
-      {"", "portal", Other{absl::StrCat("`\"", kDefaultPortal, "\"`")}},
-      {"", "shutdown_grace", Time{&config->shutdown_grace}},
-      {"", "state_directory", Path{&config->state_directory}},
-
-      {"reactors", "count",
-       Number{&config->reactors.count, 1,
-              transport::ReactorThreadsOptions::kMaxCount}},
-      {"reactors", "cpu", Other{"", "one for each reactor"}},
-      {"reactors", "spin", Spin{&config->reactors.reactor}},
-
       {"limits", "max_connections",
        Number{&connections.max_connections, 1, kMany},
        "as many as the limit on open files has room for, at most 65,000"},
@@ -57,9 +44,9 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
        "a sixteenth of the memory that the process may use, from `\"16MiB\"` "
        "to `\"512MiB\"`"},
       {"limits", "buffer_pool",
-       Size{&server.worker.buffer_pool_bytes, 64 * kKiB, 64 * kGiB}},
+       Size{&server->worker.buffer_pool_bytes, 64 * kKiB, 64 * kGiB}},
       {"limits", "buffer_size",
-       Size{&server.worker.buffer_bytes, 256 * kKiB, kGiB}},
+       Size{&server->worker.buffer_bytes, 256 * kKiB, kGiB}},
       {"limits", "spare_buffers",
        Size{&limits.memory.max_spare_buffer_bytes, 0, 64 * kGiB}},
       {"limits", "max_send_queue",
@@ -67,8 +54,8 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
       {"limits", "queue_depth",
        Number{&session.queue_depth, 1,
               protocol::TargetSessionOptions::kMaxQueueDepth}},
-      {"limits", "data_patience", Time{&server.worker.data_patience, nullptr}},
-      {"limits", "min_read_rate", Size{&server.worker.min_read_rate, 1, kGiB}},
+      {"limits", "data_patience", Time{&server->worker.data_patience, nullptr}},
+      {"limits", "min_read_rate", Size{&server->worker.min_read_rate, 1, kGiB}},
       {"limits", "coalesce_delay",
        Time{&limits.coalesce_delay, "not at all", absl::ZeroDuration(),
             protocol::TargetServerLimits::kMaxCoalesceDelay}},
@@ -83,49 +70,88 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
        Time{&limits.listen_retry_interval, "never",
             protocol::TargetServerLimits::kMinListenRetryInterval}},
       {"limits", "backend_patience", Time{&limits.backend_patience}},
+  };
+}
 
-      {"negotiation", "header_digest", Digests{&offer.header_digest}},
-      {"negotiation", "data_digest", Digests{&offer.data_digest}},
-      {"negotiation", "initial_r2t", Flag{&offer.initial_r2t}},
-      {"negotiation", "immediate_data", Flag{&offer.immediate_data}},
+std::vector<Setting> NegotiationSettings(protocol::Offer* offer) {
+  return {
+      {"negotiation", "header_digest", Digests{&offer->header_digest}},
+      {"negotiation", "data_digest", Digests{&offer->data_digest}},
+      {"negotiation", "initial_r2t", Flag{&offer->initial_r2t}},
+      {"negotiation", "immediate_data", Flag{&offer->immediate_data}},
       {"negotiation", "max_recv_data_segment_length",
-       Size{&offer.max_recv_data_segment_length, 512, kMaxLength}},
+       Size{&offer->max_recv_data_segment_length, 512, kMaxLength}},
       {"negotiation", "max_burst_length",
-       Size{&offer.max_burst_length, 512, kMaxLength}},
+       Size{&offer->max_burst_length, 512, kMaxLength}},
       {"negotiation", "first_burst_length",
-       Size{&offer.first_burst_length, 512, kMaxLength}},
+       Size{&offer->first_burst_length, 512, kMaxLength}},
       {"negotiation", "default_time2wait",
-       Number{&offer.default_time2wait, 0, 3600}},
+       Number{&offer->default_time2wait, 0, 3600}},
       {"negotiation", "default_time2retain",
-       Number{&offer.default_time2retain, 0, 3600}},
+       Number{&offer->default_time2retain, 0, 3600}},
       {"negotiation", "max_outstanding_r2t",
-       Number{&offer.max_outstanding_r2t, 1, 65535}},
-      {"negotiation", "data_pdu_in_order", Flag{&offer.data_pdu_in_order}},
+       Number{&offer->max_outstanding_r2t, 1, 65535}},
+      {"negotiation", "data_pdu_in_order", Flag{&offer->data_pdu_in_order}},
       {"negotiation", "data_sequence_in_order",
-       Flag{&offer.data_sequence_in_order}},
+       Flag{&offer->data_sequence_in_order}},
+  };
+}
 
-      {"transport", "backlog", Number{&server.listen.backlog, 1, 65535}},
+std::vector<Setting> TransportSettings(TargetServerOptions* server) {
+  return {
+      {"transport", "backlog", Number{&server->listen.backlog, 1, 65535}},
       {"transport", "keepalive_idle",
-       Time{&server.accept.keepalive_idle, "off"}},
+       Time{&server->accept.keepalive_idle, "off"}},
       {"transport", "keepalive_interval",
-       Time{&server.accept.keepalive_interval, "off"}},
+       Time{&server->accept.keepalive_interval, "off"}},
       {"transport", "keepalive_probes",
-       Number{&server.accept.keepalive_probes, 1, 127}},
-      {"transport", "user_timeout", Time{&server.accept.user_timeout, "off"}},
+       Number{&server->accept.keepalive_probes, 1, 127}},
+      {"transport", "user_timeout", Time{&server->accept.user_timeout, "off"}},
 
-      {"iser", "lasting_keys", Flag{&server.rdma.lasting_keys}},
-      {"iser", "message_memory", Size{&server.rdma.message_memory, kMiB, kTiB}},
-      {"iser", "unsolicited_data_out", Flag{&offer.iser.unsolicited_data_out}},
+      {"iser", "lasting_keys", Flag{&server->rdma.lasting_keys}},
+      {"iser", "message_memory",
+       Size{&server->rdma.message_memory, kMiB, kTiB}},
+      {"iser", "unsolicited_data_out",
+       Flag{&server->offer.iser.unsolicited_data_out}},
+  };
+}
 
+std::vector<Setting> LogSettings(DaemonConfig* config) {
+  transport::LogLimits& limits = config->server.log_limits;
+  return {
       {"log", "queue",
        Size{&config->log.queue.max_bytes,
             transport::QueuedLogOptions::kMinQueueBytes, kGiB}},
       {"log", "flush_timeout", Time{&config->log.flush_timeout}},
-      {"log", "burst", Number{&server.log_limits.burst, 1, kMany}},
-      {"log", "interval", Time{&server.log_limits.interval, "no limits"}},
-      {"log", "total_burst", Number{&server.log_limits.total_burst, 1, kMany}},
-      {"log", "peers", Number{&server.log_limits.peers, 1, kMany}},
+      {"log", "burst", Number{&limits.burst, 1, kMany}},
+      {"log", "interval", Time{&limits.interval, "no limits"}},
+      {"log", "total_burst", Number{&limits.total_burst, 1, kMany}},
+      {"log", "peers", Number{&limits.peers, 1, kMany}},
   };
+}
+
+}  // namespace
+
+std::vector<Setting> SettingsOf(DaemonConfig* config) {
+  std::vector<Setting> all = {
+      {"", "log_level", Level{&config->log_level}},
+      {"", "portal", Other{absl::StrCat("`\"", kDefaultPortal, "\"`")}},
+      {"", "shutdown_grace", Time{&config->shutdown_grace}},
+      {"", "state_directory", Path{&config->state_directory}},
+
+      {"reactors", "count",
+       Number{&config->reactors.count, 1,
+              transport::ReactorThreadsOptions::kMaxCount}},
+      {"reactors", "cpu", Other{"", "one for each reactor"}},
+      {"reactors", "spin", Spin{&config->reactors.reactor}},
+  };
+  for (const std::vector<Setting>& some :
+       {LimitSettings(&config->server),
+        NegotiationSettings(&config->server.offer),
+        TransportSettings(&config->server), LogSettings(config)}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
 }
 
 std::vector<Setting> SettingsOf(TargetConfig* target) {

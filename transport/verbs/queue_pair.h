@@ -50,7 +50,7 @@ class VerbsQueuePair final
   static absl::StatusOr<std::shared_ptr<VerbsQueuePair>> Create(
       std::shared_ptr<VerbsDomain> domain, Queues queues,
       const ConnectOptions& options, const VerbsOptions& settings);
-  ~VerbsQueuePair();
+  ~VerbsQueuePair() override;
 
   uint32_t number() const { return number_; }
   uint32_t max_inline() const { return max_inline_; }

@@ -24,10 +24,8 @@ class VerbsDomain;
 // Who hears of what a device says of its own accord.
 class AsyncEventSink {
  public:
+  virtual ~AsyncEventSink() = default;
   virtual void OnAsyncEvent(ibv_event_type type, int port) = 0;
-
- protected:
-  ~AsyncEventSink() = default;
 };
 
 // Takes a device's asynchronous events (ibv_get_async_event(3)) on one reactor.

@@ -132,8 +132,9 @@ absl::Status DatagramLink::AwaitProbe() {
 }
 
 absl::Status DatagramLink::UsePeer(const HandshakeMessage& message) {
-  const absl::Status status = CheckGreeting(domain(), message);
-  if (!status.ok()) return status;
+  if (absl::Status status = CheckGreeting(domain(), message); !status.ok()) {
+    return status;
+  }
   // Providers take names to end in 0, and sockets' addresses to be as long as
   // ours.
   std::vector<uint8_t> address = message.address;
