@@ -265,7 +265,7 @@ InitiatorLife::Actions InitiatorLife::ContinueMove(absl::Time now, bool quiet) {
   return actions;
 }
 
-// The session stays where it is, for now.
+// The session stays where it is.
 void InitiatorLife::AbandonMove(absl::Time now, Actions* actions) {
   EnterUp(now);
   actions->emplace_back(Kind::kDropMove);
