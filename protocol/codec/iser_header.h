@@ -83,15 +83,10 @@ struct IserDecodeResult {
 };
 
 // A received Send, cut into its parts. The spans point into the message.
-struct IserMessage {
+// kControl: the header, and the PDU after it.
+struct IserMessage : ControlPdu {
   IserOpcode opcode = IserOpcode::kControl;
-  // kControl: the header, and the PDU after it. `frame` is of its BHS, whose
-  // own fields are not looked at yet.
   IserControlHeader control;
-  const uint8_t* bhs = nullptr;
-  BhsFrame frame = {};
-  absl::Span<const uint8_t> ahs;
-  absl::Span<const uint8_t> data;
   // kHello and kHelloReply.
   IserHello hello;
   IserHelloReply hello_reply;

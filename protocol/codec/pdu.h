@@ -76,6 +76,14 @@ inline BhsFrame DecodeFrame(const uint8_t* bhs) {
       .initiator_task_tag = Load32(bhs + 16),
   };
 }
+// A received PDU, of which only the frame was decoded. The digests and the
+// padding were dealt with.
+struct ControlPdu {
+  BhsFrame frame = {};
+  const uint8_t* bhs = nullptr;   // 48 bytes.
+  absl::Span<const uint8_t> ahs;  // Undecoded, without padding of its own.
+  absl::Span<const uint8_t> data;
+};
 inline constexpr uint32_t PaddingFor(uint32_t length) {
   return (4 - (length & 3)) & 3;
 }

@@ -37,18 +37,6 @@ enum class Progress : uint8_t {
   kPending,  // A notification follows, later.
 };
 
-// A PDU that a session handles itself: everything but Data-In, Data-Out and
-// R2T. Views are valid during the call only. The header digest, the data digest
-// (of `data`) and the padding were dealt with.
-struct ControlPdu {
-  BhsFrame frame;
-  const uint8_t* bhs;             // 48 bytes.
-  absl::Span<const uint8_t> ahs;  // Undecoded, without padding of its own.
-  // The data segment; empty for SCSI Commands: their immediate data stay with
-  // the datamover, who places them when GetData says where.
-  absl::Span<const uint8_t> data;
-};
-
 }  // namespace skiff::protocol
 
 #endif  // SKIFF_PROTOCOL_DATAMOVER_DATAMOVER_H_

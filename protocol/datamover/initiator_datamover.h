@@ -19,7 +19,8 @@ class InitiatorDatamoverClient {
  public:
   virtual ~InitiatorDatamoverClient() = default;
 
-  // Control_Notify.
+  // Control_Notify of anything but Data-In and R2T. What `pdu` points to is
+  // valid during the call only.
   virtual void ControlNotify(const ControlPdu& pdu) = 0;
   // The SCSI Response of a task (also when it came merged into the last
   // Data-In). All data of the task are in place. `data` is the response's data

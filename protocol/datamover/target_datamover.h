@@ -19,11 +19,10 @@ enum class DataOutcome : uint8_t { kMoved, kLost };
 // level 0 its end ends the session.
 enum class AfterReject : uint8_t { kGoOn, kClose };
 
-// What a session makes of a SCSI Command.
-struct AcceptedCommand {
-  TaskSlot task = kNoTask;  // None: it was not accepted.
-  uint32_t data_out_length = 0;
-  uint32_t data_in_length = 0;
+// What a SCSI Command moves, in bytes.
+struct CommandLengths {
+  uint32_t data_out = 0;
+  uint32_t data_in = 0;
 };
 
 // Why a command ends with CHECK CONDITION whose data went wrong.
@@ -38,12 +37,16 @@ class TargetDatamoverClient {
  public:
   virtual ~TargetDatamoverClient() = default;
 
-  // Control_Notify of anything but a SCSI Command.
+  // What `pdu` points to is valid during the call only.
+  //
+  // Control_Notify of anything but a SCSI Command and Data-Out.
   virtual void ControlNotify(const ControlPdu& pdu) = 0;
-  // Control_Notify of a SCSI Command. Returns the task that it becomes, for
-  // which one of the next two follows. Immediate data of a command that is not
-  // accepted are dropped.
-  virtual AcceptedCommand CommandNotify(const ControlPdu& pdu) = 0;
+  // Control_Notify of a SCSI Command, whose immediate data stay with the
+  // datamover, who places them when GetData says where. Returns the task that
+  // it becomes, for which one of the next two follows, and says what that
+  // moves. kNoTask: it was not accepted, and its immediate data are dropped.
+  virtual TaskSlot CommandNotify(const ControlPdu& pdu,
+                                 CommandLengths* lengths) = 0;
   // The datamover knows the task: it may begin.
   virtual void TaskReady(TaskSlot task) = 0;
   // There is no memory for the task, which is unknown. The command ends with

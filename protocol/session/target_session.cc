@@ -107,17 +107,20 @@ void TargetSession::ControlNotify(const ControlPdu& pdu) {
   }
 }
 
-AcceptedCommand TargetSession::CommandNotify(const ControlPdu& pdu) {
+TaskSlot TargetSession::CommandNotify(const ControlPdu& pdu,
+                                      CommandLengths* lengths) {
   if (phase_ != Phase::kFullFeature) {
     ControlNotify(pdu);
-    return {};
+    return kNoTask;
   }
   const bool admitted = Admit(pdu);
   // Before there is a task, as it may lack memory.
   if (!held_.empty()) SendHeld();
   const Task* const task = admitted ? HandleScsiCommand(pdu) : nullptr;
-  if (task == nullptr) return {};
-  return {task->slot, task->scsi.data_out_length, task->scsi.data_in_length};
+  if (task == nullptr) return kNoTask;
+  lengths->data_out = task->scsi.data_out_length;
+  lengths->data_in = task->scsi.data_in_length;
+  return task->slot;
 }
 
 // What every PDU of full feature phase tells; false if it is one too many.

@@ -144,7 +144,8 @@ class TargetSession final : public TargetDatamoverClient,
 
   // TargetDatamoverClient:
   void ControlNotify(const ControlPdu& pdu) override;
-  AcceptedCommand CommandNotify(const ControlPdu& pdu) override;
+  TaskSlot CommandNotify(const ControlPdu& pdu,
+                         CommandLengths* lengths) override;
   void TaskReady(TaskSlot slot) override;
   void TaskNotReady(TaskSlot slot) override;
   TaskSlot FindTask(uint32_t initiator_task_tag) override;

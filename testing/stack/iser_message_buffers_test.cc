@@ -414,7 +414,9 @@ TEST(NoBuffersTest, AServerTakesNoMoreFunctionsThanItCanCount) {
 class DeafClient final : public TargetDatamoverClient {
  public:
   void ControlNotify(const ControlPdu&) override {}
-  AcceptedCommand CommandNotify(const ControlPdu&) override { return {}; }
+  TaskSlot CommandNotify(const ControlPdu&, CommandLengths*) override {
+    return kNoTask;
+  }
   void TaskReady(TaskSlot) override {}
   void TaskNotReady(TaskSlot) override {}
   TaskSlot FindTask(uint32_t) override { return kNoTask; }

@@ -61,8 +61,7 @@ void IserInitiatorDatamover::OnMessage(
   if (enabled_ && (opcode == Opcode::kScsiDataIn || opcode == Opcode::kR2t)) {
     return Refuse(message.bhs, "what RDMA does on an iSER connection");
   }
-  client_->ControlNotify(
-      {message.frame, message.bhs, message.ahs, message.data});
+  client_->ControlNotify(message);
 }
 
 void IserInitiatorDatamover::OnHelloReply(const IserHelloReply& reply) {

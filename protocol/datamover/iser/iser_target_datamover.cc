@@ -147,8 +147,7 @@ void IserTargetDatamover::OnMessage(const IserMessage& message,
                                  AfterReject::kClose);
   }
   if (opcode == Opcode::kScsiDataOut && enabled_) return OnDataOut(message);
-  client_->ControlNotify(
-      {message.frame, message.bhs, message.ahs, message.data});
+  client_->ControlNotify(message);
 }
 
 // Section 5.1.3: the first message of full feature phase, if it was agreed on.
@@ -211,11 +210,10 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
     return client_->RejectNotify(RejectPdu::kProtocolError, message.bhs, wrong,
                                  AfterReject::kClose);
   }
-  const AcceptedCommand command =
-      client_->CommandNotify({message.frame, message.bhs, message.ahs, {}});
-  const TaskSlot slot = command.task;
+  CommandLengths lengths;
+  const TaskSlot slot = client_->CommandNotify(message, &lengths);
   if (slot == kNoTask) return;
-  if (!BeginTask(message, command)) return client_->TaskNotReady(slot);
+  if (!BeginTask(slot, message, lengths)) return client_->TaskNotReady(slot);
   Task& task = At(slot);
   if (message.data.empty()) [[likely]] {
     return client_->TaskReady(slot);
@@ -226,9 +224,9 @@ inline void IserTargetDatamover::OnCommand(const IserMessage& message) {
 }
 
 // False: there is no memory for it.
-inline bool IserTargetDatamover::BeginTask(const IserMessage& message,
-                                           const AcceptedCommand& command) {
-  const TaskSlot slot = command.task;
+inline bool IserTargetDatamover::BeginTask(TaskSlot slot,
+                                           const IserMessage& message,
+                                           const CommandLengths& lengths) {
   assert(slot < max_tasks_);
   if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
   Task& task = At(slot);
@@ -240,10 +238,9 @@ inline bool IserTargetDatamover::BeginTask(const IserMessage& message,
   task.buffers = message.control;
   task.get_failed = false;
   task.reads = task.writes = task.lost_puts = 0;
-  const DataFault* const fault =
-      task.Begin(parameters_, command.data_out_length, message.frame.final,
-                 message.data.size());
-  if (command.data_in_length > 0 && !task.buffers.read_stag_valid) {
+  const DataFault* const fault = task.Begin(
+      parameters_, lengths.data_out, message.frame.final, message.data.size());
+  if (lengths.data_in > 0 && !task.buffers.read_stag_valid) {
     // Of a bidirectional command, whose length is in an AHS.
     task.data_failed = true;
     channel_.Break(

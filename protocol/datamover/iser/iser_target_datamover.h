@@ -100,7 +100,8 @@ class IserTargetDatamover final : public IserDatamoverOf<TargetDatamover>,
   uint32_t TagOf(TaskSlot slot) const override;
 
   void OnCommand(const IserMessage& message);
-  bool BeginTask(const IserMessage& message, const AcceptedCommand& command);
+  bool BeginTask(TaskSlot slot, const IserMessage& message,
+                 const CommandLengths& lengths);
   const char* CheckCommand(const IserMessage& message) const;
   void OnDataOut(const IserMessage& message);
   void OnHello(const IserHello& hello);

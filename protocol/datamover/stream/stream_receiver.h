@@ -23,11 +23,7 @@ namespace skiff::protocol {
 // the data segment; the rest of it is then received straight to its place.
 class StreamReceiver {
  public:
-  struct Pdu {
-    BhsFrame frame;
-    const uint8_t* bhs;
-    absl::Span<const uint8_t> ahs;
-  };
+  using Pdu = ControlPdu;  // Its `data` are empty: they come beside it.
 
   // What to do with a data segment that is still arriving.
   struct Sink {

@@ -125,8 +125,8 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
                      StreamReceiver::DigestError error);
   TaskSlot OnCommand(const StreamReceiver::Pdu& pdu,
                      absl::Span<const uint8_t> here);
-  bool BeginTask(const StreamReceiver::Pdu& pdu,
-                 const AcceptedCommand& command);
+  bool BeginTask(TaskSlot slot, const StreamReceiver::Pdu& pdu,
+                 const CommandLengths& lengths);
   bool MatchDataOut(const StreamReceiver::Pdu& pdu, Incoming* in);
   bool MatchUnsolicited(const ScsiDataOutPdu& data_out, Incoming* in);
   bool MatchSolicited(const StreamReceiver::Pdu& pdu,

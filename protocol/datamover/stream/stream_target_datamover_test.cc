@@ -29,14 +29,17 @@ class Session : public TargetDatamoverClient {
     EXPECT_NE(pdu.frame.opcode, static_cast<uint8_t>(Opcode::kScsiCommand));
     events.push_back(absl::StrCat("control ", pdu.frame.opcode));
   }
-  AcceptedCommand CommandNotify(const ControlPdu& pdu) override {
+  TaskSlot CommandNotify(const ControlPdu& pdu,
+                         CommandLengths* lengths) override {
     events.push_back(absl::StrCat("control ", pdu.frame.opcode));
     ScsiCommandPdu command;
     EXPECT_TRUE(Decode(pdu.bhs, &command).ok());
-    if (refuse) return {};
+    if (refuse) return kNoTask;
     live = true;
     const uint32_t length = command.expected_data_transfer_length;
-    return {kSlot, command.write ? length : 0, command.read ? length : 0};
+    lengths->data_out = command.write ? length : 0;
+    lengths->data_in = command.read ? length : 0;
+    return kSlot;
   }
   void TaskReady(TaskSlot task) override {
     EXPECT_EQ(task, kSlot);

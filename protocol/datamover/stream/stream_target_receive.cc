@@ -74,11 +74,10 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
 // `here`: its immediate data, unless they are still arriving.
 TaskSlot StreamTargetDatamover::OnCommand(const StreamReceiver::Pdu& pdu,
                                           absl::Span<const uint8_t> here) {
-  const AcceptedCommand command =
-      client_->CommandNotify({pdu.frame, pdu.bhs, pdu.ahs, {}});
-  const TaskSlot slot = command.task;
+  CommandLengths lengths;
+  const TaskSlot slot = client_->CommandNotify(pdu, &lengths);
   if (slot == kNoTask) return kNoTask;
-  if (!BeginTask(pdu, command)) {
+  if (!BeginTask(slot, pdu, lengths)) {
     client_->TaskNotReady(slot);
     return kNoTask;
   }
@@ -94,9 +93,9 @@ TaskSlot StreamTargetDatamover::OnCommand(const StreamReceiver::Pdu& pdu,
 }
 
 // False: there is no memory for it.
-bool StreamTargetDatamover::BeginTask(const StreamReceiver::Pdu& pdu,
-                                      const AcceptedCommand& command) {
-  const TaskSlot slot = command.task;
+bool StreamTargetDatamover::BeginTask(TaskSlot slot,
+                                      const StreamReceiver::Pdu& pdu,
+                                      const CommandLengths& lengths) {
   assert(slot < max_tasks_);
   if (!tasks_.Reserve(slot, staging_.blocks()->budget())) return false;
   Task& task = At(slot);
@@ -112,8 +111,8 @@ bool StreamTargetDatamover::BeginTask(const StreamReceiver::Pdu& pdu,
   task.burst_head = task.burst_count = 0;
   const uint32_t immediate = pdu.frame.data_segment_length;
   task.requested = immediate;
-  const DataFault* const fault = task.Begin(
-      parameters_, command.data_out_length, pdu.frame.final, immediate);
+  const DataFault* const fault =
+      task.Begin(parameters_, lengths.data_out, pdu.frame.final, immediate);
   if (fault != nullptr) DataError(slot, *fault);
   return true;
 }
