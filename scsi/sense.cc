@@ -244,6 +244,8 @@ absl::string_view AdditionalSenseName(AdditionalSense code) {
       return "SAVING PARAMETERS NOT SUPPORTED";
     case AdditionalSense::kMediumNotPresent:
       return "MEDIUM NOT PRESENT";
+    case AdditionalSense::kLogicalUnitFailedSelfTest:
+      return "LOGICAL UNIT FAILED SELF-TEST";
     case AdditionalSense::kInquiryDataHasChanged:
       return "INQUIRY DATA HAS CHANGED";
     case AdditionalSense::kReportedLunsDataHasChanged:

@@ -64,6 +64,7 @@ enum class AdditionalSense : uint16_t {
   kCommandsClearedByAnotherInitiator = 0x2f00,
   kSavingParametersNotSupported = 0x3900,
   kMediumNotPresent = 0x3a00,
+  kLogicalUnitFailedSelfTest = 0x3e03,
   kInquiryDataHasChanged = 0x3f03,
   kReportedLunsDataHasChanged = 0x3f0e,
   kInternalTargetFailure = 0x4400,

@@ -20,6 +20,7 @@ enum Opcode : uint8_t {
   kModeSelect6 = 0x15,
   kModeSense6 = 0x1a,
   kStartStopUnit = 0x1b,
+  kSendDiagnostic = 0x1d,
   kPreventAllowMediumRemoval = 0x1e,
   kReadCapacity10 = 0x25,
   kRead10 = 0x28,
@@ -64,6 +65,7 @@ constexpr NamedOpcode kNames[] = {
     {kModeSelect6, "MODE SELECT (6)"},
     {kModeSense6, "MODE SENSE (6)"},
     {kStartStopUnit, "START STOP UNIT"},
+    {kSendDiagnostic, "SEND DIAGNOSTIC"},
     {kPreventAllowMediumRemoval, "PREVENT ALLOW MEDIUM REMOVAL"},
     {kReadCapacity10, "READ CAPACITY (10)"},
     {kRead10, "READ (10)"},
@@ -288,6 +290,12 @@ Cdb PersistentReserveOut(uint8_t service_action, uint8_t scope_and_type,
   cdb.bytes[1] = service_action;
   cdb.bytes[2] = scope_and_type;
   StoreBe32(&cdb.bytes[5], parameter_list_length);
+  return cdb;
+}
+
+Cdb SendDiagnostic() {
+  Cdb cdb = Make(6, kSendDiagnostic);
+  cdb.bytes[1] = Bit(true, 2);  // SELFTEST.
   return cdb;
 }
 

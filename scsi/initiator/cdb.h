@@ -41,6 +41,8 @@ Cdb ReportSupportedOperationCodes(uint32_t allocation_length);
 Cdb PersistentReserveIn(uint8_t service_action, uint16_t allocation_length);
 Cdb PersistentReserveOut(uint8_t service_action, uint8_t scope_and_type,
                          uint32_t parameter_list_length);
+// The default self-test.
+Cdb SendDiagnostic();
 Cdb PreventAllowMediumRemoval(bool prevent);
 
 // --- SBC-3.

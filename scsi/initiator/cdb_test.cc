@@ -30,6 +30,7 @@ TEST(CdbTest, PrimaryCommands) {
   EXPECT_EQ(Hex(cdb::PersistentReserveIn(1, 8)), "5e010000000000000800");
   EXPECT_EQ(Hex(cdb::PersistentReserveOut(1, 0x05, 24)),
             "5f010500000000001800");
+  EXPECT_EQ(Hex(cdb::SendDiagnostic()), "1d0400000000");
   EXPECT_EQ(Hex(cdb::PreventAllowMediumRemoval(true)), "1e0000000100");
 }
 
@@ -96,6 +97,7 @@ TEST(CdbTest, Names) {
   EXPECT_EQ(CommandName(cdb::Read(0, 1)), "READ (10)");
   EXPECT_EQ(CommandName(cdb::ReadCapacity16(32)), "READ CAPACITY (16)");
   EXPECT_EQ(CommandName(cdb::GetLbaStatus(0, 1)), "GET LBA STATUS");
+  EXPECT_EQ(CommandName(cdb::SendDiagnostic()), "SEND DIAGNOSTIC");
   EXPECT_EQ(CommandName(cdb::ReportSupportedOperationCodes(1)),
             "REPORT SUPPORTED OPERATION CODES");
   Cdb unknown;

@@ -98,9 +98,11 @@ TEST_F(AccessPolicyTest, EachOtherCommandIsAskedAboutByItsClass) {
   EXPECT_EQ(Read(nexus.get()), "GOOD");
   EXPECT_EQ(Run(nexus.get(), Cdb10(0x35, 0, 0)), "GOOD") << "SYNCHRONIZE CACHE";
   EXPECT_EQ(Run(nexus.get(), {0x1b, 0, 0, 0, 0, 0}), "GOOD") << "START STOP";
-  EXPECT_EQ(policy_->decided, (std::vector<AccessClass>{
-                                  AccessClass::kWrite, AccessClass::kRead,
-                                  AccessClass::kRead, AccessClass::kControl}));
+  EXPECT_EQ(Run(nexus.get(), {0x1d, 4, 0, 0, 0, 0}), "GOOD") << "self-test";
+  EXPECT_EQ(policy_->decided,
+            (std::vector<AccessClass>{AccessClass::kWrite, AccessClass::kRead,
+                                      AccessClass::kRead, AccessClass::kControl,
+                                      AccessClass::kRead}));
 }
 
 TEST_F(AccessPolicyTest, ACommandThatIsDeniedDoesNothing) {

@@ -37,7 +37,8 @@ struct CommandInfo {
   // CDB USAGE DATA (SPC-4 section 6.35.3): the bits that are looked at. Any
   // other bit set makes the CDB invalid, unless it is in `ignored`.
   std::array<uint8_t, 16> usage;
-  // Bits that were retired; senders of old still set them.
+  // Bits that are accepted and change nothing: retired ones, which senders of
+  // old still set, and those that ask for, or allow, what is not done here.
   std::array<uint8_t, 16> ignored;
   void (*start)(LuNexus& lu, Task* task);
 };

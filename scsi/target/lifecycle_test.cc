@@ -324,6 +324,9 @@ TEST_F(LifecycleTest, AMediumThatCannotBeReachedIsNotReady) {
     target_.nexus().Run(&command);
     EXPECT_EQ(Outcome(command), not_ready) << int{opcode};
   }
+  TestCommand self_test({0x1d, 0x04, 0, 0, 0, 0}, {}, 0, lun);
+  target_.nexus().Run(&self_test);
+  EXPECT_EQ(Outcome(self_test), not_ready);
   unreachable->refuse_channels = false;
   EXPECT_EQ(Tur(lun), "GOOD") << "tried again";
 }
@@ -376,6 +379,7 @@ TEST_F(LifecycleTest, AReadOnlyMediumIsWriteProtected) {
               "DATA PROTECT, WRITE PROTECTED (27h/00h)");
   }
   EXPECT_EQ(Outcome(*target.Run(Cdb10(0x28, 0, 1), {}, 512)), "GOOD");
+  EXPECT_EQ(Outcome(*target.Run({0x1d, 0x04, 0, 0, 0, 0})), "GOOD");
   EXPECT_EQ(target.Run({0x1a, 8, 0x0a, 0, 64, 0}, {}, 64)->data_in[2], 0x90);
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "scsi/sense.h"
 #include "testing/datamover_conformance/network.h"
 #include "testing/stack/stack_test_util.h"
 
@@ -52,6 +53,25 @@ TEST_P(SessionsTest, AShortAnswerIsToldAsUnderflow) {
   EXPECT_TRUE(inquiry.command.underflow);
   EXPECT_EQ(inquiry.command.residual,
             1000u - (static_cast<uint8_t>(inquiry.buffer[4]) + 5u));
+}
+
+TEST_P(SessionsTest, TheSelfTestPassesOrSaysWhatItDoesNotTake) {
+  const auto stack = GetParam().MakeStack(15);
+  stack->LogIn();
+  TestCommand self_test(scsi::cdb::SendDiagnostic(), 0);
+  stack->RunToGood(&self_test);
+
+  // A diagnostic page, which there is none of, with its data.
+  scsi::Cdb cdb = scsi::cdb::SendDiagnostic();
+  cdb.bytes[1] = 0x10;  // PF.
+  cdb.bytes[4] = 4;     // PARAMETER LIST LENGTH.
+  TestCommand page(cdb, 0, std::string(4, '\0'));
+  stack->Run(&page.command);
+  EXPECT_EQ(page.command.outcome, Outcome::kCompleted);
+  const auto sense =
+      scsi::DecodeSense({page.command.sense.data(), page.command.sense_length});
+  ASSERT_TRUE(sense.has_value());
+  EXPECT_EQ(sense->code, scsi::AdditionalSense::kInvalidFieldInCdb);
 }
 
 TEST_P(SessionsTest, CommandsMayBeSubmittedBeforeTheLogin) {

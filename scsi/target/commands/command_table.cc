@@ -49,6 +49,9 @@ constexpr CommandInfo kCommands[] = {
     // START STOP UNIT
     {0x1b, kNoSa, 6, I::kNone, A::kControl,
      {0x1b, 0x01, 0, 0x0f, 0xf7, kNaca}, {}, &StartStopUnit},
+    // SEND DIAGNOSTIC: SELFTEST. It may disturb others (DEVOFFL, UNITOFFL).
+    {0x1d, kNoSa, 6, I::kNone, A::kRead, {0x1d, 0x04, 0, 0, 0, kNaca},
+     {0, 0x03}, &SendDiagnostic},
     // PREVENT ALLOW MEDIUM REMOVAL
     {0x1e, kNoSa, 6, I::kNone, A::kControl, {0x1e, 0, 0, 0, 0x03, kNaca}, {},
      &PreventAllowMediumRemoval},

@@ -26,6 +26,8 @@ void ModeSelect(LuNexus& lu, Task* task);
 // report_supported.cc
 void ReportSupportedOperationCodes(LuNexus& lu, Task* task);
 void ReportSupportedTaskManagementFunctions(LuNexus& lu, Task* task);
+// send_diagnostic.cc
+void SendDiagnostic(LuNexus& lu, Task* task);
 // capacity.cc
 void ReadCapacity10(LuNexus& lu, Task* task);
 void ReadCapacity16(LuNexus& lu, Task* task);

@@ -366,7 +366,7 @@ TEST_F(PrimaryCommandsTest, OneCommandFormatsAgreeWithTheList) {
 }
 
 // Bits that are accepted though not looked at: what was retired (FUA_NV,
-// SYNC_NV, READ CAPACITY's LBA and PMI), and GROUP NUMBER.
+// SYNC_NV, READ CAPACITY's LBA and PMI), GROUP NUMBER, DEVOFFL and UNITOFFL.
 bool IsIgnored(const Bytes& cdb, size_t byte, int bit) {
   const uint8_t opcode = cdb[0];
   const std::string retired_fua = "\x28\x2a\x88\x89\x8a\xa8\xaa";
@@ -377,6 +377,7 @@ bool IsIgnored(const Bytes& cdb, size_t byte, int bit) {
     return set.find(static_cast<char>(opcode)) != std::string::npos;
   };
   if (in(retired_fua) && byte == 1 && bit == 1) return true;
+  if (in("\x1d") && byte == 1 && bit < 2) return true;
   if (in("\x35\x91") && byte == 1 && bit == 2) return true;
   if (bit < 6 &&
       ((in(grouped_10) && byte == 6) || (in(grouped_12) && byte == 10) ||
