@@ -21,8 +21,8 @@ struct ReconnectPolicy {
   // a session was up for as long as the second.
   absl::Duration delay = absl::Milliseconds(100);
   absl::Duration max_delay = absl::Seconds(5);
-  // The longest pause that a target can ask for: it may name 18 hours. Zero or
-  // more.
+  // The longest pause that a target can ask for, by DefaultTime2Wait or when it
+  // drops the session: it may name 18 hours. Zero or more.
   absl::Duration max_time2wait = absl::Minutes(5);
   // Each of these pauses, also the one that the target asks for, is longer by a
   // random part of up to this share of itself (0 to 1), so that the initiators

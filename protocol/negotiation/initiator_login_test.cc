@@ -65,7 +65,7 @@ TEST_F(InitiatorLoginTest, FirstRequest) {
             "TargetName=iqn.2001-04.com.example:disk|SessionType=Normal|"
             "HeaderDigest=None,CRC32C|DataDigest=None,CRC32C|MaxConnections=1|"
             "InitialR2T=No|ImmediateData=Yes|MaxRecvDataSegmentLength=262144|"
-            "MaxBurstLength=1048576|FirstBurstLength=262144|DefaultTime2Wait=2|"
+            "MaxBurstLength=1048576|FirstBurstLength=262144|DefaultTime2Wait=0|"
             "DefaultTime2Retain=0|MaxOutstandingR2T=8|DataPDUInOrder=Yes|"
             "DataSequenceInOrder=Yes|ErrorRecoveryLevel=0|");
   EXPECT_TRUE(request_.pdu.transit);

@@ -74,7 +74,7 @@ TEST(NegotiatorTest, TheInitiatorProposesEverything) {
   EXPECT_EQ(Joined(out),
             "HeaderDigest=None,CRC32C DataDigest=None,CRC32C MaxConnections=1 "
             "InitialR2T=No ImmediateData=Yes MaxRecvDataSegmentLength=262144 "
-            "MaxBurstLength=1048576 FirstBurstLength=262144 DefaultTime2Wait=2 "
+            "MaxBurstLength=1048576 FirstBurstLength=262144 DefaultTime2Wait=0 "
             "DefaultTime2Retain=0 MaxOutstandingR2T=8 DataPDUInOrder=Yes "
             "DataSequenceInOrder=Yes ErrorRecoveryLevel=0");
   out.clear();
@@ -106,7 +106,7 @@ TEST(NegotiatorTest, ResultFunctions) {
       {"MaxBurstLength=512", "MaxBurstLength=512"},
       {"MaxBurstLength=16777215", "MaxBurstLength=1048576"},
       {"MaxBurstLength=0x10000", "MaxBurstLength=65536"},
-      {"DefaultTime2Wait=0", "DefaultTime2Wait=2"},
+      {"DefaultTime2Wait=0", "DefaultTime2Wait=0"},
       {"DefaultTime2Wait=3600", "DefaultTime2Wait=3600"},
       {"DefaultTime2Retain=20", "DefaultTime2Retain=0"},
       {"MaxConnections=65535", "MaxConnections=1"},
@@ -180,7 +180,7 @@ TEST(NegotiatorTest, DiscoveryKeepsOnlyWhatIsRelevant) {
              "DataPDUInOrder=No DataSequenceInOrder=No ErrorRecoveryLevel=2"),
       "HeaderDigest=None MaxConnections=Irrelevant InitialR2T=Irrelevant "
       "ImmediateData=Irrelevant MaxBurstLength=Irrelevant "
-      "FirstBurstLength=Irrelevant DefaultTime2Wait=2 DefaultTime2Retain=0 "
+      "FirstBurstLength=Irrelevant DefaultTime2Wait=0 DefaultTime2Retain=0 "
       "MaxOutstandingR2T=Irrelevant DataPDUInOrder=Irrelevant "
       "DataSequenceInOrder=Irrelevant ErrorRecoveryLevel=0");
   EXPECT_EQ(target.parameters().max_connections, 1u);
@@ -190,7 +190,7 @@ TEST(NegotiatorTest, DiscoveryKeepsOnlyWhatIsRelevant) {
   initiator.ProposeAll(&out);
   EXPECT_EQ(Joined(out),
             "HeaderDigest=None,CRC32C DataDigest=None,CRC32C "
-            "MaxRecvDataSegmentLength=262144 DefaultTime2Wait=2 "
+            "MaxRecvDataSegmentLength=262144 DefaultTime2Wait=0 "
             "DefaultTime2Retain=0 ErrorRecoveryLevel=0");
 }
 
@@ -305,6 +305,7 @@ TEST(NegotiatorTest, AnswersThatEndTheLogin) {
   offer.data_digest = {Digest::kCrc32c};
   offer.max_burst_length = 65536;
   offer.first_burst_length = 65536;
+  offer.default_time2wait = 2;
   const std::pair<const char*, const char*> cases[] = {
       {"ImmediateData=Yes", "can't be the answer to No"},
       {"DataPDUInOrder=No", "can't be the answer to Yes"},

@@ -133,7 +133,9 @@ struct Offer {
   uint32_t max_recv_data_segment_length = 262144;
   uint32_t max_burst_length = 1048576;
   uint32_t first_burst_length = 262144;
-  uint32_t default_time2wait = 2;
+  // Neither side of ours needs a respite after a connection is lost: whoever
+  // asks for one is waited for.
+  uint32_t default_time2wait = 0;
   uint32_t default_time2retain = 0;
   uint32_t max_outstanding_r2t = 8;
   bool data_pdu_in_order = true;

@@ -113,6 +113,8 @@ void InitiatorSession::OnLoginResponse(const ControlPdu& pdu) {
       break;
   }
   state_ = State::kFullFeature;
+  // Unless the target says otherwise (RFC 7143 section 7.5).
+  time2wait_ = absl::Seconds(login_.parameters().default_time2wait);
   login_deadline_ = absl::InfiniteFuture();
   const IserParameters& iser = login_.parameters().iser;
   immediate_requests_.SetSendLimit(iser.target_max_outstanding_unexpected_pdus);

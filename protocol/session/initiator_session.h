@@ -134,7 +134,9 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   bool ended() const { return state_ >= State::kLoggedOut; }
   Loss loss() const { return loss_; }
   const absl::Status& failure() const { return failure_; }
-  // How long the target asks to stay away after the end.
+  // How long to stay away after the end: as the target asks, in an Async
+  // Message or a Logout Response; else DefaultTime2Wait. A session that was
+  // logged out, or never in full feature phase, leaves nothing to wait for.
   absl::Duration time2wait() const { return time2wait_; }
   const std::string& redirect_address() const {
     return login_.redirect_address();
@@ -251,6 +253,7 @@ class InitiatorSession final : public InitiatorDatamoverClient {
   void OnNopIn(const ControlPdu& pdu);
   void OnTextResponse(const ControlPdu& pdu);
   void OnLogoutResponse(const ControlPdu& pdu);
+  void NoteTime2Wait(const LogoutResponsePdu& response);
 
   // --- initiator_session_management.cc: task management.
   void StartTaskManagement();

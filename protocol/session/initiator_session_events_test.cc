@@ -133,6 +133,24 @@ TEST_F(InitiatorEventsTest, BelievesThatTheTargetDropsTheSession) {
   ExpectLost(Loss::kTarget, "drops the session");
 }
 
+// RFC 7143 section 7.5: DefaultTime2Wait where nothing was said before, and
+// what was said otherwise.
+TEST_F(InitiatorEventsTest, ALostSessionLeavesTheRespiteThatWasAgreedOn) {
+  options_.login.offer.default_time2wait = 7;
+  LogIn();
+  session_->ConnectionLost(absl::UnavailableError("reset"));
+  EXPECT_EQ(session_->time2wait(), absl::Seconds(7));
+  LogIn();
+  AsyncMessagePdu message = Message(AsyncMessagePdu::kSessionDropped);
+  message.parameter2 = 4;
+  Deliver(message);
+  EXPECT_EQ(session_->time2wait(), absl::Seconds(4));
+  // In a login, nothing was agreed on.
+  Start();
+  session_->ConnectionLost(absl::UnavailableError("reset"));
+  EXPECT_EQ(session_->time2wait(), absl::ZeroDuration());
+}
+
 TEST_F(InitiatorEventsTest, OffersToNegotiateWhenAsked) {
   LogIn();
   Deliver(Message(AsyncMessagePdu::kNegotiationRequested));

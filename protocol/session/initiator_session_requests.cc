@@ -376,11 +376,24 @@ void InitiatorSession::OnLogoutResponse(const ControlPdu& pdu) {
   }
   const bool closes =
       logout_.current->reason != LogoutRequestPdu::kRemoveForRecovery;
-  if (response.response != LogoutResponsePdu::kClosed) {
-    time2wait_ = absl::Seconds(response.time2wait);  // Section 11.15.3.
-  }
+  if (closes) NoteTime2Wait(response);
   Finish(&logout_, status);
   if (closes) End(State::kLoggedOut);
+}
+
+// Section 11.15.3.
+void InitiatorSession::NoteTime2Wait(const LogoutResponsePdu& response) {
+  switch (response.response) {
+    case LogoutResponsePdu::kClosed:
+      time2wait_ = absl::ZeroDuration();
+      break;
+    case LogoutResponsePdu::kRecoveryNotSupported:
+    case LogoutResponsePdu::kCleanupFailed:
+      time2wait_ = absl::Seconds(response.time2wait);
+      break;
+    default:  // The field says nothing.
+      break;
+  }
 }
 
 }  // namespace skiff::protocol

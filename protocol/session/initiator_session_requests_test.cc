@@ -594,6 +594,41 @@ TEST_F(InitiatorRequestsTest, LogsOut) {
   EXPECT_EQ(unfinished.size(), 1u);
 }
 
+// Section 11.15.3.
+TEST_F(InitiatorRequestsTest, ALogoutResponseSaysHowLongToStayAway) {
+  constexpr int kDefault = 7;
+  options_.login.offer.default_time2wait = kDefault;
+  const struct {
+    uint8_t response;
+    int wait;
+  } cases[] = {
+      {LogoutResponsePdu::kClosed, 0},
+      {LogoutResponsePdu::kCidNotFound, kDefault},
+      {LogoutResponsePdu::kRecoveryNotSupported, 3},
+      {LogoutResponsePdu::kCleanupFailed, 3},
+  };
+  for (const auto& [code, wait] : cases) {
+    LogIn();
+    session_->Logout(LogoutRequestPdu::kCloseSession, 0, now_, Keep(&status_));
+    LogoutResponsePdu response;
+    response.initiator_task_tag = Sent<LogoutRequestPdu>().initiator_task_tag;
+    response.response = code;
+    response.time2wait = 3;
+    Deliver(response);
+    Completed();
+    EXPECT_EQ(session_->state(), State::kLoggedOut);
+    EXPECT_EQ(session_->time2wait(), absl::Seconds(wait)) << int{code};
+  }
+  // Nor does one say anything that is about another connection.
+  LogIn();
+  session_->Logout(LogoutRequestPdu::kRemoveForRecovery, 8, now_,
+                   Keep(&status_));
+  LogoutResponsePdu response;
+  response.initiator_task_tag = Sent<LogoutRequestPdu>().initiator_task_tag;
+  Deliver(response);
+  EXPECT_EQ(session_->time2wait(), absl::Seconds(kDefault));
+}
+
 TEST_F(InitiatorRequestsTest, ALogoutMayFailTimeOutOrBeCutShort) {
   LogIn();
   session_->Logout(LogoutRequestPdu::kCloseConnection, 0, now_, Keep(&status_));

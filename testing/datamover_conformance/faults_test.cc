@@ -58,6 +58,29 @@ TEST_P(FaultTest, ResetsUnderLoadLoseNothing) {
   EXPECT_GT(load.unit_attentions(), 0u);
 }
 
+// RFC 7143 section 7.5: no login before DefaultTime2Wait is over, which is the
+// longer of what both sides ask for.
+TEST_P(OutageTest, ALostSessionComesBackAfterTheRespiteThatWasAgreedOn) {
+  for (const bool target_asks : {false, true}) {
+    SimStack stack(3, 1, GetParam().rdma);
+    stack.StopServer();
+    stack.server_options.offer.default_time2wait = target_asks ? 7 : 0;
+    stack.StartServer();
+    InitiatorOptions options = stack.Options();
+    options.offer.default_time2wait = target_asks ? 0 : 7;
+    options.reconnect.jitter = 0;
+    stack.LogIn(options);
+    TestCommand command(scsi::cdb::TestUnitReady(), 0);
+    stack.RunToGood(&command);
+    stack.world.network().ResetConnections("client", "server");
+    ASSERT_TRUE(stack.RunUntil([&] { return !stack.initiator->connected(); }));
+    const absl::Time lost = stack.world.now();
+    ASSERT_TRUE(stack.RunUntil([&] { return stack.initiator->connected(); }));
+    EXPECT_GE(stack.world.now() - lost, absl::Seconds(7));
+    EXPECT_LT(stack.world.now() - lost, absl::Seconds(8));
+  }
+}
+
 // The connection dies after ever more bytes: in every phase of login, and at
 // every place of the first commands.
 TEST_P(FaultTest, ResetsAtEveryByte) {
