@@ -431,10 +431,9 @@ TEST_F(SlowReaderTest, IsEndedWhenOthersLackItsBuffer) {
 TEST_F(SlowReaderTest, IsLeftAloneWhileItTakesEnough) {
   const auto swap = LargeSwap();
   target_.other().Submit(swap.get());
-  for (int i = 0; i < 10; ++i) {
-    port().data_in_taken += 1u << 30;
-    AwaitLooks(&target_, 1);
-  }
+  // However much time passes between two looks.
+  port().taken_between_looks = 1u << 30;
+  AwaitLooks(&target_, 10);
   EXPECT_TRUE(port().ends.empty());
   TakeAll();
   Await(&target_, &target_.other(), *swap);

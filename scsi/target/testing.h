@@ -92,7 +92,9 @@ class FakeTargetPort : public TargetPort {
   void Aborted(Task* task, bool respond) override;
   void CancelTransfers(Task* task) override;
   void AsyncEvent(uint64_t lun, const uint8_t* sense, size_t length) override;
-  uint64_t DataInTaken() const override { return data_in_taken; }
+  uint64_t DataInTaken() const override {
+    return data_in_taken += taken_between_looks;
+  }
   void EndNexus(absl::string_view why) override { ends.emplace_back(why); }
 
   // Performs the transfers that wait, and those that follow. Returns how many.
@@ -110,8 +112,10 @@ class FakeTargetPort : public TargetPort {
   };
   std::vector<Event> events;
   int cancels = 0;
-  // What a test says has been taken.
-  uint64_t data_in_taken = 0;
+  // What a test says has been taken, and what more each time that somebody
+  // looks.
+  mutable uint64_t data_in_taken = 0;
+  uint64_t taken_between_looks = 0;
   // Why the nexus was to be ended.
   std::vector<std::string> ends;
 
