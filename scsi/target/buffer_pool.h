@@ -104,6 +104,9 @@ class BufferPool : private transport::TurnHook {
   BufferUse use() const;
 
  private:
+  // How often a pool looks at its buffers within the patience.
+  static constexpr int kLooks = 2;
+
   friend class BufferAccount;
 
   // Accounts that wait for a size and could have it: those that hold none, and
