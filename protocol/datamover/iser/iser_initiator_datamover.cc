@@ -112,16 +112,7 @@ absl::Status IserInitiatorDatamover::SendCommand(
   if (channel_.terminated()) return absl::OkStatus();
   const TaskSlot slot = command.task;
   Task& task = tasks_[slot];
-  assert(!task.live);
-  task.initiator_task_tag = command.pdu->initiator_task_tag;
-  task.live = true;
-  task.posted = task.answered = false;
-  task.deallocated = task.keys_may_last = false;
-  task.references = 0;
-  task.out.Reset(command.data_out, command.data_out_count,
-                 command.data_out_length);
-  task.in.Reset(command.data_in, command.data_in_count, command.data_in_length);
-
+  Begin(command, &task);
   // Immediate and unsolicited data together are bounded by FirstBurstLength
   // (RFC 7143 sections 13.10, 13.11 and 13.14).
   const uint32_t most_immediate =
@@ -153,30 +144,54 @@ absl::Status IserInitiatorDatamover::SendCommand(
   if (!command.ahs.extended_cdb.empty() || command.ahs.has_bidi_read_length) {
     message.ahs = {ahs.data(), EncodeAhs(command.ahs, ahs.data())};
   }
-  if (exposes_out) {
-    Bind(slot, &task.out, Access::kRemoteRead);
-    const transport::RemoteBuffer at = RemoteOf(task.out);
-    message.header.write_stag_valid = true;
-    message.header.write_stag = static_cast<uint32_t>(at.key.value);
-    // Nothing is sent besides: what the offset counts from is the same for all
-    // (docs/iser.md).
-    message.header.write_base_offset = at.address;
-    message.write_window = task.out.bound ? task.out.window.get() : nullptr;
-  }
-  if (exposes_in) {
-    Bind(slot, &task.in, Access::kRemoteWrite);
-    const transport::RemoteBuffer at = RemoteOf(task.in);
-    message.header.read_stag_valid = true;
-    message.header.read_stag = static_cast<uint32_t>(at.key.value);
-    message.header.read_base_offset = at.address;
-    message.read_window = task.in.bound ? task.in.window.get() : nullptr;
-  }
+  if (exposes_out) AdvertiseOut(slot, &message);
+  if (exposes_in) AdvertiseIn(slot, &message);
   transport::Sge place;
   AddData(task.out, 0, immediate, &message, &place);
   if (channel_.Send(*command.pdu, message)) ++task.references;
   if (exposes_out || exposes_in) ++channel_.counters().commands_by_rdma;
   if (immediate < unsolicited) SendUnsolicited(slot, immediate, unsolicited);
   return status;
+}
+
+inline void IserInitiatorDatamover::Begin(const OutgoingCommand& command,
+                                          Task* task) {
+  assert(!task->live);
+  task->initiator_task_tag = command.pdu->initiator_task_tag;
+  task->live = true;
+  task->posted = task->answered = false;
+  task->deallocated = task->keys_may_last = false;
+  task->references = 0;
+  task->out.Reset(command.data_out, command.data_out_count,
+                  command.data_out_length);
+  task->in.Reset(command.data_in, command.data_in_count,
+                 command.data_in_length);
+}
+
+// The key for what the target reads.
+inline void IserInitiatorDatamover::AdvertiseOut(TaskSlot slot,
+                                                 IserOutgoing* message) {
+  Task& task = tasks_[slot];
+  Bind(slot, &task.out, Access::kRemoteRead);
+  const transport::RemoteBuffer at = RemoteOf(task.out);
+  message->header.write_stag_valid = true;
+  message->header.write_stag = static_cast<uint32_t>(at.key.value);
+  // Nothing is sent besides: what the offset counts from is the same for all
+  // (docs/iser.md).
+  message->header.write_base_offset = at.address;
+  message->write_window = task.out.bound ? task.out.window.get() : nullptr;
+}
+
+// The key for what the target writes.
+inline void IserInitiatorDatamover::AdvertiseIn(TaskSlot slot,
+                                                IserOutgoing* message) {
+  Task& task = tasks_[slot];
+  Bind(slot, &task.in, Access::kRemoteWrite);
+  const transport::RemoteBuffer at = RemoteOf(task.in);
+  message->header.read_stag_valid = true;
+  message->header.read_stag = static_cast<uint32_t>(at.key.value);
+  message->header.read_base_offset = at.address;
+  message->read_window = task.in.bound ? task.in.window.get() : nullptr;
 }
 
 // The longest data segment of a message that is sent.

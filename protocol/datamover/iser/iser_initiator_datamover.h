@@ -124,6 +124,9 @@ class IserInitiatorDatamover final : public IserDatamoverOf<InitiatorDatamover>,
   transport::RemoteBuffer RemoteOf(const Data& data) const;
   uint32_t MaxDataSegment() const;
   uint32_t WorthSending(uint32_t length, uint32_t most) const;
+  void Begin(const OutgoingCommand& command, Task* task);
+  void AdvertiseOut(TaskSlot slot, IserOutgoing* message);
+  void AdvertiseIn(TaskSlot slot, IserOutgoing* message);
   void AddData(const Data& data, uint32_t offset, uint32_t length,
                IserOutgoing* message, transport::Sge* place) const;
   void SendUnsolicited(TaskSlot slot, uint32_t offset, uint32_t end);

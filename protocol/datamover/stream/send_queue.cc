@@ -201,22 +201,34 @@ bool SendQueue::CommitPieces(absl::Span<const uint8_t> ahs, const iovec* iov,
                     : static_cast<const uint8_t*>(iov->iov_base) + offset;
     return Commit({data, length}, task, notice);
   }
+  // Rare or copied anyway: assemble, then append as one block.
   if (!ahs.empty() || data_digest_) {
-    // Rare or copied anyway: assemble, then append as one block.
-    uint8_t bhs[kBhsSize];
-    std::memcpy(bhs, At(count_ - 1).header, kBhsSize);
-    const BlockPool::Block block = blocks_->Take(length);
-    if (block == nullptr) {
-      Item& item = At(count_ - 1);
-      item.task = task;
-      item.notice = notice;
-      return GiveUp(&item);
-    }
-    --count_;
-    Gather(iov, iov_count, offset, length, block.get());
-    copied_bytes_ += 2 * uint64_t{length};
-    return AppendCopy(bhs, ahs, {block.get(), length}, task, notice);
+    return CommitAssembled(ahs, iov, iov_count, offset, length, task, notice);
   }
+  return CommitScattered(iov, offset, length, task, notice);
+}
+
+bool SendQueue::CommitAssembled(absl::Span<const uint8_t> ahs, const iovec* iov,
+                                int iov_count, size_t offset, uint32_t length,
+                                TaskSlot task, Notice notice) {
+  uint8_t bhs[kBhsSize];
+  std::memcpy(bhs, At(count_ - 1).header, kBhsSize);
+  const BlockPool::Block block = blocks_->Take(length);
+  if (block == nullptr) {
+    Item& item = At(count_ - 1);
+    item.task = task;
+    item.notice = notice;
+    return GiveUp(&item);
+  }
+  --count_;
+  Gather(iov, iov_count, offset, length, block.get());
+  copied_bytes_ += 2 * uint64_t{length};
+  return AppendCopy(bhs, ahs, {block.get(), length}, task, notice);
+}
+
+// An item for each piece; the last one has the notice.
+bool SendQueue::CommitScattered(const iovec* iov, size_t offset,
+                                uint32_t length, TaskSlot task, Notice notice) {
   Item* item = &At(count_ - 1);
   EncodeLengths(item->header, 0, length);
   FillHeaderDigest(item);

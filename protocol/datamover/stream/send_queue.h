@@ -144,6 +144,12 @@ class SendQueue {
   void FillHeaderDigest(Item* item);
   void FillTail(Item* item, uint32_t data_size, uint32_t digest);
   void TakeOver(Item* item);
+  // The two ways of CommitPieces() that are not Commit().
+  bool CommitAssembled(absl::Span<const uint8_t> ahs, const iovec* iov,
+                       int iov_count, size_t offset, uint32_t length,
+                       TaskSlot task, Notice notice);
+  bool CommitScattered(const iovec* iov, size_t offset, uint32_t length,
+                       TaskSlot task, Notice notice);
   bool GiveUp(Item* item);
 
   Listener* const listener_;

@@ -155,6 +155,7 @@ class StreamInitiatorDatamover final
   void NoteAsked(const R2tPdu& r2t, Task* task) const;
   static uint32_t Unwritten(const Task& task);
   uint32_t* NextR2tSn(Task* task);
+  void Begin(const OutgoingCommand& command, Task* task);
   void PushSequence(TaskSlot slot, const Sequence& sequence);
   void SendDataOut(TaskSlot slot);
   void StopSending(TaskSlot slot);

@@ -126,22 +126,8 @@ const uint8_t* StreamReceiver::ConsumeHeader(const uint8_t* p,
   }
   pdu.bhs = p;
   pdu.ahs = {p + kBhsSize, pdu.frame.ahs_bytes};
-  if (header_digest_) {
-    const size_t covered = kBhsSize + pdu.frame.ahs_bytes;
-    if (FinishDigest(ExtendDigest(kDigestInit, p, covered)) !=
-        LoadDigest(p + covered)) {
-      // Where the next PDU begins is not known either (RFC 7143 section 7.8).
-      Fail("header digest error");
-      return nullptr;
-    }
-  }
+  if (!CheckHeader(pdu)) return nullptr;
   const uint32_t length = pdu.frame.data_segment_length;
-  if (length > max_data_segment_length_) {
-    Fail(absl::StrCat(OpcodeName(pdu.frame.opcode), " with a data segment of ",
-                      length, " bytes; ", max_data_segment_length_,
-                      " were declared"));
-    return nullptr;
-  }
   ++received_pdus_;
   pdu_data_digest_ = data_digest_;
   expect_large_ = length >= kLargeSegment;
@@ -164,6 +150,27 @@ const uint8_t* StreamReceiver::ConsumeHeader(const uint8_t* p,
   pdu.ahs = {carry_.data() + kBhsSize, pdu.frame.ahs_bytes};
   BeginData(pdu);
   return p + header_size;
+}
+
+// Whether what follows can be found; else the stream has failed.
+inline bool StreamReceiver::CheckHeader(const Pdu& pdu) {
+  if (header_digest_) {
+    const size_t covered = kBhsSize + pdu.frame.ahs_bytes;
+    if (FinishDigest(ExtendDigest(kDigestInit, pdu.bhs, covered)) !=
+        LoadDigest(pdu.bhs + covered)) {
+      // Where the next PDU begins is not known either (RFC 7143 section 7.8).
+      Fail("header digest error");
+      return false;
+    }
+  }
+  const uint32_t length = pdu.frame.data_segment_length;
+  if (length > max_data_segment_length_) {
+    Fail(absl::StrCat(OpcodeName(pdu.frame.opcode), " with a data segment of ",
+                      length, " bytes; ", max_data_segment_length_,
+                      " were declared"));
+    return false;
+  }
+  return true;
 }
 
 void StreamReceiver::BeginData(const Pdu& pdu) {

@@ -102,6 +102,7 @@ class StreamReceiver {
   const uint8_t* ConsumeAll(const uint8_t* p, const uint8_t* end);
   const uint8_t* Consume(const uint8_t* p, const uint8_t* end);
   const uint8_t* ConsumeHeader(const uint8_t* p, const uint8_t* end);
+  bool CheckHeader(const Pdu& pdu);
   const uint8_t* ConsumeData(const uint8_t* p, const uint8_t* end);
   void Keep(const uint8_t* p, const uint8_t* end);
   void Advance(size_t n);

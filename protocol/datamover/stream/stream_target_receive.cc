@@ -40,6 +40,8 @@ void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
   Incoming in;
   if (!MatchDataOut(pdu, &in)) return;
   if (error != StreamReceiver::DigestError::kNone) {
+    // Section 7.8: the task ends, as error recovery level 0 asks for no data
+    // again.
     client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
                           "Data-Out data digest", AfterReject::kGoOn);
     return DataError(in.task, data_fault::kDigest);
@@ -57,8 +59,8 @@ void StreamTargetDatamover::HandleControl(const StreamReceiver::Pdu& pdu,
                                           absl::Span<const uint8_t> data,
                                           StreamReceiver::DigestError error) {
   if (error != StreamReceiver::DigestError::kNone) {
-    // A command without its CmdSN leaves a hole that error recovery level 0
-    // cannot fill.
+    // Section 7.8. A command without its CmdSN leaves a hole that error
+    // recovery level 0 cannot fill.
     client_->RejectNotify(RejectPdu::kDataDigestError, pdu.bhs,
                           "data digest error", AfterReject::kClose);
     return;
