@@ -46,6 +46,10 @@ class Copier {
                                                     uint64_t start);
   // How much to copy, if that is known before.
   absl::StatusOr<std::optional<uint64_t>> Length() const;
+  absl::Status OpenBoth();
+  void MakePipeline(std::optional<uint64_t> length);
+  absl::Status CopyAll(CopyReport* report);
+  absl::Status Verify(CopyReport* report);
   // Runs one pass of the pipeline to its end.
   absl::Status Pass(
       const std::string& verb,
@@ -178,9 +182,7 @@ absl::Status Copier::Pass(
   return result;
 }
 
-absl::StatusOr<CopyReport> Copier::Run() {
-  absl::Status status = CheckOptions();
-  if (!status.ok()) return status;
+absl::Status Copier::OpenBoth() {
   auto home = transport::EpollReactor::Create(common_.reactor);
   if (!home.ok()) return home.status();
   home_ = *std::move(home);
@@ -194,11 +196,12 @@ absl::StatusOr<CopyReport> Copier::Run() {
   auto destination = Open(Side::kDestination);
   if (!destination.ok()) return destination.status();
   destination_ = *std::move(destination);
-  const auto length = Length();
-  if (!length.ok()) return length.status();
+  return absl::OkStatus();
+}
 
+void Copier::MakePipeline(std::optional<uint64_t> length) {
   PipelineOptions pipeline;
-  pipeline.length = *length;
+  pipeline.length = length;
   pipeline.piece_bytes = options_.piece_bytes;
   pipeline.depth = options_.depth;
   pipeline.pad = options_.pad;
@@ -207,35 +210,55 @@ absl::StatusOr<CopyReport> Copier::Run() {
   for (int i = 0; i < lun_count_; ++i) {
     sessions_[i]->UseMemory(pipeline_->memory(), pipeline_->memory_owner());
   }
+}
 
-  CopyReport report;
-  report.source = options_.source;
-  report.destination = options_.destination;
-  status = Pass(
+absl::Status Copier::CopyAll(CopyReport* report) {
+  absl::Status status = Pass(
       "copying",
       [this](auto done) {
         pipeline_->Copy(source_.get(), destination_.get(), std::move(done));
       },
-      &report.seconds);
+      &report->seconds);
   if (!status.ok()) return status;
-  report.bytes = pipeline_->bytes_done();
+  report->bytes = pipeline_->bytes_done();
   const absl::Time finishing = absl::Now();
-  status = destination_->Finish(report.bytes);
+  status = destination_->Finish(report->bytes);
   if (!status.ok()) return status;
-  report.seconds += absl::ToDoubleSeconds(absl::Now() - finishing);
-  report.cut_short = InterruptedExitStatus() != 0;
-  if (!options_.verify || report.cut_short) return report;
+  report->seconds += absl::ToDoubleSeconds(absl::Now() - finishing);
+  report->cut_short = InterruptedExitStatus() != 0;
+  return status;
+}
 
-  report.verify_seconds = 0;
-  status = Pass(
+absl::Status Copier::Verify(CopyReport* report) {
+  double seconds = 0;
+  absl::Status status = Pass(
       "verifying",
       [this](auto done) {
         pipeline_->Verify(destination_.get(), std::move(done));
       },
-      &*report.verify_seconds);
+      &seconds);
   if (!status.ok()) return status;
-  report.cut_short = InterruptedExitStatus() != 0;
-  if (report.cut_short) report.verify_seconds = std::nullopt;
+  report->cut_short = InterruptedExitStatus() != 0;
+  if (!report->cut_short) report->verify_seconds = seconds;
+  return status;
+}
+
+absl::StatusOr<CopyReport> Copier::Run() {
+  absl::Status status = CheckOptions();
+  if (status.ok()) status = OpenBoth();
+  if (!status.ok()) return status;
+  const auto length = Length();
+  if (!length.ok()) return length.status();
+  MakePipeline(*length);
+
+  CopyReport report;
+  report.source = options_.source;
+  report.destination = options_.destination;
+  status = CopyAll(&report);
+  if (status.ok() && options_.verify && !report.cut_short) {
+    status = Verify(&report);
+  }
+  if (!status.ok()) return status;
   return report;
 }
 

@@ -62,6 +62,11 @@ class PerfRun {
   void MakeJobs(const std::vector<PerfJobOptions>& plans);
   // Runs a pass of all jobs at once.
   absl::Status RunPass(PerfJob::Pass pass);
+  absl::Status FillBeforeReading();
+  // After the workload.
+  absl::Status ReadBack(PerfReport* report);
+  // Of what it ran on, and with what.
+  void Describe(PerfReport* report) const;
   void Summarize(PerfReport* report) const;
 
   const CommonOptions& common_;
@@ -161,6 +166,39 @@ void PerfRun::Summarize(PerfReport* report) const {
   report->write = SummarizeLatency(writes, options_.io_bytes, report->seconds);
 }
 
+void PerfRun::Describe(PerfReport* report) const {
+  report->url = options_.url;
+  sessions_[0]->RunOnReactor([&] {
+    report->transport = sessions_[0]->initiator()->transport_name();
+    report->data_model = sessions_[0]->initiator()->data_model();
+  });
+  report->rw = options_.rw;
+  report->io_bytes = options_.io_bytes;
+  report->depth = options_.depth;
+  report->jobs = options_.jobs;
+  report->verify = !options_.verify.empty();
+  for (const auto& session : sessions_) {
+    report->sessions.push_back(session->Report());
+  }
+}
+
+absl::Status PerfRun::FillBeforeReading() {
+  absl::Status status = RunPass(PerfJob::Pass::kFill);
+  if (!status.ok() || InterruptedExitStatus() == 0) return status;
+  return absl::CancelledError(
+      "interrupted while the range was filled, before anything was measured");
+}
+
+absl::Status PerfRun::ReadBack(PerfReport* report) {
+  absl::Status status = RunPass(PerfJob::Pass::kReadBack);
+  if (!status.ok()) return status;
+  for (const auto& job : jobs_) {
+    report->verified_blocks += job->result().verified;
+  }
+  report->cut_short = InterruptedExitStatus() != 0;
+  return status;
+}
+
 absl::StatusOr<PerfReport> PerfRun::Run() {
   const auto endpoint = ParseLun(options_.url);
   if (!endpoint.ok()) return endpoint.status();
@@ -181,13 +219,8 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   const bool verify = !options_.verify.empty();
   const bool mixed = workload->reads() && workload->writes();
   if (verify && mixed) {
-    status = RunPass(PerfJob::Pass::kFill);
+    status = FillBeforeReading();
     if (!status.ok()) return status;
-    if (InterruptedExitStatus() != 0) {
-      return absl::CancelledError(
-          "interrupted while the range was filled, before anything was "
-          "measured");
-    }
   }
   const CpuTime before = CpuTime::Now();
   status = RunPass(PerfJob::Pass::kWorkload);
@@ -195,32 +228,16 @@ absl::StatusOr<PerfReport> PerfRun::Run() {
   if (!status.ok()) return status;
 
   PerfReport report;
-  report.url = options_.url;
-  sessions_[0]->RunOnReactor([&] {
-    report.transport = sessions_[0]->initiator()->transport_name();
-    report.data_model = sessions_[0]->initiator()->data_model();
-  });
-  report.rw = options_.rw;
-  report.io_bytes = options_.io_bytes;
-  report.depth = options_.depth;
-  report.jobs = options_.jobs;
-  report.verify = verify;
+  Describe(&report);
   Summarize(&report);
   const double ios = std::max<double>(
       1, static_cast<double>(report.read.ios + report.write.ios));
   report.cpu_user_us = (after.user_us - before.user_us) / ios;
   report.cpu_system_us = (after.system_us - before.system_us) / ios;
-  for (const auto& session : sessions_) {
-    report.sessions.push_back(session->Report());
-  }
   report.cut_short = InterruptedExitStatus() != 0;
   if (verify && workload->writes() && !report.cut_short) {
-    status = RunPass(PerfJob::Pass::kReadBack);
+    status = ReadBack(&report);
     if (!status.ok()) return status;
-    for (const auto& job : jobs_) {
-      report.verified_blocks += job->result().verified;
-    }
-    report.cut_short = InterruptedExitStatus() != 0;
   }
   report.interrupted = interrupted_;
   report.unanswered = unanswered_;

@@ -119,46 +119,62 @@ bool Report(const std::vector<std::string>& problems) {
   return !problems.empty();
 }
 
+int Fail(absl::string_view why) {
+  std::fprintf(stderr, "skiffd: %s\n", std::string(why).c_str());
+  return kExitFailure;
+}
+
+// Null: none is wanted.
+absl::StatusOr<std::unique_ptr<TraceFile>> OpenTrace(const Flags& flags) {
+  if (flags.trace_file.empty() || flags.check) return nullptr;
+  return TraceFile::Create(flags.trace_file, [](absl::string_view warning) {
+    Log(protocol::LogLevel::kWarning, warning);
+  });
+}
+
+// Null: what is wrong was told.
+std::optional<DaemonConfig> Configure(const Flags& flags,
+                                      const transport::Registry& registry) {
+  std::vector<std::string> problems;
+  const ParsedConfig parsed = ReadConfig(flags, &problems);
+  if (Report(problems)) return std::nullopt;
+  DaemonConfig config = CheckConfig(parsed, registry, &problems);
+  if (problems.empty()) {
+    ClearDataLoss(flags.clear_data_loss, &config, &problems);
+  }
+  if (Report(problems)) return std::nullopt;
+  return config;
+}
+
+// Tells whoever has started it.
+void SayReady(const Daemon& daemon) {
+  std::printf("%s\n", daemon.ReadyLine().c_str());
+  if (std::fflush(stdout) == 0) return;
+  Log(protocol::LogLevel::kWarning,
+      absl::ErrnoToStatus(errno,
+                          "cannot write the line to standard output that says "
+                          "that it is ready")
+          .message());
+}
+
 int Main(int argc, char** argv) {
   if (!PrepareProcess()) return kExitFailure;
   Flags flags;
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
   }
-  std::unique_ptr<TraceFile> trace;  // Outlives all that writes to it.
-  transport::CaptureSink capture;
-  if (!flags.trace_file.empty() && !flags.check) {
-    auto created =
-        TraceFile::Create(flags.trace_file, [](absl::string_view warning) {
-          Log(protocol::LogLevel::kWarning, warning);
-        });
-    if (!created.ok()) {
-      std::fprintf(stderr, "skiffd: %s\n",
-                   std::string(created.status().message()).c_str());
-      return kExitFailure;
-    }
-    trace = *std::move(created);
-    capture = trace->Sink();
-  }
+  // Outlives all that writes to it.
+  const absl::StatusOr<std::unique_ptr<TraceFile>> trace = OpenTrace(flags);
+  if (!trace.ok()) return Fail(trace.status().message());
   protocol::LogSink log;  // Once the level is known, and before any thread.
   transport::Registry registry;
   const absl::Status added = AddTransportsAndAuto(
       &registry, [&log](protocol::LogLevel level, absl::string_view message) {
         if (log) log(level, message);
       });
-  if (!added.ok()) {
-    std::fprintf(stderr, "skiffd: %s\n", added.ToString().c_str());
-    return kExitFailure;
-  }
-
-  std::vector<std::string> problems;
-  const ParsedConfig parsed = ReadConfig(flags, &problems);
-  if (Report(problems)) return kExitUsage;
-  DaemonConfig config = CheckConfig(parsed, registry, &problems);
-  if (problems.empty()) {
-    ClearDataLoss(flags.clear_data_loss, &config, &problems);
-  }
-  if (Report(problems)) return kExitUsage;
+  if (!added.ok()) return Fail(added.ToString());
+  std::optional<DaemonConfig> config = Configure(flags, registry);
+  if (!config.has_value()) return kExitUsage;
   if (flags.check) {
     std::printf("%s: ok\n", flags.config_file.empty()
                                 ? "command line"
@@ -166,7 +182,7 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
 
-  for (const PortalConfig& portal : config.portals) {
+  for (const PortalConfig& portal : config->portals) {
     LoadLibraryOf(portal.address.scheme);
   }
   const Signals signals;
@@ -174,27 +190,18 @@ int Main(int argc, char** argv) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
-  const StderrLog stderr_log(config.log);  // Outlives all that logs.
-  log = StderrSink(config.log_level);
-  config.server.log = log;
-  config.server.capture = capture;
+  const StderrLog stderr_log(config->log);  // Outlives all that logs.
+  log = StderrSink(config->log_level);
+  config->server.log = log;
+  if (*trace != nullptr) config->server.capture = (*trace)->Sink();
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(config, registry);
+      Daemon::Start(*config, registry);
   if (!daemon.ok()) {
     FlushStderrLog();
-    std::fprintf(stderr, "skiffd: %s\n",
-                 std::string(daemon.status().message()).c_str());
-    return kExitFailure;
+    return Fail(daemon.status().message());
   }
-  std::printf("%s\n", (*daemon)->ReadyLine().c_str());
-  if (std::fflush(stdout) != 0) {
-    Log(protocol::LogLevel::kWarning,
-        absl::ErrnoToStatus(errno,
-                            "cannot write the line to standard output "
-                            "that says that it is ready")
-            .message());
-  }
-  return Serve(signals, daemon->get(), flags, config.shutdown_grace);
+  SayReady(**daemon);
+  return Serve(signals, daemon->get(), flags, config->shutdown_grace);
 }
 
 }  // namespace

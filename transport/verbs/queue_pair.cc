@@ -99,6 +99,15 @@ absl::Status VerbsQueuePair::Initialize() {
   auto watch = domain_->Watch(completion_queue_->reactor());
   if (!watch.ok()) return watch.status();
   watch_ = *std::move(watch);
+  status = CreateQp();
+  if (!status.ok()) return status;
+  PrepareStaging();
+  domain_->Add(number_, completion_queue_->reactor(), weak_from_this());
+  completion_queue_->Add(this);
+  return status;
+}
+
+absl::Status VerbsQueuePair::CreateQp() {
   ibv_qp_init_attr attr = {};
   attr.send_cq = completion_queue_->cq();
   attr.recv_cq = completion_queue_->cq();
@@ -121,6 +130,11 @@ absl::Status VerbsQueuePair::Initialize() {
         errno);
   }
   number_ = qp_->qp_num;
+  return absl::OkStatus();
+}
+
+// What is put together before it is posted.
+void VerbsQueuePair::PrepareStaging() {
   signal_every_ = std::max(1u, settings_.signal_every);
   // Soft-iWARP lends the pages of what is not signalled to TCP, which may still
   // have them to send when a later operation completes (siw_qp_prepare_tx()).
@@ -145,9 +159,6 @@ absl::Status VerbsQueuePair::Initialize() {
     staged_[i].sg_list = &staged_sges_[i * max_sges_];
     staged_[i].next = i + 1 < batch ? &staged_[i + 1] : nullptr;
   }
-  domain_->Add(number_, completion_queue_->reactor(), weak_from_this());
-  completion_queue_->Add(this);
-  return absl::OkStatus();
 }
 
 VerbsQueuePair::~VerbsQueuePair() {

@@ -188,6 +188,9 @@ class VerbsQueuePair final
   void Note(absl::Span<Completion> taken);
   // Completes what is said of one that did not go well.
   static void Explain(Completion* failed);
+  // Of Initialize().
+  absl::Status CreateQp();
+  void PrepareStaging();
   // What can be destroyed later is told when that is done; null otherwise.
   std::shared_ptr<BuriedWork> DestroyQp();
   bool Fence();

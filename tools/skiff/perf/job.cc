@@ -151,12 +151,19 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
       slot->read = true;
       break;
   }
+  slot->repeats = Repeats();
+  slot->start_nanos = now;
+  Prepare(slot);
+  ++in_flight_;
+  port_->Submit(&slot->command);
+  return true;
+}
+
+inline void PerfJob::Prepare(Slot* slot) {
   scsi::Command* command = &slot->command;
   const uint64_t offset = options_.offset + slot->block * options_.io_bytes;
   const uint64_t lba = offset / options_.logical_block_size;
   const uint32_t count = options_.io_bytes / options_.logical_block_size;
-  slot->repeats = Repeats();
-  slot->start_nanos = now;
   if (slot->read) {
     scsi::SetCdb(scsi::cdb::Read(lba, count), command);
     command->data_in = &slot->iov;
@@ -164,10 +171,7 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
     command->data_in_length = options_.io_bytes;
     command->data_out_length = 0;
     command->data_out_count = 0;
-    if (options_.verify) {
-      ClearForVerification(*slot);
-      slot->start_nanos = NowNanos();
-    }
+    if (options_.verify) ClearForVerification(*slot);
   } else {
     scsi::SetCdb(scsi::cdb::Write(lba, count), command);
     command->data_out = &slot->iov;
@@ -179,13 +183,10 @@ bool PerfJob::SubmitNext(Slot* slot, int64_t now) {
       slot->sequence = ++sequence_;
       FillPattern({offset, slot->sequence, options_.run}, slot->buffer,
                   options_.io_bytes);
-      // Making the pattern is not the target's latency.
-      slot->start_nanos = NowNanos();
     }
   }
-  ++in_flight_;
-  port_->Submit(command);
-  return true;
+  // Making or clearing a pattern is not the target's latency.
+  if (options_.verify) slot->start_nanos = NowNanos();
 }
 
 void PerfJob::OnDone(scsi::Command* command) {

@@ -108,6 +108,7 @@ class PerfJob {
   void CheckRead(const Slot& slot);
   // Picks the slot's next command and submits it; false when the pass is over.
   bool SubmitNext(Slot* slot, int64_t now);
+  void Prepare(Slot* slot);
   bool PickBlock(Slot* slot);
   void Finish(int64_t now);
   void Fail(std::string error, bool verify);
