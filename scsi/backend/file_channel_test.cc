@@ -3,19 +3,13 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <deque>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "scsi/backend/file_test_util.h"
-#include "scsi/iovec_cursor.h"
+#include "scsi/backend/file_channel_test_util.h"
 #include "testing/refusing_memory.h"
 
 namespace skiff::scsi {
@@ -23,104 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using Op = IoRequest::Op;
-
-constexpr uint64_t kSize = 1u << 20;
-
-// A file in a string, whose calls end when and how the test says.
-class FakeEngine : public FileEngine {
- public:
-  explicit FakeEngine(Sink* sink) : sink_(sink), content_(kSize, '\0') {}
-
-  void Start(FileCall* call) override { pending_.push_back(call); }
-
-  size_t pending() const { return pending_.size(); }
-  const FileCall& front() const { return *pending_.front(); }
-  // Ends the oldest call with an error, or after at most `limit` bytes.
-  void End(int64_t limit) {
-    FileCall* call = pending_.front();
-    pending_.pop_front();
-    sink_->OnCallDone(call, limit < 0 ? limit : Carry(*call, limit));
-  }
-  // The newest.
-  void EndLast(int64_t limit) {
-    FileCall* call = pending_.back();
-    pending_.pop_back();
-    sink_->OnCallDone(call, limit < 0 ? limit : Carry(*call, limit));
-  }
-  void EndAll() {
-    while (!pending_.empty()) End(kSize);
-  }
-  std::string& content() { return content_; }
-
- private:
-  int64_t Carry(const FileCall& call, uint64_t limit) {
-    auto* at = reinterpret_cast<uint8_t*>(content_.data()) + call.offset;
-    IovecCursor iov(call.iov, call.iov_count);
-    switch (call.kind) {
-      case FileCall::Kind::kRead:
-        return static_cast<int64_t>(iov.CopyFrom(
-            at, std::min(limit, TotalLength(call.iov, call.iov_count))));
-      case FileCall::Kind::kWrite:
-        return static_cast<int64_t>(iov.CopyTo(
-            at, std::min(limit, TotalLength(call.iov, call.iov_count))));
-      case FileCall::Kind::kAllocate:
-        std::memset(at, 0, call.length);
-        return 0;
-      case FileCall::Kind::kSync:
-        return 0;
-    }
-    return -EINVAL;
-  }
-
-  Sink* sink_;
-  std::deque<FileCall*> pending_;
-  std::string content_;
-};
-
-// A request with its memory.
-struct TestRequest : IoRequest {
-  TestRequest(Op op_arg, uint64_t offset_arg, uint64_t length_arg,
-              std::string data_arg = "")
-      : data(std::move(data_arg)), element{data.data(), data.size()} {
-    op = op_arg;
-    offset = offset_arg;
-    length = length_arg;
-    iov = &element;
-    iov_count = 1;
-    done = [](IoRequest* request) {
-      ++static_cast<TestRequest*>(request)->completions;
-    };
-  }
-  TestRequest(const TestRequest&) = delete;
-  TestRequest& operator=(const TestRequest&) = delete;
-
-  std::string data;
-  iovec element;
-  int completions = 0;
-};
-
-class FileChannelTest : public ::testing::Test {
- protected:
-  explicit FileChannelTest(uint32_t max_requests = 4) {
-    FileBackendOptions options;
-    options.path = file_.path();
-    options.size_bytes = kSize;
-    auto medium = FileMedium::Open(options);
-    EXPECT_TRUE(medium.ok()) << medium.status();
-    medium_ = *medium;
-    channel_ = std::make_unique<FileChannel>(medium_, max_requests, -1);
-    auto engine = std::make_unique<FakeEngine>(channel_.get());
-    engine_ = engine.get();
-    channel_->SetEngine(std::move(engine));
-  }
-
-  void Fill(char c) { engine_->content().assign(kSize, c); }
-
-  TemporaryFile file_{"file_channel_test"};
-  std::shared_ptr<FileMedium> medium_;
-  std::unique_ptr<FileChannel> channel_;
-  FakeEngine* engine_ = nullptr;
-};
 
 TEST_F(FileChannelTest, ContinuesShortTransfers) {
   TestRequest write(Op::kWrite, 512, 1024, std::string(1024, 'w'));
@@ -148,7 +44,7 @@ TEST_F(FileChannelTest, ContinuesInScatteredMemory) {
   for (size_t at = 0; at < parts.size(); at += 10) {
     iov.push_back({parts.data() + at, 10});
   }
-  for (size_t i = 0; i < kSize; ++i) {
+  for (size_t i = 0; i < kFileSize; ++i) {
     engine_->content()[i] = static_cast<char>(i % 251);
   }
   TestRequest read(Op::kRead, 0, 2560);
@@ -220,256 +116,6 @@ TEST_F(FileChannelTest, EarlyEndOfFileIsAnError) {
   EXPECT_THAT(read.reason, HasSubstr("made shorter"));
 }
 
-TEST_F(FileChannelTest, FailedFlushStaysFailed) {
-  TestRequest flush(Op::kFlush, 0, 0);
-  channel_->Submit(&flush);
-  EXPECT_EQ(engine_->front().kind, FileCall::Kind::kSync);
-  engine_->End(-EIO);
-  EXPECT_EQ(flush.status, IoStatus::kWriteError);
-  EXPECT_EQ(flush.system_error, EIO);
-
-  EXPECT_TRUE(channel_->Submit(&flush)) << "the kernel would say OK now";
-  EXPECT_THAT(flush.reason, HasSubstr("an earlier flush failed"));
-  EXPECT_EQ(flush.status, IoStatus::kWriteError);
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  EXPECT_TRUE(channel_->Submit(&write));
-  EXPECT_EQ(write.status, IoStatus::kWriteError);
-  write.fua = false;
-  EXPECT_FALSE(channel_->Submit(&write));
-  engine_->EndAll();
-  EXPECT_EQ(write.status, IoStatus::kOk);
-}
-
-// The kernel tells a lost write once per open file, so that of two fdatasyncs
-// at the same time only one fails.
-TEST_F(FileChannelTest, FlushUnderWayFailsWithAnother) {
-  TestRequest flushes[2] = {{Op::kFlush, 0, 0}, {Op::kFlush, 0, 0}};
-  TestRequest fua(Op::kWrite, 512, 512, std::string(512, 'w'));
-  fua.fua = true;
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  for (TestRequest& flush : flushes) EXPECT_FALSE(channel_->Submit(&flush));
-  EXPECT_FALSE(channel_->Submit(&fua));
-  EXPECT_FALSE(channel_->Submit(&write));
-  engine_->End(-EIO);
-  engine_->EndAll();
-  EXPECT_EQ(flushes[0].status, IoStatus::kWriteError);
-  EXPECT_EQ(flushes[1].status, IoStatus::kWriteError);
-  EXPECT_EQ(fua.status, IoStatus::kWriteError);
-  EXPECT_EQ(fua.error_offset, 512u);
-  EXPECT_EQ(write.status, IoStatus::kOk);
-}
-
-// Writing back fails with what the device said: ENODATA is a medium error.
-TEST_F(FileChannelTest, FailedFuaWriteFailsLaterFlushes) {
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  channel_->Submit(&write);
-  engine_->End(-ENODATA);
-  EXPECT_EQ(write.status, IoStatus::kWriteError);
-  TestRequest flush(Op::kFlush, 0, 0);
-  channel_->Submit(&flush);
-  engine_->EndAll();
-  EXPECT_EQ(flush.status, IoStatus::kWriteError);
-}
-
-TEST_F(FileChannelTest, LackOfSpaceDoesNotFailLaterFlushes) {
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  channel_->Submit(&write);
-  EXPECT_TRUE(engine_->front().dsync);
-  engine_->End(-ENOSPC);
-  EXPECT_EQ(write.completions, 0);
-  EXPECT_FALSE(engine_->front().dsync) << "now only the write itself can fail";
-  engine_->End(-ENOSPC);
-  EXPECT_EQ(write.status, IoStatus::kNoSpace);
-  TestRequest flush(Op::kFlush, 0, 0);
-  EXPECT_FALSE(channel_->Submit(&flush));
-  engine_->EndAll();
-  EXPECT_EQ(flush.status, IoStatus::kOk);
-  // The next one is stable again.
-  EXPECT_FALSE(channel_->Submit(&write));
-  EXPECT_TRUE(engine_->front().dsync);
-  engine_->EndAll();
-  EXPECT_EQ(write.status, IoStatus::kOk);
-}
-
-TEST_F(FileChannelTest, LackOfMemoryDoesNotFailLaterFlushes) {
-  for (const int error : {ENOMEM, EAGAIN, EINTR}) {
-    TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-    write.fua = true;
-    EXPECT_FALSE(channel_->Submit(&write));
-    for (int i = 0; i < 1000 && engine_->pending() > 0; ++i) {
-      EXPECT_TRUE(engine_->front().dsync);
-      engine_->End(-error);
-    }
-    EXPECT_EQ(write.status, IoStatus::kWriteError) << std::strerror(error);
-    EXPECT_EQ(write.system_error, error);
-    EXPECT_FALSE(medium_->data_lost()) << std::strerror(error);
-  }
-}
-
-TEST_F(FileChannelTest, LackOfMemoryDoesNotHideAnEarlierError) {
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  channel_->Submit(&write);
-  engine_->End(-ENOSPC);  // Perhaps for what was written before.
-  engine_->End(-ENOMEM);
-  EXPECT_EQ(write.completions, 1);
-  EXPECT_TRUE(medium_->data_lost());
-}
-
-// The kernel tells one of those that run beside each other, and no other.
-TEST_F(FileChannelTest, ThoseBesideEachOtherShareAFailure) {
-  TestRequest first(Op::kFlush, 0, 0);
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  TestRequest last(Op::kWrite, 512, 512, std::string(512, 'w'));
-  last.fua = true;
-  channel_->Submit(&last);
-  channel_->Submit(&write);
-  channel_->Submit(&first);
-  engine_->EndLast(0);
-  engine_->EndLast(512);
-  EXPECT_EQ(first.completions, 0) << "one that began earlier may fail";
-  EXPECT_EQ(write.completions, 0);
-  engine_->EndLast(-EIO);
-  for (const TestRequest* request : {&first, &write, &last}) {
-    EXPECT_EQ(request->completions, 1);
-    EXPECT_EQ(request->status, IoStatus::kWriteError);
-  }
-  EXPECT_THAT(first.reason, HasSubstr("an earlier flush failed"));
-}
-
-TEST_F(FileChannelTest, AFlushWaitsForNoneThatBeginsAfterIt) {
-  const auto fua = [] {
-    auto write = std::make_unique<TestRequest>(Op::kWrite, 0, 512,
-                                               std::string(512, 'w'));
-    write->fua = true;
-    return write;
-  };
-  const auto slow = fua();
-  TestRequest quick(Op::kFlush, 0, 0);
-  const auto late = fua();
-  channel_->Submit(slow.get());
-  channel_->Submit(&quick);
-  engine_->EndLast(0);  // The quick one.
-  channel_->Submit(late.get());
-  EXPECT_EQ(quick.completions, 0);
-  engine_->End(512);  // The slow one.
-  EXPECT_EQ(quick.completions, 1);
-  EXPECT_EQ(quick.status, IoStatus::kOk);
-  EXPECT_EQ(slow->completions, 0) << "it ran beside the late one";
-  engine_->End(512);
-  EXPECT_EQ(slow->completions, 1);
-  EXPECT_EQ(late->completions, 1);
-  EXPECT_EQ(late->status, IoStatus::kOk);
-}
-
-// The device ran full when an earlier write was written back, and the kernel
-// says so once, to the first who syncs.
-TEST_F(FileChannelTest, LackOfSpaceOfEarlierWritesFailsLaterFlushes) {
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  channel_->Submit(&write);
-  engine_->End(-ENOSPC);
-  engine_->EndAll();  // The write itself finds room.
-  EXPECT_EQ(write.completions, 1);
-  EXPECT_EQ(write.status, IoStatus::kNoSpace);
-  EXPECT_EQ(write.system_error, ENOSPC);
-  TestRequest flush(Op::kFlush, 0, 0);
-  EXPECT_TRUE(channel_->Submit(&flush)) << "the kernel would say OK now";
-  EXPECT_EQ(flush.status, IoStatus::kWriteError);
-}
-
-TEST_F(FileChannelTest, TwoErrorsOfOneFuaWriteFailLaterFlushes) {
-  TestRequest write(Op::kWrite, 0, 512, std::string(512, 'w'));
-  write.fua = true;
-  channel_->Submit(&write);
-  engine_->End(-ENOSPC);
-  engine_->End(-EIO);
-  EXPECT_EQ(write.status, IoStatus::kWriteError);
-  TestRequest flush(Op::kFlush, 0, 0);
-  EXPECT_TRUE(channel_->Submit(&flush));
-  EXPECT_EQ(flush.status, IoStatus::kWriteError);
-}
-
-// However many come: one is under way, and those that come meanwhile share the
-// next, which begins after they came.
-TEST_F(FileChannelTest, FlushesAreJoined) {
-  std::deque<TestRequest> flushes;
-  const auto submit = [&] {
-    EXPECT_FALSE(channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0)));
-  };
-  const auto completed = [&] {
-    return std::count_if(
-        flushes.begin(), flushes.end(),
-        [](const TestRequest& flush) { return flush.completions == 1; });
-  };
-  for (int i = 0; i < 64; ++i) submit();
-  EXPECT_EQ(engine_->pending(), 1u);
-  TestRequest read(Op::kRead, 0, 512, std::string(512, '?'));
-  EXPECT_FALSE(channel_->Submit(&read));
-  EXPECT_EQ(engine_->pending(), 2u) << "they take no more than two places";
-  engine_->End(0);
-  EXPECT_EQ(completed(), 1);
-  EXPECT_EQ(engine_->pending(), 2u);
-  for (int i = 0; i < 36; ++i) submit();
-  EXPECT_EQ(engine_->pending(), 2u);
-  engine_->EndLast(0);
-  EXPECT_EQ(completed(), 64);
-  engine_->EndLast(0);
-  EXPECT_EQ(completed(), 100);
-  engine_->End(512);
-  EXPECT_EQ(engine_->pending(), 0u);
-  for (const TestRequest& flush : flushes) {
-    EXPECT_EQ(flush.completions, 1);
-    EXPECT_EQ(flush.status, IoStatus::kOk);
-  }
-}
-
-TEST_F(FileChannelTest, JoinedFlushesFailTogether) {
-  std::deque<TestRequest> flushes;
-  for (int i = 0; i < 5; ++i) {
-    channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0));
-  }
-  engine_->End(0);
-  EXPECT_EQ(flushes[0].status, IoStatus::kOk);
-  TestRequest late(Op::kFlush, 0, 0);
-  channel_->Submit(&late);
-  engine_->End(-EIO);
-  for (int i = 1; i < 5; ++i) {
-    EXPECT_EQ(flushes[i].completions, 1);
-    EXPECT_EQ(flushes[i].status, IoStatus::kWriteError);
-    EXPECT_EQ(flushes[i].system_error, EIO);
-  }
-  engine_->EndAll();
-  EXPECT_EQ(late.completions, 1);
-  EXPECT_EQ(late.status, IoStatus::kWriteError) << "data were lost before";
-}
-
-TEST_F(FileChannelTest, FlushesThatWaitForAPlaceAreJoined) {
-  std::deque<TestRequest> reads;
-  for (int i = 0; i < 4; ++i) {
-    channel_->Submit(
-        &reads.emplace_back(Op::kRead, 0, 512, std::string(512, '?')));
-  }
-  std::deque<TestRequest> flushes;
-  for (int i = 0; i < 10; ++i) {
-    channel_->Submit(&flushes.emplace_back(Op::kFlush, 0, 0));
-  }
-  TestRequest last(Op::kRead, 0, 512, std::string(512, '?'));
-  channel_->Submit(&last);
-  int syncs = 0;
-  while (engine_->pending() > 0) {
-    if (engine_->front().kind == FileCall::Kind::kSync) ++syncs;
-    engine_->End(512);
-  }
-  EXPECT_EQ(syncs, 2);
-  for (const TestRequest& flush : flushes) EXPECT_EQ(flush.completions, 1);
-  EXPECT_EQ(last.completions, 1);
-}
-
 TEST_F(FileChannelTest, RequestsBeyondTheDepthWaitInOrder) {
   std::deque<TestRequest> requests;
   std::vector<uint64_t> order;
@@ -483,7 +129,7 @@ TEST_F(FileChannelTest, RequestsBeyondTheDepthWaitInOrder) {
     EXPECT_FALSE(channel_->Submit(&request));
   }
   EXPECT_EQ(engine_->pending(), 4u);
-  engine_->End(kSize);
+  engine_->End(kFileSize);
   EXPECT_EQ(engine_->pending(), 4u) << "the fifth takes the place";
   engine_->EndAll();
   ASSERT_EQ(order.size(), 10u);
@@ -505,7 +151,7 @@ TEST_F(FileChannelTest, WhatWaitsCanBeTakenBack) {
     EXPECT_FALSE(channel_->Cancel(&requests[i])) << "it is not there any more";
   }
   submit();
-  engine_->End(kSize);
+  engine_->End(kFileSize);
   EXPECT_FALSE(channel_->Cancel(&requests[5])) << "it has waited";
   engine_->EndAll();
   std::vector<int> completions;
@@ -631,7 +277,7 @@ TEST_F(FileChannelTest, WithoutMemoryForABufferItSaysSo) {
 }
 
 TEST_F(FileChannelTest, RefusesWhatDoesNotFit) {
-  TestRequest beyond(Op::kRead, kSize - 512, 1024, std::string(1024, '?'));
+  TestRequest beyond(Op::kRead, kFileSize - 512, 1024, std::string(1024, '?'));
   EXPECT_TRUE(channel_->Submit(&beyond));
   EXPECT_EQ(beyond.status, IoStatus::kReadError);
   TestRequest wrapped(Op::kWrite, ~uint64_t{511}, 1024, std::string(1024, '?'));
