@@ -477,7 +477,8 @@ absl::Status Negotiator::SettleIser() {
   iser.rfc7145 = options_.role == Role::kTarget
                      ? rfc7145_received_
                      : rfc7145_sent_ && !rfc7145_not_understood_;
-  // Section 6.2. A peer may have room for more than we have to send it from.
+  // RFC 7145 section 6.2. A peer may have room for more than we have to send it
+  // from.
   parameters_.initiator_max_recv_data_segment_length =
       std::min(iser.initiator_recv_data_segment_length, kMaxIserDataSegment);
   parameters_.target_max_recv_data_segment_length =

@@ -214,7 +214,8 @@ void InitiatorSession::RejectNotify(RejectPdu::Reason reason,
   if (ended()) return;
   const std::string pdu = OpcodeName(DecodeFrame(bhs).opcode);
   if (reason == RejectPdu::kDataDigestError) {
-    // Not the target's fault: its commands are worth another try.
+    // RFC 7143 section 7.8; level 0 has no SNACK. Not the target's fault: its
+    // commands are worth another try.
     return Lose(Loss::kConnection,
                 absl::DataLossError(absl::StrCat(
                     "data digest error in a ", pdu,

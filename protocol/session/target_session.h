@@ -213,7 +213,8 @@ class TargetSession final : public TargetDatamoverClient,
   void SendPing();
   void SendLoginReply(TargetLogin::Reply reply);
   void Close(const absl::Status& why, bool after_sending);
-  // How many commands more the initiator may send.
+  // How many commands more the initiator may send: MaxCmdSN is as far ahead of
+  // ExpCmdSN (section 11.4.11), and moves when a command is answered.
   uint32_t Window() const {
     // Slots of immediate commands are set apart, so that a window once told
     // never shrinks.

@@ -366,7 +366,8 @@ void TargetSession::HandleLogout(const ControlPdu& in) {
   Close(absl::OkStatus(), /*after_sending=*/true);
 }
 
-// --- Reject (section 11.17).
+// --- Reject (section 11.17). docs/architecture.md has a table of the reasons,
+// and of which ends the connection.
 
 void TargetSession::SendReject(uint8_t reason, const uint8_t* bhs,
                                absl::string_view why,
