@@ -81,10 +81,11 @@ class Initiator:
 
     def survives_restarts(self):
         """tgtd killed twice under load: every command is done in the end, every block is what was written last."""
-        process = peers.spawn([self._program, *self._perf_command("--bs=4k", "--size=8m", "--runtime=5s", "--verbose")],
+        process = peers.spawn([self._program, *self._perf_command("--bs=4k", "--size=8m", "--runtime=10s", "--verbose")],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2):
-            time.sleep(1)
+        # After the first, the initiator waits for the 2 s of DefaultTime2Wait.
+        for pause in (1, 4):
+            time.sleep(pause)
             self._target.kill()
             time.sleep(0.3)
             self._target.start()
