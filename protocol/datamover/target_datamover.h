@@ -19,7 +19,9 @@ enum class DataOutcome : uint8_t { kMoved, kLost };
 // level 0 its end ends the session.
 enum class AfterReject : uint8_t { kGoOn, kClose };
 
-// What a SCSI Command moves, in bytes.
+// What a SCSI Command moves, in bytes. Filled in place and read by field:
+// returned or copied as a whole, it would be read back before its parts are
+// stored, for which processors stall.
 struct CommandLengths {
   uint32_t data_out = 0;
   uint32_t data_in = 0;
