@@ -40,7 +40,7 @@ TEST = re.compile(rb"^(?:TYPED_)?TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
 def compiler_flags(generated):
     return [
         "-std=c++20", "-Wall", "-Wextra", "-D_GLIBCXX_ASSERTIONS",
-        "-iquote", ".", "-isystem", generated,
+        "-iquote", ".", "-I", "tools/library/include", "-isystem", generated,
     ]  # yapf: disable
 
 

@@ -103,7 +103,7 @@ typedef void (*skiff_log_fn)(void* user, int level, const char* message);
 /// Returns memory for I/O, aligned to `alignment` (a power of two), or NULL. On
 /// the thread that calls skiff_buffer_alloc().
 typedef void* (*skiff_alloc_fn)(void* user, size_t size, size_t alignment);
-/// Takes it back.
+/// Takes it back, on any thread.
 typedef void (*skiff_free_fn)(void* user, void* memory, size_t size);
 
 /// Never sleep: threads, or polls, look for work all the time.
@@ -197,7 +197,8 @@ SKIFF_API int skiff_context_post(skiff_context* context, uint32_t thread,
 SKIFF_API int skiff_buffer_alloc(skiff_context* context, size_t size,
                                  void** buffer);
 
-/// Frees it. No I/O may use it any more. -ENOENT: it is no such buffer.
+/// Frees it. No I/O may use it any more. -ENOENT: it is no such buffer. The
+/// memory itself goes a little later, when no device knows it any more.
 SKIFF_API int skiff_buffer_free(skiff_context* context, void* buffer);
 
 /// Lets all disks of a context, also those to come, register memory of the
