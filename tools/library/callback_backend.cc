@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/library/compare_and_write.h"
 
 namespace skiff::library {
 namespace {
@@ -93,13 +94,25 @@ class CallbackChannel : public scsi::BackendChannel,
     free_ = slot;
   }
 
+  // What IoRequest::backend_progress says.
+  static constexpr uint64_t kAsked = 0;
+  static constexpr uint64_t kEmulated = 1;
+
+  // A request has its result. False: there is more to do for it.
+  bool End(RequestSlot* slot);
+  // As Submit(), of a COMPARE AND WRITE.
+  bool Emulate(scsi::IoRequest* io);
+
   CallbackBackend* const backend_;
   const uint32_t thread_;
   const std::shared_ptr<CompletionQueue> queue_;
   RequestSlot* free_ = nullptr;
+  bool cannot_compare_ = false;  // The callbacks have said so.
 };
 
 bool CallbackChannel::Submit(scsi::IoRequest* io) {
+  io->backend_progress = kAsked;
+  if (io->op == Op::kCompareAndWrite && cannot_compare_) return Emulate(io);
   if (free_ == nullptr) free_ = backend_->requests_.Take();
   RequestSlot* const slot = free_;
   if (slot == nullptr) {
@@ -119,13 +132,13 @@ bool CallbackChannel::Submit(scsi::IoRequest* io) {
   slot->Begin(io, queue_.get(), thread_, backend_->user_);
   const Submitting submission(slot);
   backend_->ops_.submit(backend_->user_, &view);
-  if (!submission.completed()) return false;
-  FillIn(*slot);
-  Free(slot);
-  return true;
+  return submission.completed() && End(slot);
 }
 
 bool CallbackChannel::Cancel(scsi::IoRequest* io) {
+  if (io->backend_progress == kEmulated) {
+    return CompareAndWrite::Cancel(this, io);
+  }
   auto* const slot = static_cast<RequestSlot*>(io->backend_data);
   slot->cancel_asked = true;
   if (backend_->ops_.cancel == nullptr || !slot->in_flight() ||
@@ -140,10 +153,32 @@ bool CallbackChannel::Cancel(scsi::IoRequest* io) {
 }
 
 void CallbackChannel::Finish(RequestSlot* slot) {
-  FillIn(*slot);
   scsi::IoRequest* const io = slot->io;
+  if (End(slot)) io->done(io);  // The last one may destroy the channel.
+}
+
+bool CallbackChannel::End(RequestSlot* slot) {
+  scsi::IoRequest* const io = slot->io;
+  const bool cancelled = slot->cancel_asked;
+  FillIn(*slot);
   Free(slot);
-  io->done(io);  // The last one may destroy the channel.
+  if (io->op != Op::kCompareAndWrite || io->status != IoStatus::kNotSupported ||
+      cancelled) {
+    return true;
+  }
+  cannot_compare_ = true;
+  io->system_error = 0;
+  io->error_offset = 0;
+  return Emulate(io);
+}
+
+bool CallbackChannel::Emulate(scsi::IoRequest* io) {
+  if (backend_->memory_ != nullptr) {
+    CompareAndWrite::InMemory(io, backend_->memory_ + io->offset);
+    return true;
+  }
+  io->backend_progress = kEmulated;
+  return CompareAndWrite::Submit(this, io);
 }
 
 CallbackBackend::CallbackBackend(const skiff_backend_ops& ops, void* user,

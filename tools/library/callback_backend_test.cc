@@ -5,8 +5,10 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -324,6 +326,101 @@ TEST_F(CallbackBackendTest, AnotherChannelUsesTheSlotsOfOneThatIsGone) {
   EXPECT_EQ(Complete(seen_[1]->id), 0);
   Turn();
   EXPECT_EQ(io.ended, 2);
+}
+
+// The medium has reads and writes only.
+class CompareTest : public CallbackBackendTest {
+ protected:
+  CompareTest() : medium_(kSize, 'm') {
+    io_.request.op = IoRequest::Op::kCompareAndWrite;
+    io_.request.offset = 1024;
+    io_.request.fua = true;
+    // Pieces that have nothing to do with the halves.
+    iov_[0] = {data_.data(), 100};
+    iov_[1] = {data_.data() + 100, 600};
+    iov_[2] = {data_.data() + 700, 324};
+    io_.request.iov = iov_;
+    io_.request.iov_count = 3;
+  }
+
+  // What a backend does for a request.
+  int Execute(const skiff_request* request) {
+    ops_.push_back(request->op);
+    if (request->op == SKIFF_REQUEST_COMPARE_AND_WRITE) return -EOPNOTSUPP;
+    if (request->op == write_fails_) return -EIO;
+    const bool read = request->op == SKIFF_REQUEST_READ;
+    EXPECT_EQ(request->flags, read ? 0u : SKIFF_REQUEST_FUA);
+    char* at = medium_.data() + request->offset;
+    for (uint32_t i = 0; i < request->iov_count; ++i) {
+      const iovec& piece = request->iov[i];
+      std::memcpy(read ? piece.iov_base : at, read ? at : piece.iov_base,
+                  piece.iov_len);
+      at += piece.iov_len;
+    }
+    return 0;
+  }
+  void Run() {
+    io_.ended = 0;
+    if (channel_->Submit(&io_.request)) ++io_.ended;
+    Turn();
+    EXPECT_EQ(io_.ended, 1);
+  }
+
+  std::string medium_;
+  std::string data_ = std::string(512, 'm') + std::string(512, 'n');
+  iovec iov_[3];
+  Io io_;
+  uint32_t write_fails_ = 0;
+  std::vector<uint32_t> ops_;
+};
+
+TEST_F(CompareTest, IsDoneByReadingAndWriting) {
+  for (const bool inside : {true, false}) {
+    SCOPED_TRACE(inside);
+    on_submit_ = [&](const skiff_request* request) {
+      const auto complete = [this, request] {
+        EXPECT_EQ(Complete(request->id, Execute(request)), 0);
+      };
+      if (inside) return complete();
+      reactor_->Post(complete);
+    };
+    Run();
+    EXPECT_EQ(io_.request.status, IoStatus::kOk);
+    EXPECT_TRUE(medium_.substr(1024, 512) == std::string(512, 'n'));
+    EXPECT_EQ(medium_[1023], 'm');
+    EXPECT_EQ(medium_[1536], 'm');
+    // Now it has changed.
+    medium_[1024] = 'm';
+    Run();
+    EXPECT_EQ(io_.request.status, IoStatus::kMiscompare);
+    EXPECT_EQ(io_.request.error_offset, 1025u);
+    medium_.assign(kSize, 'm');
+    write_fails_ = SKIFF_REQUEST_WRITE;
+    Run();
+    EXPECT_EQ(io_.request.status, IoStatus::kWriteError);
+    EXPECT_EQ(io_.request.system_error, EIO);
+    write_fails_ = 0;
+  }
+  // It is asked whether it can once.
+  EXPECT_EQ(std::count(ops_.begin(), ops_.end(),
+                       uint32_t{SKIFF_REQUEST_COMPARE_AND_WRITE}),
+            1);
+}
+
+TEST_F(CompareTest, IsCancelledInTheMiddle) {
+  on_submit_ = [this](const skiff_request* request) {
+    if (request->op == SKIFF_REQUEST_COMPARE_AND_WRITE) {
+      EXPECT_EQ(Complete(request->id, -EOPNOTSUPP), 0);
+    }
+  };
+  EXPECT_FALSE(channel_->Submit(&io_.request));
+  ASSERT_EQ(seen_.size(), 2u);
+  EXPECT_FALSE(channel_->Cancel(&io_.request));
+  on_cancel_ = [](const skiff_request*) { return 1; };
+  EXPECT_TRUE(channel_->Cancel(&io_.request));
+  EXPECT_EQ(Complete(seen_[1]->id), -ESTALE);
+  Turn();
+  EXPECT_EQ(io_.ended, 0);
 }
 
 // An initiator asks again from where the answer ends.

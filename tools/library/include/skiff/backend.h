@@ -87,7 +87,8 @@ typedef enum skiff_request_op {
   SKIFF_REQUEST_FLUSH = 3,  ///< All writes that ended before become stable.
   SKIFF_REQUEST_UNMAP = 4,  ///< Frees; reads as zeroes afterwards.
   SKIFF_REQUEST_WRITE_ZEROES = 5,
-  /// Writes if what is there is as expected. -EILSEQ: it is not.
+  /// Writes if what is there is as expected. -EILSEQ: it is not. -EOPNOTSUPP:
+  /// the library reads, compares and writes, while no other write is under way.
   SKIFF_REQUEST_COMPARE_AND_WRITE = 6
 } skiff_request_op;
 
