@@ -105,7 +105,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
 
   // --- The end.
 
-  // Something that keeps the context from being closed.
+  // Something that keeps the context from being closed. Has to go before the
+  // `done` runs that tells of its end.
   class Use {
    public:
     Use(std::shared_ptr<Context> context, Kind kind);

@@ -93,6 +93,19 @@ int ErrorOf(const absl::Status& status) {
   return ErrorOf(status.code());
 }
 
+int IoErrorOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kPermissionDenied:  // The disk is write-protected.
+      return -EROFS;
+    case absl::StatusCode::kFailedPrecondition:
+      // The disk is not open, or somebody else has a reservation.
+      return scsi::GetScsiError(status).has_value() ? ErrorOf(status)
+                                                    : -ENOTCONN;
+    default:
+      return ErrorOf(status);
+  }
+}
+
 std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
 }

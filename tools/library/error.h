@@ -21,6 +21,9 @@ const char* LastError();
 // made a status of is not known any more: those come close.
 int ErrorOf(const absl::Status& status);
 
+// The same of an I/O or a command.
+int IoErrorOf(const absl::Status& status);
+
 // For another thread: copies that are made by copying share what they are made
 // of, and ThreadSanitizer does not see how Debian's Abseil counts who does.
 std::string MessageOf(const absl::Status& status);

@@ -1,34 +1,21 @@
 #ifndef SKIFF_TOOLS_SKIFF_BASE_ENDPOINT_H_
 #define SKIFF_TOOLS_SKIFF_BASE_ENDPOINT_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tools/common/endpoint.h"
 #include "tools/skiff/base/options.h"
-#include "transport/address.h"
 
 namespace skiff::tools {
-
-// What a URL names: iscsi://host[:port][/target[/lun]][?key=value[&...]]. The
-// scheme says how to get there: iscsi:// is TCP, iser:// RDMA, auto:// RDMA if
-// it can be had, else TCP. `transport=` picks the transport of iser://; all
-// other options are the transport's.
-struct Endpoint {
-  transport::Address portal;
-  std::string target;  // Empty: the portal.
-  bool has_lun = false;
-  uint32_t lun = 0;
-};
 
 // True for what is meant as a URL of a logical unit and not as a file's path.
 bool IsUrl(absl::string_view text);
 
 // Parses a URL that must name a portal, perhaps with a target, a target, or a
 // logical unit; and no more than that, since more would be ignored. Usage
-// errors show what is accepted. Credentials are refused as long as there is
-// nothing to use them for.
+// errors show what is accepted.
 absl::StatusOr<Endpoint> ParsePortal(const std::string& url);
 absl::StatusOr<Endpoint> ParsePortalOrTarget(const std::string& url);
 absl::StatusOr<Endpoint> ParseTarget(const std::string& url);

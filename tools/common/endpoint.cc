@@ -1,0 +1,93 @@
+#include "tools/common/endpoint.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "protocol/negotiation/url.h"
+
+namespace skiff::tools {
+namespace {
+
+constexpr char kTransportOption[] = "transport";
+
+// Scheme and options of the transport's address.
+absl::Status ChooseTransport(const protocol::Url& url,
+                             transport::Address* portal) {
+  portal->options = url.options;
+  std::string wanted;
+  if (const auto found = portal->options.find(kTransportOption);
+      found != portal->options.end()) {
+    wanted = found->second;
+    portal->options.erase(found);
+  }
+  if (url.scheme != "iser" && !wanted.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        url.scheme, ":// with ", kTransportOption, "=", wanted,
+        ": only iser:// leaves a choice; write iser://, or leave it out"));
+  }
+  if (url.scheme == "iscsi") {
+    portal->scheme = "tcp";
+  } else if (!wanted.empty()) {
+    if (wanted != "verbs" && wanted != "libfabric") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kTransportOption, "=", wanted,
+                       " is no RDMA transport; write verbs or "
+                       "libfabric, or leave it out"));
+    }
+    portal->scheme = wanted;
+  } else {
+    portal->scheme = "auto";
+    const char* policy = url.scheme == "iser" ? "require" : "prefer";
+    if (!portal->options.emplace("rdma", policy).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rdma= in a URL of ", url.scheme,
+          ":// contradicts the scheme; write iscsi:// for TCP, iser:// for "
+          "RDMA, auto:// for RDMA if it can be had"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// In fe80::/10. All of its addresses have four digits first.
+bool IsLinkLocal(absl::string_view host) {
+  const std::string lower = absl::AsciiStrToLower(host.substr(0, 5));
+  return lower.size() == 5 && absl::StartsWith(lower, "fe") &&
+         absl::StrContains("89ab", lower[2]) && lower[4] == ':';
+}
+
+}  // namespace
+
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
+  const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
+  if (!url.ok()) return url.status();
+  if (!url->user.empty()) {
+    return absl::InvalidArgumentError(
+        NoAuthentication(absl::StrCat("user ", url->user)));
+  }
+  Endpoint endpoint;
+  const absl::Status status = ChooseTransport(*url, &endpoint.portal);
+  if (!status.ok()) return status;
+  // No machine can tell by which of its interfaces (RFC 4007 section 6).
+  if (IsLinkLocal(url->portal.host) &&
+      !absl::StrContains(url->portal.host, '%')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        url->portal.host, " is a link-local address: write by which interface ",
+        "it is reached, as in [", url->portal.host, "%25eth0]"));
+  }
+  endpoint.portal.host = url->portal.host;
+  endpoint.portal.port = url->portal.port;
+  endpoint.target = url->target;
+  endpoint.has_lun = url->has_lun;
+  endpoint.lun = url->lun;
+  return endpoint;
+}
+
+std::string NoAuthentication(absl::string_view given) {
+  return absl::StrCat(
+      given,
+      ": this program has no authentication (CHAP) yet; leave the credentials "
+      "out to log in without");
+}
+
+}  // namespace skiff::tools
