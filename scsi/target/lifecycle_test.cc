@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scsi/backend/ram_backend.h"
@@ -23,6 +24,7 @@ using testing::Pattern;
 using testing::TestBackend;
 using testing::TestCommand;
 using testing::TestNexus;
+using testing::TestReactor;
 using testing::TestTarget;
 using testing::ThinInfo;
 
@@ -124,6 +126,56 @@ TEST_F(LifecycleTest, ARemovedLogicalUnitWaitsForThePort) {
   target_.port().ReleaseCompleted();
   target_.nexus().Settle();
   EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(LifecycleTest, ARemovalIsToldWhenNothingIsInFlight) {
+  backend_->completion = TestBackend::Completion::kHeld;
+  TestCommand read(Cdb10(0x28, 0, 1), {}, 512);
+  target_.nexus().Submit(&read);
+  int told = 0;
+  std::shared_ptr<Backend> handed;
+  const auto removed = [&](std::shared_ptr<Backend> backend) {
+    ++told;
+    handed = std::move(backend);
+    EXPECT_EQ(backend_->unused_with_channels, std::vector<int>{0});
+    EXPECT_TRUE(Add(0).ok()) << "it may call the target";
+  };
+  ASSERT_TRUE(target_.target()->RemoveLogicalUnit(0, removed).ok());
+  EXPECT_EQ(target_.target()->RemoveLogicalUnit(0, removed).code(),
+            absl::StatusCode::kNotFound);
+  target_.nexus().Settle();
+  EXPECT_EQ(told, 0) << "the medium still has the command";
+  backend_->CompleteHeld();
+  target_.nexus().Settle();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(handed, backend_);
+  EXPECT_EQ(backend_->channels, 0);
+  handed.reset();
+  EXPECT_EQ(backend_.use_count(), 1) << "the target has no reference";
+}
+
+TEST_F(LifecycleTest, ARemovalWithoutSessionsIsToldAtOnce) {
+  target_.nexus().Close();
+  int told = 0;
+  ASSERT_TRUE(
+      target_.target()
+          ->RemoveLogicalUnit(0, [&](std::shared_ptr<Backend>) { ++told; })
+          .ok());
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(LifecycleTest, ARemovalIsToldWhereTheLastSessionIs) {
+  TestReactor other;
+  TestNexus second(target_.target(), &other, "iqn.2026-01.example:j,i,0x2");
+  int told = 0;
+  ASSERT_TRUE(
+      target_.target()
+          ->RemoveLogicalUnit(0, [&](std::shared_ptr<Backend>) { ++told; })
+          .ok());
+  target_.nexus().Settle();
+  EXPECT_EQ(told, 0) << "the other reactor has not heard of it";
+  second.Settle();
+  EXPECT_EQ(told, 1);
 }
 
 TEST_F(LifecycleTest, BadOptionsAreRefusedInWords) {

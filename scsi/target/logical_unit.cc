@@ -110,6 +110,12 @@ LogicalUnit::LogicalUnit(absl::string_view target_name,
          (Hash(absl::StrCat(options_.vendor, ",", serial_)) >> 4);
 }
 
+LogicalUnit::~LogicalUnit() {
+  std::shared_ptr<Backend> backend = medium_->shared_backend();
+  medium_.reset();  // Backend::Unused() comes before.
+  if (on_gone_ != nullptr) on_gone_(std::move(backend));
+}
+
 LogicalUnitStatus LogicalUnit::Status() const {
   return {options_.lun, info().description, block_count() << block_shift(),
           serial_,      failures_.Get(),    info().data_loss};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -29,6 +30,15 @@ class LogicalUnit {
   static absl::StatusOr<std::shared_ptr<LogicalUnit>> Create(
       absl::string_view target_name, const std::shared_ptr<Backend>& backend,
       const LogicalUnitOptions& options);
+  LogicalUnit(const LogicalUnit&) = delete;
+  LogicalUnit& operator=(const LogicalUnit&) = delete;
+  // Whoever uses it holds it: nothing is in flight any more.
+  ~LogicalUnit();
+
+  // Runs when it is gone. Once, by who removes it and holds it meanwhile.
+  void set_on_gone(LogicalUnitRemoved on_gone) {
+    on_gone_ = std::move(on_gone);
+  }
 
   uint64_t lun() const { return options_.lun; }
   const LogicalUnitOptions& options() const { return options_; }
@@ -59,13 +69,14 @@ class LogicalUnit {
               const LogicalUnitOptions& options);
 
   const std::string target_name_;
-  const std::shared_ptr<Medium> medium_;
+  std::shared_ptr<Medium> medium_;  // Constant until the end.
   const LogicalUnitOptions options_;
   const uint32_t max_transfer_blocks_;
   std::string serial_;
   uint64_t naa_ = 0;
   FailureCounters failures_;
   ModePages mode_pages_;
+  LogicalUnitRemoved on_gone_;
 };
 
 }  // namespace skiff::scsi

@@ -167,6 +167,13 @@ struct DirectMemory {
   std::shared_ptr<const void> owner;
 };
 
+// Told that a logical unit is gone. It gets the target's reference to the
+// backend: destroy it where that may block, or serve it again. Others may have
+// references, too: another LUN, and sessions over RDMA that have registered its
+// direct_memory(), until they end.
+using LogicalUnitRemoved =
+    absl::AnyInvocable<void(std::shared_ptr<Backend> backend)>;
+
 // A SCSI target device: its logical units, shared by all its ports and
 // reactors. Thread-safe.
 class Target {
@@ -183,10 +190,24 @@ class Target {
   // HAS CHANGED.
   virtual absl::Status AddLogicalUnit(std::shared_ptr<Backend> backend,
                                       const LogicalUnitOptions& options) = 0;
-  // Tasks of the logical unit are aborted, and new ones refused. Its backend
-  // goes with the last of them, perhaps on a reactor's thread. NotFound: there
-  // is no such LUN.
-  virtual absl::Status RemoveLogicalUnit(uint64_t lun) = 0;
+  // Tasks of the logical unit are aborted, and new ones refused. The LUN can be
+  // used again at once. NotFound: there is no such LUN, and `done` does not
+  // run.
+  //
+  // Otherwise `done` runs once, when no nexus of any reactor has a task of the
+  // logical unit, and its channels are gone. A backend that does not give back
+  // its requests, and an initiator that does not take its data, are waited for.
+  // It runs on the thread that lets go last: a reactor's as a rule, or this
+  // one, perhaps before this returns, or one that looks at
+  // LogicalUnitStatuses(). So it may neither block nor throw; no lock is held,
+  // and it may call the target.
+  virtual absl::Status RemoveLogicalUnit(uint64_t lun,
+                                         LogicalUnitRemoved done) = 0;
+  // The same for who need not know. The target's reference to the backend goes
+  // on that thread: whoever has the last one finds its destructor run there.
+  absl::Status RemoveLogicalUnit(uint64_t lun) {
+    return RemoveLogicalUnit(lun, nullptr);
+  }
   // The size of the LUN's backend changed (info() tells): CAPACITY DATA HAS
   // CHANGED, for every LUN here with that backend. Another target with it has
   // the new size, too, and has to be told for its initiators.

@@ -49,7 +49,8 @@ absl::Status TargetImpl::AddLogicalUnit(std::shared_ptr<Backend> backend,
   return absl::OkStatus();
 }
 
-absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun) {
+absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun,
+                                           LogicalUnitRemoved done) {
   // Goes without the mutex: its backend may be told of it, or go, too.
   std::shared_ptr<LogicalUnit> removed;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -59,6 +60,7 @@ absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun) {
   }
   removed = std::move(it->second);
   luns_.erase(it);
+  removed->set_on_gone(std::move(done));
   PostToNexuses(nullptr,
                 [lu = removed](NexusImpl& nexus) { nexus.DetachLu(lu); });
   return absl::OkStatus();

@@ -30,7 +30,9 @@ class TargetImpl final : public Target, public NexusOwner {
   absl::string_view name() const override { return name_; }
   absl::Status AddLogicalUnit(std::shared_ptr<Backend> backend,
                               const LogicalUnitOptions& options) override;
-  absl::Status RemoveLogicalUnit(uint64_t lun) override;
+  using Target::RemoveLogicalUnit;
+  absl::Status RemoveLogicalUnit(uint64_t lun,
+                                 LogicalUnitRemoved done) override;
   void NotifyCapacityChanged(uint64_t lun) override;
   std::vector<uint64_t> Luns() const override;
   std::vector<LogicalUnitStatus> LogicalUnitStatuses() const override;

@@ -234,16 +234,23 @@ TEST_F(ThreadsTest, ChangesReachBusyNexuses) {
   std::atomic<bool> stop{false};
   std::atomic<int> good{0};
   std::atomic<int> attentions{0};
+  std::atomic<int> gone{0};
   std::thread changer([&] {
-    for (int i = 0; i < 50 || good < 100; ++i) {
+    int removed = 0;
+    for (; removed < 50 || good < 100; ++removed) {
       LogicalUnitOptions options;
-      options.lun = 1 + i % 3;
+      options.lun = 1 + removed % 3;
       EXPECT_TRUE(target_->AddLogicalUnit(backend_, options).ok());
       target_->NotifyCapacityChanged(options.lun);
       target_->NotifyCapacityChanged(0);
       std::this_thread::yield();
-      EXPECT_TRUE(target_->RemoveLogicalUnit(options.lun).ok());
+      EXPECT_TRUE(
+          target_
+              ->RemoveLogicalUnit(options.lun,
+                                  [&gone](std::shared_ptr<Backend>) { ++gone; })
+              .ok());
     }
+    while (gone < removed) std::this_thread::yield();
     stop = true;
   });
   OnTwoThreads([&](int id, TestReactor* reactor, BusyPort* port) {

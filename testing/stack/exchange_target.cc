@@ -92,7 +92,7 @@ class ExchangeTarget final : public scsi::Target {
                               const scsi::LogicalUnitOptions&) override {
     return absl::UnimplementedError("it has no media");
   }
-  absl::Status RemoveLogicalUnit(uint64_t) override {
+  absl::Status RemoveLogicalUnit(uint64_t, scsi::LogicalUnitRemoved) override {
     return absl::UnimplementedError("it has no media");
   }
   void NotifyCapacityChanged(uint64_t) override {}

@@ -280,8 +280,9 @@ class RefusingTarget final : public scsi::Target {
       const scsi::LogicalUnitOptions& options) override {
     return target_->AddLogicalUnit(std::move(backend), options);
   }
-  absl::Status RemoveLogicalUnit(uint64_t lun) override {
-    return target_->RemoveLogicalUnit(lun);
+  absl::Status RemoveLogicalUnit(uint64_t lun,
+                                 scsi::LogicalUnitRemoved done) override {
+    return target_->RemoveLogicalUnit(lun, std::move(done));
   }
   void NotifyCapacityChanged(uint64_t lun) override {
     target_->NotifyCapacityChanged(lun);
