@@ -160,15 +160,14 @@ void TargetConnection::SessionEnded() {
   context_.reactor->newcomers().Add(this);
 }
 
-void TargetConnection::Drain(absl::Duration grace) {
+void TargetConnection::Drain(absl::Duration grace, absl::string_view why) {
   const bool again = std::exchange(draining_, true);
   if (ending_ == Ending::kAfterSending) {
     close_limited_ = false;
     return LimitEnding(std::min(grace, kLastCloseTimeout));
   }
   if (ending_ != Ending::kNo) return;
-  if (session_->phase() != TargetSession::Phase::kFullFeature)
-    return End("shutting down");
+  if (session_->phase() != TargetSession::Phase::kFullFeature) return End(why);
   drain_deadline_ = std::min(drain_deadline_, Now() + grace);
   if (!again) {
     session_->RequestLogout(static_cast<uint16_t>(
@@ -415,8 +414,15 @@ void TargetConnection::SayLine(LogLevel level, LogLine line,
   }
 }
 
+bool TargetConnection::Serves(absl::string_view target) const {
+  const LoginIdentity& identity = session_->identity();
+  return identity.session_type == SessionType::kNormal &&
+         identity.target_name == target;
+}
+
 SessionInfo TargetConnection::Info() const {
   SessionInfo info;
+  info.id = id_;
   const LoginIdentity& identity = session_->identity();
   info.initiator_name = identity.initiator_name;
   info.initiator_alias = identity.initiator_alias;

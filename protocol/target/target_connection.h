@@ -62,10 +62,14 @@ class TargetConnection final : private TargetSessionHost,
   // Ends now, without waiting for what is queued.
   void End(absl::string_view why);
   // Asks for a logout; drops what is left after `grace`. Again: perhaps sooner.
-  void Drain(absl::Duration grace);
+  // `why` is said of a login, which ends at once.
+  void Drain(absl::Duration grace, absl::string_view why);
   // An older session of the same name is gone.
   void ResumeLogin();
   SessionInfo Info() const;
+  TargetNode::ConnectionId id() const { return id_; }
+  // It is, or is about to be, a session with that target.
+  bool Serves(absl::string_view target) const;
 
  private:
   // What was asked for from inside a call, done at the end of the turn.

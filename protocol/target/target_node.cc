@@ -1,5 +1,6 @@
 #include "protocol/target/target_node.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -58,6 +59,7 @@ absl::Status Check(const std::vector<PortalGroup>& groups) {
 
 const PortalGroup* TargetNode::ServedTarget::GroupOf(
     const transport::Address& portal) const {
+  if (leaving) return nullptr;
   for (const PortalGroup& group : groups) {
     if (group.portals.empty() || absl::c_linear_search(group.portals, portal)) {
       return &group;
@@ -75,6 +77,11 @@ absl::Status TargetNode::AddTarget(std::shared_ptr<scsi::Target> target,
                         absl::StrCat("target ", name, ": ", valid.message()));
   }
   std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = targets_.find(name);
+  if (known != targets_.end() && known->second.leaving) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "target ", name, " is being removed; add one when that is done"));
+  }
   if (!targets_
            .try_emplace(name,
                         ServedTarget{std::move(target), std::string(alias),
@@ -86,11 +93,36 @@ absl::Status TargetNode::AddTarget(std::shared_ptr<scsi::Target> target,
   return absl::OkStatus();
 }
 
+absl::Status TargetNode::BeginRemoval(const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = targets_.find(name);
+  if (found == targets_.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no target ", name));
+  }
+  if (found->second.leaving) {
+    return absl::NotFoundError(
+        absl::StrCat("target ", name, " is being removed already"));
+  }
+  found->second.leaving = true;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<scsi::Target> TargetNode::FinishRemoval(
+    const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = targets_.find(name);
+  std::shared_ptr<scsi::Target> target = std::move(found->second.target);
+  targets_.erase(found);
+  return target;
+}
+
 std::shared_ptr<scsi::Target> TargetNode::FindTarget(
     const std::string& name) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = targets_.find(name);
-  return found == targets_.end() ? nullptr : found->second.target;
+  return found == targets_.end() || found->second.leaving
+             ? nullptr
+             : found->second.target;
 }
 
 // Not found is what does "not exist at this address" (section 11.13.5). Who
@@ -111,10 +143,20 @@ LoginStatus TargetNode::Admit(const transport::Address& portal,
   return LoginStatus::kSuccess;
 }
 
-void TargetNode::AddPortal(const transport::Address& portal,
-                           const std::vector<transport::Address>& addresses) {
+TargetNode::PortalId TargetNode::AddPortal(
+    const transport::Address& portal,
+    const std::vector<transport::Address>& addresses) {
   std::lock_guard<std::mutex> lock(mutex_);
-  portals_.push_back({portal, addresses});
+  portals_.push_back({++last_portal_, portal, addresses});
+  return last_portal_;
+}
+
+void TargetNode::RemovePortal(PortalId portal) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  portals_.erase(
+      std::remove_if(portals_.begin(), portals_.end(),
+                     [portal](const Portal& p) { return p.id == portal; }),
+      portals_.end());
 }
 
 std::vector<transport::Address> TargetNode::WaysOf(

@@ -30,6 +30,7 @@ class TargetNode {
  public:
   // Which connection of which server a session runs on.
   using ConnectionId = uint64_t;
+  using PortalId = uint64_t;
   // Asks the connection to end; thread-safe.
   using Ender = absl::AnyInvocable<void(absl::string_view why)>;
   // Tells a connection that its login may go on; thread-safe.
@@ -44,6 +45,11 @@ class TargetNode {
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
                          absl::string_view alias,
                          std::vector<PortalGroup> groups);
+  // From now on it is not there for anybody, but its name is not free yet.
+  // NotFound: it was not, either, before.
+  absl::Status BeginRemoval(const std::string& name);
+  // After that: the name is free. Returns the target.
+  std::shared_ptr<scsi::Target> FinishRemoval(const std::string& name);
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) const;
   // Whether the target is there for who comes by `portal` (as in AddPortal).
   // Success fills in the alias and the portal group, if there is one.
@@ -52,8 +58,10 @@ class TargetNode {
 
   // `portal` is where it was asked to listen, `addresses` are where it does:
   // one for each transport that it takes.
-  void AddPortal(const transport::Address& portal,
-                 const std::vector<transport::Address>& addresses);
+  PortalId AddPortal(const transport::Address& portal,
+                     const std::vector<transport::Address>& addresses);
+  // It does not listen there any more.
+  void RemovePortal(PortalId portal);
 
   // How a peer came in.
   struct Arrival {
@@ -88,6 +96,7 @@ class TargetNode {
     std::shared_ptr<scsi::Target> target;
     std::string alias;
     std::vector<PortalGroup> groups;
+    bool leaving = false;  // Not there any more.
 
     // Null: the target is not there.
     const PortalGroup* GroupOf(const transport::Address& portal) const;
@@ -101,6 +110,7 @@ class TargetNode {
   };
 
   struct Portal {
+    PortalId id;
     transport::Address asked;
     std::vector<transport::Address> addresses;
   };
@@ -119,6 +129,7 @@ class TargetNode {
   mutable std::mutex mutex_;
   std::map<std::string, ServedTarget> targets_;
   std::vector<Portal> portals_;
+  PortalId last_portal_ = 0;
   std::map<std::string, Session> sessions_;
   std::map<ConnectionId, std::string> names_;  // Of `connection` and `ending`.
   std::set<uint16_t> tsihs_;

@@ -204,5 +204,34 @@ TEST_F(TargetNodeTest, AnotherPortalGroupIsAnotherSession) {
   EXPECT_EQ(absl::StrJoin(ended, " "), "2");
 }
 
+TEST_F(TargetNodeTest, AClosedPortalIsNotDiscovered) {
+  const TargetNode::PortalId portal = node_.AddPortal(
+      Portal("tcp://0.0.0.0:0"), {Portal("tcp://192.0.2.9:4000")});
+  node_.AddPortal(Portal("tcp://0.0.0.0:0"), {Portal("tcp://192.0.2.9:4001")});
+  node_.RemovePortal(portal);
+  node_.RemovePortal(portal);
+  EXPECT_EQ(
+      Portals("192.0.2.1:3261", "tcp://192.0.2.1:3261?receive_buffer=4MiB"),
+      "192.0.2.1:3261,1 192.0.2.1:3260,1 192.0.2.9:4001,1");
+}
+
+TEST_F(TargetNodeTest, ATargetThatLeavesIsNotThereButItsNameIsTaken) {
+  ASSERT_TRUE(node_.BeginRemoval(kName).ok());
+  EXPECT_EQ(node_.FindTarget(kName), nullptr);
+  EXPECT_EQ(TagAt("tcp://0.0.0.0:3260", kName), 0);
+  EXPECT_TRUE(
+      node_
+          .Discover("", {Portal("tcp://0.0.0.0:3260"), "tcp", "192.0.2.1:3260"})
+          .empty());
+  EXPECT_EQ(node_.BeginRemoval(kName).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(
+      node_.AddTarget(scsi::Target::Create(kName), "", {PortalGroup()}).code(),
+      absl::StatusCode::kAlreadyExists);
+  const std::shared_ptr<scsi::Target> target = node_.FinishRemoval(kName);
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(node_.BeginRemoval(kName).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(node_.AddTarget(target, "", {PortalGroup()}).ok());
+}
+
 }  // namespace
 }  // namespace skiff::protocol

@@ -95,6 +95,9 @@ uint64_t IserMemoryOfSession(const TargetServerOptions& options);
 
 // What one session looks like, for operators.
 struct SessionInfo {
+  // What DropSession() takes. A server gives each connection one of its own,
+  // and none again.
+  uint64_t id = 0;
   std::string initiator_name;
   std::string initiator_alias;
   std::string target_name;  // Empty: discovery.
@@ -119,10 +122,11 @@ struct ServerMemory {
 //
 // Threads: the reactors are the caller's, run by threads of his
 // (ReactorThreads) or from his own loop; they outlive the server and turn until
-// Shutdown has called back. Create, AddTarget, Shutdown, ListSessions and
-// ReportMemory may be called from any thread; Listen and the destructor on the
-// first reactor's thread, or while that reactor is not running
-// (ReactorThreads::RunOn does it).
+// Shutdown has called back. All but Listen and the destructor may be called
+// from any thread, not after Shutdown has called back; these two on the first
+// reactor's thread, or while that reactor is not running (ReactorThreads::RunOn
+// does it). Every `done` runs once, on the first reactor unless said otherwise,
+// and never from inside the call. It may call the server.
 class TargetServer {
  public:
   // The registry, which is not owned, outlives the server. Errors name the
@@ -145,6 +149,36 @@ class TargetServer {
   // address and reason.
   virtual absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) = 0;
+
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+
+  // Closes one portal, by the address that Listen returned: no new connection
+  // comes by it, discovery does not name it any more, and `done` runs. What
+  // came by it stays: logins go on, and so do sessions. NotFound: the server
+  // does not listen there, perhaps no longer (Shutdown closes all portals).
+  virtual void ClosePortal(const transport::Address& address, Done done) = 0;
+
+  // Gets the server's reference to the target: destroy it where that may block,
+  // or add it again.
+  using TargetRemoved =
+      absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<scsi::Target>>)>;
+  // From now on nobody logs in to the target or discovers it; logins that are
+  // under way fail. Initiators of its sessions are told (Async Message: logout
+  // request) and have until `grace`, which may be zero, to log out. What is
+  // left is dropped. `done` runs once the last one is gone with all its
+  // commands: a backend that keeps some is waited for, until Shutdown. Until
+  // then there can't be another target of this name.
+  //
+  // NotFound: there is no such target, or it is being removed already. Aborted:
+  // Shutdown left sessions of it behind.
+  virtual void RemoveTarget(absl::string_view name, absl::Duration grace,
+                            TargetRemoved done) = 0;
+  // The same with one session, also a discovery session or one that logs in (to
+  // which nobody gives `grace`): SessionInfo::id says which. It does not keep
+  // the initiator from logging in again; that is the access policy's to refuse.
+  // A session that is ending anyhow is waited for; again, it may get less
+  // `grace`. NotFound: there is no such session, or it is gone.
+  virtual void DropSession(uint64_t id, absl::Duration grace, Done done) = 0;
 
   // Ends gracefully: no new connections; initiators are told (Async Message:
   // logout request) and have until `grace` to log out, and their commands are
