@@ -161,8 +161,8 @@ typedef struct skiff_disk_stats {
   char target[256];     ///< The target's name.
 } skiff_disk_stats;
 
-/// Fills `*stats`, whose size the caller has set. The numbers are as of the
-/// last turn in which something happened.
+/// Fills `*stats`, whose size the caller has set. Context's thread; in a
+/// callback on another thread of the context than the disk's, it is -EDEADLK.
 SKIFF_API int skiff_disk_get_stats(skiff_disk* disk, skiff_disk_stats* stats);
 
 /* ---- I/O ---- */
@@ -236,7 +236,8 @@ SKIFF_API int skiff_disk_flush(skiff_disk* disk, skiff_done_fn done,
 /// Asks for one I/O or command to be given up. Its `done` runs in any case,
 /// with -ECANCELED if it did not end before.
 ///
-/// @return 0; -ENOENT where it has ended already, or never was.
+/// @return 0; -ENOENT where it never was or, as far as the disk's own thread
+/// asks, has ended already.
 SKIFF_API int skiff_disk_cancel(skiff_disk* disk, uint64_t id);
 
 /// Resets the logical unit: it ends all commands, of other initiators, too.
