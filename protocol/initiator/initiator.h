@@ -160,7 +160,8 @@ class Initiator : public scsi::CommandPort {
   // freed or mapped anew. Whoever owns it says so before that, on the reactor's
   // thread, to each initiator whose commands have used it, at whatever
   // transport they are now. The range may be any that covers what commands
-  // used; memory that UseMemory() was told of goes with its owner.
+  // used; memory that UseMemory() was told of goes with its owner: where nobody
+  // else holds that, by this call.
   //
   // What a command still uses stays registered until that ends, and has to stay
   // until then. A command that is submitted afterwards registers anew.
@@ -168,7 +169,7 @@ class Initiator : public scsi::CommandPort {
   // Without it, the device still has the pages that were there: when something
   // else is at the same address, commands read from and write to the old ones,
   // and their data are wrong without an error. Without `keep_registrations`, or
-  // over a byte stream, there is nothing to do, and it does no harm.
+  // over a byte stream, nothing else is to be done, and it does no harm.
   virtual void ForgetMemory(const void* data, size_t size) = 0;
 
   // In full feature phase now.

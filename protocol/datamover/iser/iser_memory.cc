@@ -147,7 +147,7 @@ void IserMemory::DropOrphans() {
     }
     // Of what began or ended outside of it, and was no part, therefore.
     const transport::MemoryRegion& region = *at->second.region;
-    Forget(region.data(), region.size());
+    Invalidate(region.data(), region.size());
     at = arenas_.erase(at);
   }
 }
@@ -215,6 +215,11 @@ absl::StatusOr<bool> IserMemory::FindKept(void* data, size_t size,
 }
 
 void IserMemory::Forget(const void* data, size_t size) {
+  DropOrphans();
+  Invalidate(data, size);
+}
+
+void IserMemory::Invalidate(const void* data, size_t size) {
   if (cache_ != nullptr) cache_->Invalidate(data, size);
 }
 

@@ -114,7 +114,8 @@ class IserMemory {
 
   // Registers long-lived memory as a whole, so that what lies in it is never
   // registered again: a medium, a pool. `owner` is held until the memory is
-  // dropped, which happens at a later AddArena() when nobody else holds it.
+  // dropped, which happens at a later AddArena() or Forget() when nobody else
+  // holds it.
   // Adding what is there does nothing. What is refused is not kept either, as
   // long as `owner` lives: nobody has to Forget() it.
   absl::Status AddArena(void* data, size_t size,
@@ -180,6 +181,8 @@ class IserMemory {
   absl::Status AddNewArena(void* data, size_t size,
                            std::shared_ptr<const void> owner);
   void DropOrphans();
+  // Takes it out of the cache.
+  void Invalidate(const void* data, size_t size);
   bool MayKeep(const void* data, size_t size) const;
   Buffer GetBuffer(transport::RegisteredPool* pool) {
     Buffer buffer = pool->Get();

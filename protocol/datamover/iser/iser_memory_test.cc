@@ -134,6 +134,17 @@ TEST_F(IserMemoryTest, ArenasGoWhenNobodyElseHoldsThem) {
   EXPECT_EQ(registered(), 2u);
 }
 
+TEST_F(IserMemoryTest, ForgettingAnythingLetsArenasWithoutOwnersGo) {
+  Make();
+  auto owner = std::make_shared<int>(0);
+  ASSERT_TRUE(memory_->AddArena(bytes_.data(), 4096, owner).ok());
+  memory_->Forget(bytes_.data(), 4096);
+  EXPECT_EQ(registered(), 1u);
+  owner.reset();
+  memory_->Forget(bytes_.data(), 4096);
+  EXPECT_EQ(registered(), 0u);
+}
+
 TEST_F(IserMemoryTest, KeepsRegistrationsWhenTold) {
   IserMemoryOptions options;
   options.keep_registrations = true;
