@@ -150,6 +150,7 @@ class TargetServer {
   virtual absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) = 0;
 
+  // Told what became of a call.
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
   // Closes one portal, by the address that Listen returned: no new connection
