@@ -1,8 +1,6 @@
 #include "scsi/backend/medium_store.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -17,7 +15,6 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -25,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "scsi/backend/device_name.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::scsi {
 namespace {
@@ -456,13 +454,10 @@ void MediumStore::NoteDataLoss(int error) {
     const std::lock_guard<std::mutex> lock(writing_->mutex);
     writing_->ended = false;
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([writing = writing_, places = places_, lost, fd,
-               log = options_.log, path = options_.path,
-               calls = options_.calls] {
+  transport::StartBackgroundThread([writing = writing_, places = places_, lost,
+                                    fd, log = options_.log,
+                                    path = options_.path,
+                                    calls = options_.calls] {
     std::string why = places.empty() ? "there is no state_directory" : "";
     const char* kept = nullptr;
     for (const Place& place : places) {
@@ -491,8 +486,7 @@ void MediumStore::NoteDataLoss(int error) {
     const std::lock_guard<std::mutex> lock(writing->mutex);
     writing->ended = true;
     writing->changed.notify_all();
-  }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
 }
 
 }  // namespace skiff::scsi

@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
 
@@ -55,7 +55,7 @@ struct DeviceSurvey::State {
 
 absl::Status RunOnNewThread(std::function<void()> work) {
   try {
-    std::thread(std::move(work)).detach();
+    StartBackgroundThread(std::move(work));
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "cannot start a thread to look at this machine's devices: ",

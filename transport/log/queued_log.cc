@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
 namespace {
@@ -103,13 +104,7 @@ struct Registry {
 }  // namespace
 
 void QueuedLog::State::Start() {
-  // Signals are for threads that know what to do with them.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([self = shared_from_this()] { self->Run(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  StartBackgroundThread([self = shared_from_this()] { self->Run(); });
 }
 
 void QueuedLog::State::Append(const std::string& line) {

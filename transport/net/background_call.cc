@@ -1,9 +1,11 @@
 #include "transport/net/background_call.h"
 
+#include <memory>
 #include <system_error>
-#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
 
@@ -16,7 +18,9 @@ absl::Status BackgroundThreads::Start(absl::AnyInvocable<void()> body) {
                      "later"));
   }
   try {
-    std::thread(std::move(body)).detach();
+    // A std::function wants to be copied, and is not.
+    auto shared = std::make_shared<absl::AnyInvocable<void()>>(std::move(body));
+    StartBackgroundThread([shared = std::move(shared)] { (*shared)(); });
   } catch (const std::system_error& error) {
     Release();
     return absl::ResourceExhaustedError(

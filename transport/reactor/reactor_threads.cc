@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "transport/system/signals_blocked.h"
+#include "transport/thread/signals_blocked.h"
 
 namespace skiff::transport {
 namespace {

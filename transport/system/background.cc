@@ -5,10 +5,9 @@
 #include <functional>
 #include <map>
 #include <system_error>
-#include <thread>
 #include <utility>
 
-#include "transport/system/signals_blocked.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
 
@@ -57,24 +56,29 @@ bool BackgroundThread::Push(absl::AnyInvocable<void()>* function) {
 }
 
 bool BackgroundThread::Start() {
-  constexpr size_t kMaxShown = 15;
-  const SignalsBlocked blocked;
   try {
-    std::thread thread([this] { Loop(); });
-    pthread_setname_np(thread.native_handle(),
-                       name_.substr(0, kMaxShown).c_str());
-    thread.detach();
+    StartBackgroundThread([this] { Loop(); }, [this] { Stop(); });
   } catch (const std::system_error&) {
     return false;
   }
+  stop_ = false;
   started_ = true;
   return true;
 }
 
+void BackgroundThread::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = true;
+  changed_.notify_all();
+}
+
 void BackgroundThread::Loop() {
+  constexpr size_t kMaxShown = 15;
+  pthread_setname_np(pthread_self(), name_.substr(0, kMaxShown).c_str());
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !functions_.empty(); });
+    changed_.wait(lock, [this] { return stop_ || !functions_.empty(); });
+    if (functions_.empty()) break;
     absl::AnyInvocable<void()> function = std::move(functions_.front());
     lock.unlock();
     function();
@@ -85,6 +89,8 @@ void BackgroundThread::Loop() {
     ++done_;
     changed_.notify_all();
   }
+  // The next function starts another one.
+  started_ = false;
 }
 
 size_t BackgroundThread::pending() const {

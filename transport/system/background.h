@@ -17,8 +17,9 @@ namespace skiff::transport {
 // device's objects, so that no reactor waits for them. Runs what it is given
 // one after another, in order. Thread-safe.
 //
-// The thread starts with the first function and stays for the life of the
-// process; what is still to be done when that ends is the kernel's. Where there
+// The thread starts with the first function and stays, until
+// JoinBackgroundThreads() or the end of the process. What is still to be done
+// at that end is the kernel's. Where there
 // can be no thread, functions run in the caller's. A child of fork() must not
 // use those of its parent.
 class BackgroundThread {
@@ -45,12 +46,14 @@ class BackgroundThread {
   bool Start();
   // Takes the function over if there is a thread, or can be one.
   bool Push(absl::AnyInvocable<void()>* function);
-  [[noreturn]] void Loop();
+  void Loop();
+  void Stop();
 
   const std::string name_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool started_ = false;
+  bool stop_ = false;  // Once there is nothing to do.
   // In order; the first is running.
   std::deque<absl::AnyInvocable<void()>> functions_;
   uint64_t done_ = 0;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
 namespace {
@@ -59,6 +61,16 @@ TEST(BackgroundThreadTest, LetsGoOfWhatIsDone) {
   thread->Run([held = std::move(held)] {});
   thread->Wait();
   EXPECT_TRUE(watch.expired());
+}
+
+TEST(BackgroundThreadTest, IsJoinedWhenItsWorkIsDoneAndStartsAgain) {
+  BackgroundThread* const thread = BackgroundThread::Get("again");
+  for (int round = 0; round < 3; ++round) {
+    std::vector<int> ran;
+    for (int i = 1; i <= 3; ++i) thread->Run([&ran, i] { ran.push_back(i); });
+    ASSERT_TRUE(JoinBackgroundThreads(std::chrono::minutes(1)));
+    EXPECT_THAT(ran, ElementsAre(1, 2, 3));
+  }
 }
 
 }  // namespace

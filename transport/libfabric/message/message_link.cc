@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/libfabric/fabric/fabric_error.h"
 #include "transport/libfabric/fabric/fabric_info.h"
-#include "transport/system/signals_blocked.h"
+#include "transport/thread/signals_blocked.h"
 
 namespace skiff::transport {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef SKIFF_TRANSPORT_SYSTEM_SIGNALS_BLOCKED_H_
-#define SKIFF_TRANSPORT_SYSTEM_SIGNALS_BLOCKED_H_
+#ifndef SKIFF_TRANSPORT_THREAD_SIGNALS_BLOCKED_H_
+#define SKIFF_TRANSPORT_THREAD_SIGNALS_BLOCKED_H_
 
 #include <pthread.h>
 #include <signal.h>
@@ -24,4 +24,4 @@ class SignalsBlocked {
 
 }  // namespace skiff::transport
 
-#endif  // SKIFF_TRANSPORT_SYSTEM_SIGNALS_BLOCKED_H_
+#endif  // SKIFF_TRANSPORT_THREAD_SIGNALS_BLOCKED_H_
