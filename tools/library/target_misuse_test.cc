@@ -302,8 +302,8 @@ TEST_P(MisuseTest, CallsOnAnotherThread) {
     }
   });
   other.join();
-  EXPECT_TRUE(server_.RunUntil(
-      [&] { return skiff_backend_close(store.backend) == 0; }));
+  EXPECT_TRUE(
+      server_.Await([&] { return skiff_backend_close(store.backend) == 0; }));
 }
 
 TEST_P(MisuseTest, WaitingInACallback) {
@@ -311,7 +311,7 @@ TEST_P(MisuseTest, WaitingInACallback) {
   store.Create(server_.context);
   server_.AddLun(0, store.backend);
   server_.AddLun(1, store.backend);
-  TestDone done;
+  Outcome done;
   int waited = 1;
   int started = 1;
   done.then = [&] {
@@ -319,13 +319,13 @@ TEST_P(MisuseTest, WaitingInACallback) {
     started =
         skiff_target_remove_lun(server_.target, 1, &skiff_ignore, nullptr);
   };
-  ASSERT_EQ(skiff_target_remove_lun(server_.target, 0, &TestDone::Run, &done),
+  ASSERT_EQ(skiff_target_remove_lun(server_.target, 0, &Outcome::Done, &done),
             0);
-  EXPECT_TRUE(server_.RunUntil(done));
+  EXPECT_TRUE(server_.Await(done));
   EXPECT_EQ(waited, -EDEADLK);
   EXPECT_EQ(started, 0);
-  EXPECT_TRUE(server_.RunUntil(
-      [&] { return skiff_backend_close(store.backend) == 0; }));
+  EXPECT_TRUE(
+      server_.Await([&] { return skiff_backend_close(store.backend) == 0; }));
 }
 
 // From inside submit(), where requests are in flight.

@@ -119,8 +119,8 @@ TEST_P(TargetTest, ServesMemoryAndFiles) {
   }
   server_.Close();
   for (skiff_backend* backend : {ram, file, own}) {
-    EXPECT_TRUE(server_.RunUntil(
-        [backend] { return skiff_backend_close(backend) == 0; }));
+    EXPECT_TRUE(
+        server_.Await([backend] { return skiff_backend_close(backend) == 0; }));
   }
 }
 
@@ -139,26 +139,26 @@ TEST_P(TargetTest, RemovesALunWhileCommandsAreInFlight) {
       disk->Start(&io);
     }
     EXPECT_TRUE(disk->RunUntil([&] { return store.held() == 4; }));
-    TestDone done;
+    Outcome done;
     int closed = 1;
     done.then = [&] { closed = skiff_backend_close(store.backend); };
-    ASSERT_EQ(skiff_target_remove_lun(server_.target, 5, &TestDone::Run, &done),
+    ASSERT_EQ(skiff_target_remove_lun(server_.target, 5, &Outcome::Done, &done),
               0)
         << skiff_last_error();
-    EXPECT_EQ(skiff_target_remove_lun(server_.target, 5, &TestDone::Run, &done),
+    EXPECT_EQ(skiff_target_remove_lun(server_.target, 5, &Outcome::Done, &done),
               -ENOENT);
-    EXPECT_FALSE(done.ran && store.held() > 0);
+    EXPECT_FALSE(done.times() > 0 && store.held() > 0);
     if (!can_cancel) {
       EXPECT_TRUE(disk->RunUntil([&] { return store.cancels() == 4; }));
-      EXPECT_FALSE(disk->RunUntil([&] { return done.ran.load(); },
+      EXPECT_FALSE(disk->RunUntil([&] { return done.times() > 0; },
                                   absl::Milliseconds(50)))
           << "the backend still has requests";
       EXPECT_EQ(skiff_backend_close(store.backend), -EBUSY);
       EXPECT_THAT(skiff_last_error(), HasSubstr("removal"));
       EXPECT_EQ(store.Release(), 4u);
     }
-    EXPECT_TRUE(disk->RunUntil([&] { return done.ran.load(); }));
-    EXPECT_EQ(done.result, 0) << done.message;
+    EXPECT_TRUE(disk->RunUntil([&] { return done.times() > 0; }));
+    EXPECT_EQ(done.result(), 0) << done.message();
     EXPECT_EQ(closed, 0);
     EXPECT_EQ(store.held(), 0u);
     EXPECT_TRUE(disk->RunUntil([&] {
@@ -280,13 +280,13 @@ TEST_P(TargetTest, ListsSessionsAndDropsOne) {
       42);
 
   const size_t which = seen.initiators[0].back() == 'e' ? 0 : 1;
-  TestDone done;
+  Outcome done;
   EXPECT_EQ(skiff_server_drop_session(server_.server, seen.ids[which],
-                                      &TestDone::Run, &done),
+                                      &Outcome::Done, &done),
             0)
       << skiff_last_error();
-  EXPECT_TRUE(server_.RunUntil(done));
-  EXPECT_EQ(done.result, 0) << done.message;
+  EXPECT_TRUE(server_.Await(done));
+  EXPECT_EQ(done.result(), 0) << done.message();
   EXPECT_TRUE(disk->RunUntil([&] { return !disk->connected(); }));
   EXPECT_EQ(
       skiff_server_drop_session(server_.server, ~uint64_t{0}, nullptr, nullptr),
@@ -326,19 +326,19 @@ TEST_P(TargetTest, RemovesATargetWithItsSessions) {
   EXPECT_EQ(skiff_target_close(server_.target), -EBUSY);
   EXPECT_EQ(skiff_server_add_target(server_.server, server_.target, nullptr),
             -EEXIST);
-  TestDone done;
+  Outcome done;
   int closed = 1;
   done.then = [&] { closed = skiff_target_close(server_.target); };
   ASSERT_EQ(skiff_server_remove_target(server_.server, server_.target, 0,
-                                       &TestDone::Run, &done),
+                                       &Outcome::Done, &done),
             0)
       << skiff_last_error();
-  EXPECT_TRUE(disk->RunUntil([&] { return done.ran.load(); }));
-  EXPECT_EQ(done.result, 0) << done.message;
+  EXPECT_TRUE(disk->RunUntil([&] { return done.times() > 0; }));
+  EXPECT_EQ(done.result(), 0) << done.message();
   EXPECT_EQ(closed, 0);
   server_.target = nullptr;
-  EXPECT_TRUE(server_.RunUntil(
-      [&] { return skiff_backend_close(store.backend) == 0; }));
+  EXPECT_TRUE(
+      server_.Await([&] { return skiff_backend_close(store.backend) == 0; }));
 }
 
 // Who may come, and what he may do.
@@ -406,17 +406,17 @@ TEST_P(TargetTest, EndsWithCommandsInFlight) {
   EXPECT_TRUE(disk->RunUntil([&] { return store.held() == 1; }));
   server_.Close();
   EXPECT_EQ(store.cancels(), 1);
-  EXPECT_TRUE(server_.RunUntil(
-      [&] { return skiff_backend_close(store.backend) == 0; }));
+  EXPECT_TRUE(
+      server_.Await([&] { return skiff_backend_close(store.backend) == 0; }));
   EXPECT_EQ(skiff_backend_complete(store.backend, 1, 0), -EBADF);
 }
 
 TEST_P(TargetTest, ClosesThingsInCallbacks) {
   // A server from inside the list of its sessions.
-  TestDone done;
+  Outcome done;
   struct Both {
     TestServer* server;
-    TestDone* done;
+    Outcome* done;
     int closed = 1;
   } both = {&server_, &done};
   TestStore store(TestStore::Mode::kInside, kSize);
@@ -433,7 +433,7 @@ TEST_P(TargetTest, ClosesThingsInCallbacks) {
                 skiff_server_close(with->server->server, 0, nullptr, nullptr),
                 -EDEADLK);
             with->closed = skiff_server_close(with->server->server, 0,
-                                              &TestDone::Run, with->done);
+                                              &Outcome::Done, with->done);
             EXPECT_EQ(skiff_context_close(with->server->context), -EDEADLK);
             return 0;
           },
@@ -442,7 +442,7 @@ TEST_P(TargetTest, ClosesThingsInCallbacks) {
   EXPECT_EQ(both.closed, 0);
   EXPECT_EQ(skiff_server_close(server_.server, 0, nullptr, nullptr), -EBADF);
   server_.server = nullptr;
-  EXPECT_TRUE(server_.RunUntil(done));
+  EXPECT_TRUE(server_.Await(done));
   EXPECT_EQ(skiff_context_close(server_.context), -EBUSY);
   EXPECT_EQ(skiff_target_remove_lun(server_.target, 0, nullptr, nullptr), 0);
   EXPECT_EQ(skiff_backend_close(store.backend), 0) << skiff_last_error();

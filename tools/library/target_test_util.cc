@@ -1,8 +1,10 @@
 #include "tools/library/target_test_util.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -142,27 +144,7 @@ void TestStore::Work() {
   }
 }
 
-void TestDone::Run(void* user, int result, const char* message) {
-  auto* const self = static_cast<TestDone*>(user);
-  self->result = result;
-  self->message = message;
-  if (self->then != nullptr) self->then();
-  EXPECT_FALSE(self->ran) << "twice";
-  self->ran = true;
-}
-
-TestServer::TestServer(uint32_t threads) : threads_(threads) {
-  skiff_context_options options;
-  SKIFF_INIT(options);
-  options.threads = threads;
-  options.log_level = SKIFF_LOG_DEBUG;
-  options.log = [](void* user, int, const char* message) {
-    auto* const self = static_cast<TestServer*>(user);
-    const std::lock_guard<std::mutex> lock(self->mutex_);
-    self->log_.emplace_back(message);
-  };
-  options.log_user = this;
-  EXPECT_EQ(skiff_context_create(&options, &context), 0) << skiff_last_error();
+TestServer::TestServer(uint32_t threads) : test(threads), threads_(threads) {
   EXPECT_EQ(skiff_target_create(context, kName, nullptr, &target), 0)
       << skiff_last_error();
   EXPECT_EQ(skiff_server_create(context, nullptr, &server), 0)
@@ -176,11 +158,7 @@ TestServer::TestServer(uint32_t threads) : threads_(threads) {
   portal = bound;
 }
 
-TestServer::~TestServer() {
-  Close();
-  if (context == nullptr) return;
-  EXPECT_EQ(skiff_context_close(context), 0) << skiff_last_error();
-}
+TestServer::~TestServer() { Close(); }
 
 void TestServer::Close() {
   if (server != nullptr) {
@@ -194,8 +172,8 @@ void TestServer::Close() {
   }
 }
 
-void TestServer::Turn() {
-  if (threads_ == 0 && context != nullptr) {
+void TestServer::Turn() const {
+  if (threads_ == 0) {
     EXPECT_GE(skiff_context_poll(context), 0) << skiff_last_error();
   }
 }
@@ -206,29 +184,17 @@ std::unique_ptr<TestDisk> TestServer::Disk(uint64_t lun,
       portal, kName, lun, [this] { Turn(); }, initiator);
 }
 
-bool TestServer::RunUntil(const std::function<bool()>& done) {
-  const absl::Time end =
-      transport::EpollReactor::MonotonicNow() + absl::Seconds(20);
-  while (!done()) {
-    if (transport::EpollReactor::MonotonicNow() > end) return false;
-    Turn();
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  return true;
-}
-
 void TestServer::AddLun(uint64_t lun, skiff_backend* backend) {
   EXPECT_EQ(skiff_target_add_lun(target, lun, backend, nullptr), 0)
       << skiff_last_error();
 }
 
 int TestServer::Lines(const std::string& text) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  int found = 0;
-  for (const std::string& line : log_) {
-    if (line.find(text) != std::string::npos) ++found;
-  }
-  return found;
+  const std::vector<std::string> log = test.log();
+  return static_cast<int>(
+      std::count_if(log.begin(), log.end(), [&](const std::string& line) {
+        return line.find(text) != std::string::npos;
+      }));
 }
 
 }  // namespace skiff::library

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tools/library/disk_test_util.h"
+#include "tools/library/initiator_test_util.h"
 
 namespace skiff::library {
 
@@ -70,16 +70,6 @@ class TestStore {
   std::thread thread_;  // The last: it uses the others.
 };
 
-// Waits for a completion.
-struct TestDone {
-  std::atomic<bool> ran = false;
-  int result = 1;
-  std::string message;
-  std::function<void()> then;  // In the callback.
-
-  static void Run(void* user, int result, const char* message);
-};
-
 // A context, with a server that has a portal and a target without LUNs.
 class TestServer {
  public:
@@ -92,20 +82,24 @@ class TestServer {
 
   static constexpr char kName[] = "iqn.2026-11.org.example:c";
 
-  skiff_context* context = nullptr;
+  TestContext test;
+  skiff_context* const context = test.get();
   skiff_target* target = nullptr;
   skiff_server* server = nullptr;
   std::string portal;
 
-  // Nothing to do for a context with threads.
-  void Turn();
   std::unique_ptr<TestDisk> Disk(
       uint64_t lun = 0,
       const std::string& initiator = "iqn.2026-11.org.example:tester");
+  // A turn of the context, if the test's thread drives it.
+  void Turn() const;
   // False: not in time.
-  bool RunUntil(const std::function<bool()>& done);
-  bool RunUntil(const TestDone& done) {
-    return RunUntil([&done] { return done.ran.load(); });
+  bool Await(const std::function<bool()>& reached) const {
+    return test.Await(reached);
+  }
+  // Until it ended.
+  bool Await(const Outcome& outcome) const {
+    return test.Await([&outcome] { return outcome.times() > 0; });
   }
   void AddLun(uint64_t lun, skiff_backend* backend);
   // Lines of the log that have `text` in them.
@@ -115,8 +109,6 @@ class TestServer {
 
  private:
   const uint32_t threads_;
-  std::mutex mutex_;
-  std::vector<std::string> log_;  // Under `mutex_`.
 };
 
 }  // namespace skiff::library
