@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "protocol/target/target_server.h"
 #include "scsi/backend/backend.h"
+#include "scsi/backend/remote_completions.h"
 #include "scsi/target/target.h"
 #include "transport/log/log.h"
 #include "transport/reactor/reactor_threads.h"
@@ -51,7 +52,10 @@ class Storage : public scsi::Backend {
     thread_.join();
   }
 
-  const scsi::BackendInfo& info() const override { return info_; }
+  scsi::BackendInfo info() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return info_;
+  }
   absl::StatusOr<std::unique_ptr<scsi::BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   // Any reactor calls this, so it does not look at what Grow() changes.
@@ -59,7 +63,10 @@ class Storage : public scsi::Backend {
     return {kMaxBytes - offset, true};
   }
 
-  void Grow() { info_.size_bytes = kMaxBytes; }
+  void Grow() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    info_.size_bytes = kMaxBytes;
+  }
 
   // Calls `job` on the medium's thread; null ends the thread.
   void Run(std::function<void()> job) {
@@ -111,9 +118,9 @@ class Storage : public scsi::Backend {
     }
   }
 
+  mutable std::mutex mutex_;
   scsi::BackendInfo info_;
   std::vector<uint8_t> bytes_;
-  std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::thread thread_;  // The last: it uses the others.
@@ -122,18 +129,18 @@ class Storage : public scsi::Backend {
 class StorageChannel : public scsi::BackendChannel {
  public:
   StorageChannel(Storage* storage, transport::Reactor* reactor)
-      : storage_(storage), reactor_(reactor) {}
+      : storage_(storage), completions_(reactor) {}
   bool Submit(scsi::IoRequest* request) override {
-    storage_->Run([storage = storage_, reactor = reactor_, request] {
+    storage_->Run([storage = storage_, completions = &completions_, request] {
       storage->Execute(request);  // On the medium's thread.
-      reactor->Post([request] { request->done(request); });
+      completions->Complete(request);
     });
     return false;  // `done` will run.
   }
 
  private:
   Storage* const storage_;
-  transport::Reactor* const reactor_;
+  scsi::RemoteCompletions completions_;
 };
 
 absl::StatusOr<std::unique_ptr<scsi::BackendChannel>> Storage::OpenChannel(
@@ -169,7 +176,7 @@ void Obey(scsi::Target* target, Storage* storage, Lines* lines) {
     absl::Status status;
     if (command == "grow") {
       storage->Grow();
-      target->NotifyCapacityChanged(0);
+      target->NotifyBackendChanged(0);
     } else if (command == "remove") {
       status = target->RemoveLogicalUnit(1);
     }

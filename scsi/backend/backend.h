@@ -125,9 +125,10 @@ class Medium;
 class Backend {
  public:
   virtual ~Backend() = default;
-  // Valid for the backend's life, and read without a lock. Only a resize
-  // changes it, on the thread that calls Target::NotifyCapacityChanged then.
-  virtual const BackendInfo& info() const = 0;
+  // What it is now, as a copy. Called on any thread, also while another one
+  // changes it: what can change is under a lock of yours. Never for a command
+  // that moves data. After a change call Target::NotifyBackendChanged.
+  virtual BackendInfo info() const = 0;
   // Called on that reactor's thread. An error is logged, and the logical unit's
   // commands on this reactor fail. The channel goes before the backend.
   virtual absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(

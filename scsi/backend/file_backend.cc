@@ -27,7 +27,7 @@ class FileBackend : public Backend {
     }
   }
 
-  const BackendInfo& info() const override { return info_; }
+  BackendInfo info() const override { return info_; }
 
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override {

@@ -42,7 +42,7 @@ class RamBackend : public Backend {
 
   absl::Status Init();
 
-  const BackendInfo& info() const override { return info_; }
+  BackendInfo info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   uint8_t* direct_memory() override { return memory_; }

@@ -211,12 +211,52 @@ TEST_F(LifecycleTest, BadOptionsAreRefusedInWords) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(LifecycleTest, WhatElseChangesOfABackendIsToldAndHolds) {
+  BackendInfo info = backend_->info();
+  info.description = "another";
+  info.identity = "new";
+  backend_->SetInfo(info);
+  target_.target()->NotifyBackendChanged(0);
+  target_.nexus().Settle();
+  EXPECT_EQ(Tur(), "UNIT ATTENTION, CAPACITY DATA HAS CHANGED (2Ah/09h)");
+  EXPECT_EQ(Tur(), "GOOD");
+  const LogicalUnitStatus status = target_.target()->LogicalUnitStatuses()[0];
+  EXPECT_EQ(status.medium, "another");
+  EXPECT_NE(status.serial, "new") << "a disk does not become another one";
+
+  info.read_only = true;
+  backend_->SetInfo(info);
+  target_.target()->NotifyBackendChanged(0);
+  target_.nexus().Settle();
+  EXPECT_EQ(Tur(), "UNIT ATTENTION, MODE PARAMETERS CHANGED (2Ah/01h)");
+  EXPECT_EQ(Tur(), "GOOD") << "told once";
+  EXPECT_EQ(target_.Run(Cdb10(0x2a, 0, 1), Bytes(512))->code(),
+            AdditionalSense::kWriteProtected);
+
+  info.read_only = false;
+  info.volatile_write_cache = !info.volatile_write_cache;
+  info.rotational = true;
+  backend_->SetInfo(info);
+  target_.target()->NotifyBackendChanged(0);
+  target_.nexus().Settle();
+  EXPECT_EQ(Tur(), "UNIT ATTENTION, MODE PARAMETERS CHANGED (2Ah/01h)");
+  EXPECT_EQ(Tur(), "UNIT ATTENTION, INQUIRY DATA HAS CHANGED (3Fh/03h)");
+  EXPECT_EQ(Tur(), "GOOD");
+  EXPECT_EQ(target_.Run(Cdb10(0x2a, 0, 1), Bytes(512))->status(),
+            ScsiStatus::kGood);
+  // WCE of the Caching page: behind a header of 4 bytes.
+  const Bytes page =
+      target_.Run({0x1a, 0x08, 0x08, 0, 64, 0}, {}, 64)->received();
+  ASSERT_GT(page.size(), 6u);
+  EXPECT_EQ((page[4 + 2] & 0x04) != 0, info.volatile_write_cache);
+}
+
 TEST_F(LifecycleTest, ACapacityChangeIsToldAndHolds) {
   EXPECT_EQ(target_.Run(Cdb10(0x28, 8192, 1), {}, 512)->code(),
             AdditionalSense::kLbaOutOfRange);
   backend_->Resize(8193 * 512);
-  target_.target()->NotifyCapacityChanged(0);
-  target_.target()->NotifyCapacityChanged(99);
+  target_.target()->NotifyBackendChanged(0);
+  target_.target()->NotifyBackendChanged(99);
   target_.nexus().Settle();
   ASSERT_EQ(target_.port().events.size(), 1u);
   EXPECT_EQ(target_.port().events[0].lun, 0u);

@@ -94,7 +94,8 @@ LogicalUnit::LogicalUnit(absl::string_view target_name,
       options_(options),
       max_transfer_blocks_(options_.max_transfer_bytes >>
                            medium_->block_shift()),
-      mode_pages_(medium_->info()) {
+      mode_pages_(medium_->info()),
+      told_(medium_->info()) {
   // A serial that was given, and the identity that a medium has, name the
   // medium: the same one behind another target gets the same identifiers, so
   // that multipathing recognizes it.
@@ -117,8 +118,35 @@ LogicalUnit::~LogicalUnit() {
 }
 
 LogicalUnitStatus LogicalUnit::Status() const {
-  return {options_.lun, info().description, block_count() << block_shift(),
-          serial_,      failures_.Get(),    info().data_loss};
+  const BackendInfo info = this->info();
+  return {options_.lun, info.description, info.size_bytes,
+          serial_,      failures_.Get(),  info.data_loss};
+}
+
+std::vector<AdditionalSense> LogicalUnit::TakeChanges() {
+  BackendInfo now = info();
+  std::vector<AdditionalSense> changes;
+  if (now.size_bytes != told_.size_bytes) {
+    changes.push_back(AdditionalSense::kCapacityDataHasChanged);
+  }
+  // WCE of the Caching page, and WP of the mode parameter header.
+  if (now.volatile_write_cache != told_.volatile_write_cache ||
+      now.read_only != told_.read_only) {
+    mode_pages_.SetWriteCache(now.volatile_write_cache);
+    changes.push_back(AdditionalSense::kModeParametersChanged);
+  }
+  // VPD pages 86h, B0h, B1h and B2h.
+  if (now.volatile_write_cache != told_.volatile_write_cache ||
+      now.thin != told_.thin || now.rotational != told_.rotational ||
+      now.unmap_granularity_bytes != told_.unmap_granularity_bytes) {
+    changes.push_back(AdditionalSense::kInquiryDataHasChanged);
+  }
+  // Another target with this medium may have had another size shown meanwhile.
+  if (changes.empty()) {
+    changes.push_back(AdditionalSense::kCapacityDataHasChanged);
+  }
+  told_ = std::move(now);
+  return changes;
 }
 
 uint32_t LogicalUnit::max_compare_and_write_blocks() const {

@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
+#include "scsi/sense.h"
 #include "scsi/target/io_failure.h"
 #include "scsi/target/medium.h"
 #include "scsi/target/mode_pages.h"
@@ -49,7 +51,11 @@ class LogicalUnit {
   Medium& medium() const { return *medium_; }
   Backend& backend() const { return medium_->backend(); }
   uint8_t* memory() const { return medium_->memory(); }
-  const BackendInfo& info() const { return medium_->info(); }
+  // Takes a lock.
+  BackendInfo info() const { return medium_->info(); }
+  bool read_only() const { return medium_->read_only(); }
+  bool thin() const { return medium_->thin(); }
+  bool volatile_write_cache() const { return medium_->volatile_write_cache(); }
   uint32_t block_size() const { return medium_->block_size(); }
   uint32_t block_shift() const { return medium_->block_shift(); }
   uint64_t block_count() const { return medium_->block_count(); }
@@ -57,6 +63,11 @@ class LogicalUnit {
   uint32_t max_compare_and_write_blocks() const;
   // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT.
   uint8_t physical_block_exponent() const;
+
+  // The unit attentions that tell how the medium differs from what they told
+  // last, or from what it was at first; of the capacity, if in nothing. Not
+  // thread-safe: for the target.
+  std::vector<AdditionalSense> TakeChanges();
 
   FailureCounters& failures() { return failures_; }
   LogicalUnitStatus Status() const;
@@ -76,6 +87,7 @@ class LogicalUnit {
   uint64_t naa_ = 0;
   FailureCounters failures_;
   ModePages mode_pages_;
+  BackendInfo told_;  // See TakeChanges().
   LogicalUnitRemoved on_gone_;
 };
 

@@ -138,7 +138,7 @@ void LuNexus::Execute(Task* task) {
     return InvalidCdbField(task, static_cast<uint16_t>(bit / 8), bit % 8);
   }
   if (info->access == AccessClass::kWrite) {
-    if (lu_->info().read_only) [[unlikely]] {
+    if (lu_->read_only()) [[unlikely]] {
       return CheckCondition(task, SenseKey::kDataProtect,
                             AdditionalSense::kWriteProtected);
     }
@@ -169,7 +169,7 @@ bool LuNexus::AskPolicy(Task* task, AccessClass access) {
 }
 
 bool LuNexus::write_protected() const {
-  return lu_->info().read_only || lu_->mode_pages().software_write_protect() ||
+  return lu_->read_only() || lu_->mode_pages().software_write_protect() ||
          (!granted_.Has(AccessClass::kWrite) &&
           home_.access->Decide(*home_.identity, lu_->lun(),
                                AccessClass::kWrite) ==
@@ -189,7 +189,7 @@ bool LuNexus::MayReset() {
 bool LuNexus::Implements(const CommandInfo& info) const {
   switch (kind_) {
     case Kind::kBlockDevice:
-      return (info.flags & CommandInfo::kThin) == 0 || lu_->info().thin;
+      return (info.flags & CommandInfo::kThin) == 0 || lu_->thin();
     case Kind::kReportLuns:
       return (info.flags & CommandInfo::kWellKnown) != 0;
     case Kind::kNone:

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -27,7 +28,7 @@ class Medium {
   // say what is wrong with the backend. Thread-safe.
   static absl::StatusOr<std::shared_ptr<Medium>> Of(
       const std::shared_ptr<Backend>& backend);
-  Medium(Key key, std::shared_ptr<Backend> backend);
+  Medium(Key key, std::shared_ptr<Backend> backend, BackendInfo info);
   Medium(const Medium&) = delete;
   Medium& operator=(const Medium&) = delete;
   // After the last channel.
@@ -35,29 +36,50 @@ class Medium {
 
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<Backend>& shared_backend() const { return backend_; }
-  // Without the size, which may change.
-  const BackendInfo& info() const { return info_; }
+  // As it was when the backend's was looked at last. Takes a lock.
+  BackendInfo info() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return info_;
+  }
+  // Of that, what commands look at.
+  bool read_only() const { return Has(kReadOnly); }
+  bool thin() const { return Has(kThin); }
+  bool volatile_write_cache() const { return Has(kWriteCache); }
   // BackendInfo::identity: of the medium, beyond this process. Empty: it has
   // none.
-  const std::string& identity() const { return info_.identity; }
+  const std::string& identity() const { return identity_; }
   // All of it, to be read and written without a channel; null: it can't.
   uint8_t* memory() const { return memory_; }
-  uint32_t block_size() const { return info_.block_size; }
+  uint32_t block_size() const { return 1u << block_shift_; }
   uint32_t block_shift() const { return block_shift_; }
   uint64_t block_count() const {
     return block_count_.load(std::memory_order_relaxed);
   }
-  // The backend's size changed.
-  void RefreshCapacity();
+  // The backend's info() changed. What describes the blocks, what the medium is
+  // and whether data were lost stay as they were when it was first served.
+  void Refresh();
 
   const std::shared_ptr<WriteGuard>& write_guard() const { return guard_; }
 
  private:
+  static constexpr uint8_t kReadOnly = 1;
+  static constexpr uint8_t kThin = 2;
+  static constexpr uint8_t kWriteCache = 4;
+
+  bool Has(uint8_t flag) const {
+    return (flags_.load(std::memory_order_relaxed) & flag) != 0;
+  }
+  // Under `mutex_`, or in the constructor.
+  void Take(BackendInfo info);
+
   const std::shared_ptr<Backend> backend_;
-  const BackendInfo info_;
+  const std::string identity_;
   uint8_t* const memory_;
   const uint32_t block_shift_;
   std::atomic<uint64_t> block_count_{0};
+  std::atomic<uint8_t> flags_{0};
+  mutable std::mutex mutex_;
+  BackendInfo info_;  // Under `mutex_`.
   const std::shared_ptr<WriteGuard> guard_;
 };
 

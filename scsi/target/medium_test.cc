@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "scsi/target/testing.h"
@@ -39,6 +42,29 @@ TEST(MediumTest, KnowsItsBackendAnewWhenNobodyServedIt) {
   EXPECT_EQ((*Medium::Of(backend))->block_count(), 65u);
 }
 
+TEST(MediumTest, InfoIsReadWhileItChanges) {
+  const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
+  const std::shared_ptr<Medium> medium = *Medium::Of(backend);
+  std::atomic<bool> stop{false};
+  std::thread changer([&] {
+    for (int i = 0; i < 1000; ++i) {
+      BackendInfo info = backend->info();
+      info.thin = i % 2 == 0;
+      info.description = std::string(i % 50, info.thin ? 't' : 'f');
+      backend->SetInfo(info);
+      medium->Refresh();
+    }
+    stop = true;
+  });
+  while (!stop) {
+    const BackendInfo info = medium->info();
+    EXPECT_EQ(info.description.find(info.thin ? 'f' : 't'), std::string::npos);
+    EXPECT_EQ(medium->block_count(), 64u);
+  }
+  changer.join();
+  EXPECT_FALSE(medium->thin());
+}
+
 TEST(MediumTest, AllLogicalUnitsTellOfAnotherCapacity) {
   const auto backend = std::make_shared<TestBackend>(ThinInfo(64));
   TestTarget one(backend);
@@ -52,7 +78,7 @@ TEST(MediumTest, AllLogicalUnitsTellOfAnotherCapacity) {
     one.nexus().ClearUnitAttentions(lun << 48);
   }
   backend->Resize(65 * kBlock);
-  one.target()->NotifyCapacityChanged(1);
+  one.target()->NotifyBackendChanged(1);
   one.nexus().Settle();
   for (const uint64_t lun : {0, 1, 2}) {
     TestCommand test_unit_ready(Bytes(6), {}, 0, lun << 48);

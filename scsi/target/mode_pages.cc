@@ -23,6 +23,7 @@ constexpr uint8_t kTstPerNexus = 0x20;  // Byte 2: see TaskSet.
 constexpr uint8_t kDSense = 0x04;       // Byte 2.
 constexpr uint8_t kGltsd = 0x02;        // Byte 2: no log parameters are saved.
 constexpr uint8_t kUnrestrictedReordering = 0x10;  // Byte 3.
+constexpr uint8_t kWce = 0x04;                     // Byte 2 of Caching.
 constexpr uint8_t kSwp = 0x08;                     // Byte 4.
 constexpr uint8_t kTas = 0x40;                     // Byte 5.
 
@@ -34,7 +35,7 @@ ModePages::ModePages(const BackendInfo& info) {
   page->defaults[2] = 0xc0;  // AWRE, ARRE: the medium below does what it can.
   page = Add(kCaching, 0, 20);
   // WCE mirrors what the medium is; it cannot be changed from here.
-  if (info.volatile_write_cache) page->defaults[2] = 0x04;
+  if (info.volatile_write_cache) page->defaults[2] = kWce;
   page = Add(kControl, 0, 12);
   page->defaults[2] = kTstPerNexus | kGltsd;
   page->defaults[3] = kUnrestrictedReordering;  // QERR = 00b.
@@ -148,6 +149,14 @@ std::optional<ModePages::SelectError> ModePages::Select(
   }
   UpdateFlags();
   return std::nullopt;
+}
+
+void ModePages::SetWriteCache(bool enabled) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Page& page : pages_) {
+    if (page.code != kCaching) continue;
+    page.defaults[2] = page.current[2] = enabled ? kWce : 0;
+  }
 }
 
 void ModePages::Reset() {

@@ -46,6 +46,8 @@ class ModePages {
   // `*changed` tells whether any value differs from before.
   std::optional<SelectError> Select(absl::Span<const uint8_t> list,
                                     bool* changed);
+  // WCE, which is the medium's.
+  void SetWriteCache(bool enabled);
   // To the defaults, as a logical unit reset does.
   void Reset();
 

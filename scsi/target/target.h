@@ -208,10 +208,15 @@ class Target {
   absl::Status RemoveLogicalUnit(uint64_t lun) {
     return RemoveLogicalUnit(lun, nullptr);
   }
-  // The size of the LUN's backend changed (info() tells): CAPACITY DATA HAS
-  // CHANGED, for every LUN here with that backend. Another target with it has
-  // the new size, too, and has to be told for its initiators.
-  virtual void NotifyCapacityChanged(uint64_t lun) = 0;
+  // Backend::info() of the LUN's backend changed, in whatever but the block
+  // sizes, buffer_alignment, identity and data_loss: these stay as they were
+  // when it was first served. It is read again; commands that start later see
+  // it. Initiators get unit attentions for what they can see, for every LUN
+  // here with that backend: MODE PARAMETERS CHANGED, INQUIRY DATA HAS CHANGED,
+  // and CAPACITY DATA HAS CHANGED, also where nothing else differs. Another
+  // target with it has the new size, too, and has to be told for its
+  // initiators. Without such a LUN, nothing happens.
+  virtual void NotifyBackendChanged(uint64_t lun) = 0;
   // Ascending.
   virtual std::vector<uint64_t> Luns() const = 0;
   // In the order of Luns().

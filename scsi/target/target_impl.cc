@@ -66,17 +66,19 @@ absl::Status TargetImpl::RemoveLogicalUnit(uint64_t lun,
   return absl::OkStatus();
 }
 
-void TargetImpl::NotifyCapacityChanged(uint64_t lun) {
+void TargetImpl::NotifyBackendChanged(uint64_t lun) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = luns_.find(lun);
   if (it == luns_.end()) return;
   Medium& medium = it->second->medium();
-  medium.RefreshCapacity();
+  medium.Refresh();
   for (const auto& [number, lu] : luns_) {
     if (&lu->medium() != &medium) continue;
-    PostToNexuses(nullptr, [lu = lu](NexusImpl& nexus) {
-      nexus.Establish(*lu, AdditionalSense::kCapacityDataHasChanged);
-    });
+    for (const AdditionalSense code : lu->TakeChanges()) {
+      PostToNexuses(nullptr, [lu = lu, code](NexusImpl& nexus) {
+        nexus.Establish(*lu, code);
+      });
+    }
   }
 }
 

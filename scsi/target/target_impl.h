@@ -33,7 +33,7 @@ class TargetImpl final : public Target, public NexusOwner {
   using Target::RemoveLogicalUnit;
   absl::Status RemoveLogicalUnit(uint64_t lun,
                                  LogicalUnitRemoved done) override;
-  void NotifyCapacityChanged(uint64_t lun) override;
+  void NotifyBackendChanged(uint64_t lun) override;
   std::vector<uint64_t> Luns() const override;
   std::vector<LogicalUnitStatus> LogicalUnitStatuses() const override;
   std::vector<DirectMemory> DirectMemories() const override;

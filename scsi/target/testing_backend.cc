@@ -45,9 +45,23 @@ TestBackend::TestBackend(const BackendInfo& info)
       mapped_(info.size_bytes / info.block_size, !info.thin) {}
 
 void TestBackend::Resize(uint64_t size_bytes) {
-  info_.size_bytes = size_bytes;
+  {
+    const std::lock_guard<std::mutex> lock(info_mutex_);
+    info_.size_bytes = size_bytes;
+  }
   bytes_.resize(size_bytes);
   mapped_.resize(size_bytes / info_.block_size);
+}
+
+void TestBackend::SetInfo(const BackendInfo& info) {
+  const std::lock_guard<std::mutex> lock(info_mutex_);
+  info_.description = info.description;
+  info_.read_only = info.read_only;
+  info_.volatile_write_cache = info.volatile_write_cache;
+  info_.thin = info.thin;
+  info_.unmap_granularity_bytes = info.unmap_granularity_bytes;
+  info_.rotational = info.rotational;
+  info_.identity = info.identity;
 }
 
 absl::StatusOr<std::unique_ptr<BackendChannel>> TestBackend::OpenChannel(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
@@ -37,7 +38,10 @@ class TestBackend : public Backend {
 
   explicit TestBackend(const BackendInfo& info);
 
-  const BackendInfo& info() const override { return info_; }
+  BackendInfo info() const override {
+    const std::lock_guard<std::mutex> lock(info_mutex_);
+    return info_;
+  }
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   ProvisioningExtent ProvisioningAt(uint64_t offset) override;
@@ -57,6 +61,8 @@ class TestBackend : public Backend {
 
   std::vector<uint8_t>& bytes() { return bytes_; }
   void Resize(uint64_t size_bytes);
+  // Without its sizes; on any thread, at any time.
+  void SetInfo(const BackendInfo& info);
   std::atomic<int> channels = 0;  // That are open.
   // What `channels` was each time that nobody served it any more.
   std::vector<int> unused_with_channels;
@@ -70,7 +76,8 @@ class TestBackend : public Backend {
   void Execute(IoRequest* request);
   bool Cancel(IoRequest* request);
 
-  BackendInfo info_;
+  mutable std::mutex info_mutex_;
+  BackendInfo info_;  // Its sizes are read without the mutex, too.
   std::vector<uint8_t> bytes_;
   std::vector<bool> mapped_;  // By block.
   std::deque<IoRequest*> held_;

@@ -241,8 +241,8 @@ TEST_F(ThreadsTest, ChangesReachBusyNexuses) {
       LogicalUnitOptions options;
       options.lun = 1 + removed % 3;
       EXPECT_TRUE(target_->AddLogicalUnit(backend_, options).ok());
-      target_->NotifyCapacityChanged(options.lun);
-      target_->NotifyCapacityChanged(0);
+      target_->NotifyBackendChanged(options.lun);
+      target_->NotifyBackendChanged(0);
       std::this_thread::yield();
       EXPECT_TRUE(
           target_

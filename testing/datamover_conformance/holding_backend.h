@@ -24,7 +24,7 @@ class HoldingBackend final : public scsi::Backend {
   void Release();
   size_t held() const;
 
-  const scsi::BackendInfo& info() const override { return info_; }
+  scsi::BackendInfo info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<scsi::BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
 

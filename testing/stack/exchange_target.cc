@@ -95,7 +95,7 @@ class ExchangeTarget final : public scsi::Target {
   absl::Status RemoveLogicalUnit(uint64_t, scsi::LogicalUnitRemoved) override {
     return absl::UnimplementedError("it has no media");
   }
-  void NotifyCapacityChanged(uint64_t) override {}
+  void NotifyBackendChanged(uint64_t) override {}
   std::vector<uint64_t> Luns() const override { return {0}; }
   std::vector<scsi::LogicalUnitStatus> LogicalUnitStatuses() const override {
     return {};

@@ -125,7 +125,7 @@ TEST_P(UnexpectedAtTargetTest, SendsNoMoreThanTheInitiatorDeclared) {
 TEST_P(UnexpectedAtTargetTest, AsynchronousMessagesWaitForRoom) {
   LogIn(Declaring(3));
   // Two at a time, with a ping in the last place.
-  for (int i = 0; i < 5; ++i) stack_.target->NotifyCapacityChanged(0);
+  for (int i = 0; i < 5; ++i) stack_.target->NotifyBackendChanged(0);
   uint32_t stat_sn = 0;
   for (const size_t events : {2, 2, 1}) {
     const std::vector<std::string> said = Settle();
@@ -148,7 +148,7 @@ TEST_P(UnexpectedAtTargetTest, AsynchronousMessagesWaitForRoom) {
 
 TEST_P(UnexpectedAtTargetTest, SoManyAsynchronousMessagesWait) {
   LogIn(Declaring(3));
-  for (int i = 0; i < 2 + 16 + 1; ++i) stack_.target->NotifyCapacityChanged(0);
+  for (int i = 0; i < 2 + 16 + 1; ++i) stack_.target->NotifyBackendChanged(0);
   EXPECT_EQ(Settle().size(), 3u);
   EXPECT_THAT(absl::StrJoin(log_, "\n"),
               HasSubstr("a SCSI event is not sent: 16 others wait"));

@@ -284,8 +284,8 @@ class RefusingTarget final : public scsi::Target {
                                  scsi::LogicalUnitRemoved done) override {
     return target_->RemoveLogicalUnit(lun, std::move(done));
   }
-  void NotifyCapacityChanged(uint64_t lun) override {
-    target_->NotifyCapacityChanged(lun);
+  void NotifyBackendChanged(uint64_t lun) override {
+    target_->NotifyBackendChanged(lun);
   }
   std::vector<uint64_t> Luns() const override { return target_->Luns(); }
   std::vector<scsi::LogicalUnitStatus> LogicalUnitStatuses() const override {

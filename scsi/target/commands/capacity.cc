@@ -29,7 +29,7 @@ void SendCapacity16(Task* task) {
   StoreBe64(out, lu.lu().block_count() - 1);
   StoreBe32(out + 8, lu.lu().block_size());
   out[13] = lu.lu().physical_block_exponent();
-  if (lu.lu().info().thin) out[14] = kLbpme | kLbprz;
+  if (lu.lu().thin()) out[14] = kLbpme | kLbprz;
   lu.GoodWithData(
       task, out,
       std::min<uint64_t>(kReadCapacity16Length, LoadBe32(&task->cdb[10])));

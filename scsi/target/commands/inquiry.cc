@@ -156,7 +156,7 @@ size_t ExtendedInquiryData(const LuNexus& lu, uint8_t* out) {
   constexpr size_t kLength = 60;
   std::memset(out, 0, kLength);
   out[1] = 0x07;  // HEADSUP, ORDSUP, SIMPSUP.
-  if (lu.lu().info().volatile_write_cache) out[2] = 0x01;  // V_SUP.
+  if (lu.lu().volatile_write_cache()) out[2] = 0x01;  // V_SUP.
   out[3] = 0x01;  // LUICLR: unit attentions are cleared per I_T nexus.
   return kLength;
 }
@@ -172,7 +172,7 @@ size_t BlockLimits(const LuNexus& lu, uint8_t* out) {
   StoreBe16(out + 2,
             static_cast<uint16_t>(1u << unit.physical_block_exponent()));
   StoreBe32(out + 4, unit.max_transfer_blocks());
-  if (unit.info().thin) {
+  if (unit.thin()) {
     const uint32_t granularity =
         std::max(unit.info().unmap_granularity_bytes >> unit.block_shift(), 1u);
     constexpr uint8_t kUgavalid = 0x80;
@@ -198,7 +198,7 @@ size_t BlockDeviceCharacteristics(const LuNexus& lu, uint8_t* out) {
 size_t LogicalBlockProvisioning(const LuNexus& lu, uint8_t* out) {
   constexpr size_t kLength = 4;
   std::memset(out, 0, kLength);
-  if (lu.lu().info().thin) {
+  if (lu.lu().thin()) {
     out[1] = 0x80 | 0x40 | 0x20 | 0x04;  // LBPU, LBPWS, LBPWS10, LBPRZ.
     out[2] = 0x02;                       // PROVISIONING TYPE: thin.
   }

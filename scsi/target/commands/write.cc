@@ -33,7 +33,7 @@ void Flush(Task* task) {
 void AfterDirectData(Task* task) {
   LuNexus& lu = *task->lu_nexus;
   lu.LeaveGuard(task);
-  if (IsFua(*task) && lu.lu().info().volatile_write_cache) return Flush(task);
+  if (IsFua(*task) && lu.lu().volatile_write_cache()) return Flush(task);
   lu.Good(task);
 }
 
@@ -155,7 +155,7 @@ void Write(LuNexus& lu, Task* task) {
 // deferred error. Waiting is allowed and simpler.
 void SynchronizeCache(LuNexus& lu, Task* task) {
   if (!CheckOnMedium(lu, task, ReadBlockRange(task->cdb.data()))) return;
-  if (!lu.lu().info().volatile_write_cache) return lu.Good(task);
+  if (!lu.lu().volatile_write_cache()) return lu.Good(task);
   if (!lu.CheckReady(task)) return;
   Flush(task);
 }

@@ -101,7 +101,7 @@ void WriteSame(LuNexus& lu, Task* task) {
   const uint32_t block_size = lu.lu().block_size();
   // There is no anchored state (ANC_SUP = 0).
   if ((flags & kAnchor) != 0) return lu.InvalidCdbField(task, 1, 4);
-  if ((flags & kUnmap) != 0 && !lu.lu().info().thin) {
+  if ((flags & kUnmap) != 0 && !lu.lu().thin()) {
     return lu.InvalidCdbField(task, 1, 3);
   }
   if (!DecodeTransfer(lu, task)) return;
