@@ -7,6 +7,8 @@ read_lun=$2
 own_storage=$3
 discover=$4
 skiff=$5
+c_read_lun=$6
+c_event_loop=$7
 
 fail() {
   printf '%s\n' "$*"
@@ -47,6 +49,24 @@ if "$read_lun" "iscsi://$portal/iqn.2026-11.org.example:nothing/0" 2> "$dir/erro
   fail "a target that does not exist was read"
 fi
 grep -qi "not found" "$dir/error" || fail "unclear error: $(cat "$dir/error")"
+
+# The same in C, and all of it from a loop of the program's own.
+url=iscsi://$portal/iqn.2026-11.org.example:ram/0
+got=$("$c_read_lun" "$url")
+[ "$got" = "$((64 << 20))"$'\n'"$expected" ] || fail "unexpected block in C: $got"
+if "$c_read_lun" "${url/ram/nothing}" 2> "$dir/error"; then
+  fail "a target that does not exist was read in C"
+fi
+grep -qi "not found" "$dir/error" || fail "unclear error in C: $(cat "$dir/error")"
+head -c 1000000 /dev/urandom > "$dir/image"
+truncate --size=1000448 "$dir/image"
+"$skiff" copy "$dir/image" "$url"
+"$c_event_loop" "$url" > "$dir/all"
+[ "$(stat -c %s "$dir/all")" = "$((64 << 20))" ] || fail "not all of it was read"
+cmp --bytes=1000448 "$dir/image" "$dir/all"
+if "$c_event_loop" "iscsi://$portal/iqn.2026-11.org.example:ram/9" 2> "$dir/error"; then
+  fail "a LUN that does not exist was read"
+fi
 
 # Its name, over what auto:// chooses.
 got=$("$discover" "auto://$portal" 2> "$dir/choice")

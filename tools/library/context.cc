@@ -220,9 +220,7 @@ int Context::CheckUnused() const {
 }
 
 void Context::Close() {
-  if (threads_ == nullptr && driven_ == nullptr) {
-    if (reactors_.empty()) return;
-  }
+  if (std::exchange(closed_, true)) return;
   if (threads_ != nullptr) threads_->Stop();
   reactors_.clear();
   threads_.reset();

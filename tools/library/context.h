@@ -143,6 +143,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   std::vector<transport::EpollReactor*> reactors_;
   std::atomic<pthread_t> owner_;  // Of `driven_`.
   bool driving_ = false;          // The owner's.
+  bool closed_ = false;
 };
 
 // What a function does that starts something and takes `done`: where that is
