@@ -9,6 +9,7 @@ discover=$4
 skiff=$5
 c_read_lun=$6
 c_event_loop=$7
+c_own_storage=$8
 
 fail() {
   printf '%s\n' "$*"
@@ -98,6 +99,16 @@ await '(grow: OK)' "$dir/own" > /dev/null || fail "did not grow: $(cat "$dir/own
 echo remove >&3
 await '(remove: OK)' "$dir/own" > /dev/null || fail "nothing was removed: $(cat "$dir/own")"
 if "$read_lun" "$url/1" 2> /dev/null; then fail "a LUN that was removed was read"; fi
+
+# Storage of one's own in C.
+"$c_own_storage" tcp://127.0.0.1:0 > "$dir/c" &
+servers+=($!)
+portal=$(await 'serving .* at tcp://(.*)' "$dir/c") || fail "c_own_storage did not come up"
+c_url=iscsi://$portal/iqn.2026-11.org.example:c/0
+"$skiff" copy "$dir/image" "$c_url" --verify
+"$c_read_lun" "$c_url" > /dev/null
+kill -TERM "${servers[2]}"
+wait "${servers[2]}"
 
 exec 3>&-
 wait "${servers[1]}"

@@ -67,7 +67,7 @@ int Backend::Resize(uint64_t size_bytes) {
       to_tell.emplace_back(unit.target, unit.lun);
     }
   }
-  for (const auto& [target, lun] : to_tell) target->NotifyCapacityChanged(lun);
+  for (const auto& [target, lun] : to_tell) target->NotifyBackendChanged(lun);
   return 0;
 }
 

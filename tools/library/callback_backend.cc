@@ -190,6 +190,11 @@ CallbackBackend::CallbackBackend(const skiff_backend_ops& ops, void* user,
       reactors_(std::move(reactors)),
       info_(std::move(info)) {}
 
+scsi::BackendInfo CallbackBackend::info() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return info_;
+}
+
 uint32_t CallbackBackend::ThreadOf(const transport::Reactor* reactor) const {
   const auto found = std::find(reactors_.begin(), reactors_.end(), reactor);
   return static_cast<uint32_t>(found - reactors_.begin());

@@ -24,7 +24,7 @@ class CallbackBackend : public scsi::Backend {
                   scsi::BackendInfo info,
                   std::vector<transport::Reactor*> reactors);
 
-  const scsi::BackendInfo& info() const override { return info_; }
+  scsi::BackendInfo info() const override;
   absl::StatusOr<std::unique_ptr<scsi::BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override;
   uint8_t* direct_memory() override { return memory_; }

@@ -18,16 +18,23 @@ class RamTarget::Resizable : public scsi::Backend {
   Resizable() : memory_(*scsi::MakeRamBackend({.size_bytes = kBytes})) {
     info_ = memory_->info();
   }
-  const scsi::BackendInfo& info() const override { return info_; }
+  scsi::BackendInfo info() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return info_;
+  }
   absl::StatusOr<std::unique_ptr<scsi::BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override {
     return memory_->OpenChannel(reactor);
   }
-  void set_size(uint64_t bytes) { info_.size_bytes = bytes; }
+  void set_size(uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    info_.size_bytes = bytes;
+  }
 
  private:
   const std::unique_ptr<scsi::Backend> memory_;
-  scsi::BackendInfo info_;
+  mutable std::mutex mutex_;
+  scsi::BackendInfo info_;  // Under `mutex_`.
 };
 
 RamTarget::RamTarget() {
@@ -69,7 +76,7 @@ void RamTarget::Stop() {
 void RamTarget::Resize(uint64_t bytes) {
   threads_->RunOn(0, [&] {
     disk_->set_size(bytes);
-    target_->NotifyCapacityChanged(0);
+    target_->NotifyBackendChanged(0);
   });
 }
 
