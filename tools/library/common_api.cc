@@ -97,8 +97,10 @@ int skiff_context_close(skiff_context* context) {
     }
     closing = pinned.Share();
   }
-  closing->Close();
-  return 0;
+  if (closing->Close()) return 0;
+  return Fail(ETIMEDOUT,
+              "the context is closed, but a thread in the background is still "
+              "at work, as on a name lookup: do not unload the library yet");
 }
 
 int skiff_context_fd(skiff_context* context) {

@@ -12,6 +12,7 @@
 #include "tools/common/transports.h"
 #include "tools/library/error.h"
 #include "tools/library/options.h"
+#include "transport/thread/background_threads.h"
 
 namespace skiff::library {
 namespace {
@@ -23,12 +24,11 @@ struct Here {
 };
 thread_local Here here;
 
+// Longer than anybody waits, and no overflow of a clock.
+constexpr absl::Duration kForEver = absl::Hours(24 * 365);
+
 // Contexts that are not closed yet.
 std::atomic<int> open_contexts = 0;
-
-// Once the last context is closed, no thread may be left that runs code of the
-// library: it may be unloaded then.
-void JoinBackground() {}
 
 constexpr absl::string_view kKindNames[] = {"",        "context", "disk",
                                             "backend", "target",  "server"};
@@ -76,7 +76,9 @@ class Context::Driving {
 };
 
 Context::Context(const skiff_context_options& options)
-    : log_(LogHook::Create(options)),
+    : join_timeout_(
+          TimeOf(options.join_timeout_ms, absl::Seconds(30), kForEver)),
+      log_(LogHook::Create(options)),
       memories_(options),
       owner_(pthread_self()) {
   ++open_contexts;
@@ -219,13 +221,16 @@ int Context::CheckUnused() const {
                            ": close what uses it before"));
 }
 
-void Context::Close() {
-  if (std::exchange(closed_, true)) return;
+bool Context::Close() {
+  if (std::exchange(closed_, true)) return true;
   if (threads_ != nullptr) threads_->Stop();
   reactors_.clear();
   threads_.reset();
   driven_.reset();
-  if (--open_contexts == 0) JoinBackground();
+  if (--open_contexts > 0) return true;
+  // The library may be unloaded next.
+  return transport::JoinBackgroundThreads(
+      absl::ToChronoNanoseconds(join_timeout_));
 }
 
 Ending::Ending(Context* context, skiff_done_fn done, void* user)

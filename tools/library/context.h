@@ -121,8 +121,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   };
   // 0, or a remembered error that says what is open.
   int CheckUnused() const;
-  // Joins its threads. Nothing of it may be in use.
-  void Close();
+  // Joins its threads; for the last context, also those that nobody owns.
+  // Nothing of it may be in use. False: some of these have not ended in time.
+  bool Close();
 
  private:
   // In the middle of turns of a context without threads.
@@ -132,6 +133,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   absl::Status Start(const skiff_context_options& options);
 
   const transport::ForkDetector fork_detector_;
+  const absl::Duration join_timeout_;
   const std::shared_ptr<LogHook> log_;
   transport::Registry registry_;
   Memories memories_;

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -123,6 +125,30 @@ TEST(LibraryTest, RefusesWhatIsNoHandle) {
   ASSERT_EQ(skiff_context_create(nullptr, &next), 0);
   EXPECT_EQ(skiff_context_poll(context), -EBADF);
   EXPECT_EQ(skiff_context_close(next), 0);
+}
+
+// Threads of this process.
+size_t Threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST(LibraryTest, LeavesNoThreadBehind) {
+  const size_t before = Threads();
+  skiff_context_options options;
+  SKIFF_INIT(options);
+  options.threads = 2;
+  skiff_context* context = nullptr;
+  ASSERT_EQ(skiff_context_create(&options, &context), 0);
+  // Looks up a name, on a thread that nobody owns.
+  skiff_disk* disk = nullptr;
+  EXPECT_LT(skiff_disk_open(context,
+                            "iscsi://localhost:1/iqn.2026-11.org.example:a/0",
+                            nullptr, nullptr, nullptr, &disk),
+            0);
+  EXPECT_GT(Threads(), before);
+  EXPECT_EQ(skiff_context_close(context), 0) << skiff_last_error();
+  EXPECT_EQ(Threads(), before);
 }
 
 TEST(LibraryTest, ErrorsAreOfTheirThread) {

@@ -126,6 +126,10 @@ typedef struct skiff_context_options {
   skiff_alloc_fn alloc;
   skiff_free_fn free;
   void* memory_user;  ///< For `alloc` and `free`.
+  /// How long the end of the last context waits for threads that nobody can
+  /// interrupt, such as one that looks up a name. 0: 30 s.
+  uint32_t join_timeout_ms;
+  uint32_t reserved;  ///< 0.
 } skiff_context_options;
 
 /// Makes a context. `options` may be NULL. One without threads belongs to the
@@ -136,12 +140,13 @@ typedef struct skiff_context_options {
 SKIFF_API int skiff_context_create(const skiff_context_options* options,
                                    skiff_context** context);
 
-/// Ends a context: its threads are joined, and no code of the library runs any
-/// more on any thread of its own when the last one was closed. Not on one of
-/// its own threads and not in its callbacks (-EDEADLK). Context's thread.
+/// Ends a context: its threads are joined. After the end of the last context of
+/// the process, no thread is left that runs code of the library, which may be
+/// unloaded then (dlclose). Not in its callbacks (-EDEADLK). Context's thread.
 ///
 /// @return 0; -EBUSY where something of it is still open: the message says
-/// what.
+/// what. -ETIMEDOUT: it is closed, but a thread in the background has not ended
+/// in time; to wait longer before unloading, make and close another context.
 SKIFF_API int skiff_context_close(skiff_context* context);
 
 /// A descriptor that is readable when skiff_context_poll() has something to do.
