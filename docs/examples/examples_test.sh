@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the examples against each other, and holds the two that
+# Runs the examples against each other, and holds those that
 # docs/embedding.md calls short to the length that it promises.
 set -euo pipefail
 serve=$1
@@ -9,17 +9,24 @@ discover=$4
 skiff=$5
 c_read_lun=$6
 c_event_loop=$7
-c_own_storage=$8
+own_medium=$8
+read_disk=$9
 
 fail() {
   printf '%s\n' "$*"
   exit 1
 }
 
-for source in docs/examples/serve_ram_disk.cc docs/examples/read_lun.cc; do
-  lines=$(wc -l < "$source")
-  [ "$lines" -lt 60 ] || fail "$source has $lines lines, not under 60"
-done
+# at_most LINES SOURCE
+at_most() {
+  local lines
+  lines=$(wc -l < "docs/examples/$2")
+  [ "$lines" -le "$1" ] || fail "$2 has $lines lines, more than $1"
+}
+at_most 30 own_medium.cc
+at_most 15 read_disk.cc
+at_most 59 serve_ram_disk.cc
+at_most 59 read_lun.cc
 
 dir=$(mktemp -d)
 servers=()
@@ -77,6 +84,27 @@ grep -q "tcp" "$dir/choice" || fail "no report of the choice: $(cat "$dir/choice
 kill -TERM "${servers[0]}"
 wait "${servers[0]}"
 
+# The short ones: by two portals at once.
+mkfifo "$dir/end"
+"$own_medium" tcp://127.0.0.1:0 auto://127.0.0.1:0 < "$dir/end" > "$dir/medium" 2> "$dir/medium.log" &
+short=$!
+servers+=("$short")
+exec 4> "$dir/end"
+portal=$(await 'serving at tcp://(.*)' "$dir/medium") || fail "own_medium did not come up: $(cat "$dir/medium.log")"
+url=iscsi://$portal/iqn.2026-11.org.example:medium/0
+head -c 1048576 /dev/urandom > "$dir/image"
+"$skiff" copy "$dir/image" "$url" --verify
+"$read_disk" "$url" > "$dir/block"
+[ "$(stat -c %s "$dir/block")" = 4096 ] || fail "not 4096 bytes: $(stat -c %s "$dir/block")"
+cmp --bytes=4096 "$dir/image" "$dir/block"
+if "$read_disk" "${url/medium/nothing}" 2> "$dir/error"; then
+  fail "a target that does not exist was read in C++"
+fi
+grep -qi "not found" "$dir/error" || fail "unclear error in C++: $(cat "$dir/error")"
+exec 4>&-
+wait "$short"
+grep -q "logged in" "$dir/medium.log" || fail "no line of own_medium's log: $(cat "$dir/medium.log")"
+
 # Storage that changes while it is served.
 mkfifo "$dir/commands"
 "$own_storage" tcp://127.0.0.1:0 < "$dir/commands" > "$dir/own" 2> "$dir/log" &
@@ -111,6 +139,6 @@ kill -TERM "${servers[2]}"
 wait "${servers[2]}"
 
 exec 3>&-
-wait "${servers[1]}"
+wait "${servers[2]}"
 grep -q "logged in" "$dir/log" || fail "no line of the log came: $(cat "$dir/log")"
 echo "the examples work"
