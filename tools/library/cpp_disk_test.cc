@@ -95,9 +95,10 @@ TEST_F(CppDiskTest, ACallThatFailsDropsItsCallable) {
   Disk disk = Disk::Open(context_, server_.Url().c_str()).value();
   std::promise<void> promise;
   std::future<void> future = promise.get_future();
-  std::vector<std::byte> odd(100);
+  std::vector<std::byte> block(512);
+  ASSERT_TRUE(disk.Close().ok());
   const Status status = disk.Read(
-      0, odd,
+      0, block,
       [held = std::move(promise)](Status) mutable { held.set_value(); });
   EXPECT_EQ(status.error(), EINVAL);
   EXPECT_THROW(future.get(), std::future_error);
