@@ -103,7 +103,7 @@ TEST_F(CppBackendTest, CountsAndDropsSessions) {
   const auto luns = server_.target.Luns().value();
   ASSERT_EQ(luns.size(), 1u);
   EXPECT_EQ(luns[0].medium_words, "callbacks");
-  EXPECT_GE(luns[0].reads, 1u);
+  EXPECT_EQ(luns[0].size_bytes, CppServer::kSize);
 
   const auto sessions = server_.server.Sessions().value();
   ASSERT_EQ(sessions.size(), 1u);

@@ -99,8 +99,8 @@ class Backend {
   /// Completes the request at any time, on any thread, also in here.
   virtual void Submit(Request request) = 0;
   /// Nobody waits for the request of this number any more: the sooner it is
-  /// completed, with ECANCELED or as ever, the better. Not called for one that
-  /// was completed.
+  /// completed, with ECANCELED or as ever, the better. Another thread may be
+  /// completing it just then.
   virtual void Cancel(uint64_t id) { static_cast<void>(id); }
   /// For GET LBA STATUS: whether the byte at `offset` is mapped; `*length`
   /// gets for how many bytes that goes on.
