@@ -4,16 +4,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/auto/auto_transport.h"
+#include "transport/tcp/tcp_transport.h"
+
+// What transports.bzl leaves out.
+#ifndef SKIFF_WITHOUT_LIBFABRIC
 #include "transport/libfabric/fabric/libfabric_library.h"
 #include "transport/libfabric/libfabric_transport.h"
-#include "transport/tcp/tcp_transport.h"
+#endif
+#ifndef SKIFF_WITHOUT_VERBS
 #include "transport/verbs/verbs_transport.h"
+#endif
 
 namespace skiff::tools {
 
 absl::Status AddTransports(transport::Registry* registry) {
-  absl::Status status = registry->Add(transport::MakeVerbsTransport());
+  absl::Status status;
+#ifndef SKIFF_WITHOUT_VERBS
+  status = registry->Add(transport::MakeVerbsTransport());
+#endif
+#ifndef SKIFF_WITHOUT_LIBFABRIC
   if (status.ok()) status = registry->Add(transport::MakeLibfabricTransport());
+#endif
   if (status.ok()) status = registry->Add(transport::MakeTcpTransport());
   return status;
 }
@@ -36,9 +47,11 @@ absl::Status AddTransportsAndAuto(transport::Registry* registry,
       }));
 }
 
-void LoadLibraryOf(absl::string_view scheme) {
+void LoadLibraryOf([[maybe_unused]] absl::string_view scheme) {
+#ifndef SKIFF_WITHOUT_LIBFABRIC
   // auto:// looks at devices on a thread of its own, and so loads all there.
   if (scheme == "libfabric") transport::LoadLibfabric().IgnoreError();
+#endif
 }
 
 }  // namespace skiff::tools

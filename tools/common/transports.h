@@ -9,7 +9,7 @@
 
 namespace skiff::tools {
 
-// Adds every transport that Skiff has, the better one first.
+// Adds every transport that this build has, the better one first.
 absl::Status AddTransports(transport::Registry* registry);
 
 // Adds `auto`, too, which chooses between them. Each choice goes to the log: as
