@@ -1,0 +1,152 @@
+"""Where the files of an installation belong: what tools/install and tools/package share."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import manpages
+
+HERE = pathlib.Path(__file__).absolute().parent
+ROOT = HERE.parents[1]
+HEADERS = ROOT / "tools/library/include/skiff"
+VERSION = re.compile(r'^#define SKIFF_VERSION "([\d.]+)"$', re.MULTILINE)
+TRANSPORTS = ("verbs", "libfabric")
+# What the library needs beside the C library, as it is linked here (Debian has no static library of ISA-L).
+LIBRARIES = "-lstdc++ -lm -lisal -luring -pthread"
+
+
+class InstallError(Exception):
+    """For people."""
+
+
+@dataclasses.dataclass
+class Built:
+    """What Bazel has made."""
+    shared: pathlib.Path
+    archive: pathlib.Path
+    skiff: pathlib.Path
+    skiffd: pathlib.Path
+    conformance: pathlib.Path
+
+    # As Bazel labels, in the order of the members.
+    TARGETS = ("//tools/packaging:libskiff.so.0", "//tools/packaging:libskiff.a", "//tools/skiff:skiff", "//tools/skiffd:skiffd",
+               "//testing/transport_conformance:conformance")
+    FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff",
+             "tools/skiffd/skiffd", "testing/transport_conformance/conformance")
+
+    @classmethod
+    def below(cls, folder):
+        return cls(*(pathlib.Path(folder, file) for file in cls.FILES))
+
+    @classmethod
+    def chosen(cls, folder, without):
+        """What --use names, or else what is built."""
+        if folder and without:
+            raise InstallError("--without is for a build: --use takes what is built already")
+        return cls.below(folder) if folder else build(without)
+
+
+def build(without=()):
+    """Builds what is shipped, and says where it is."""
+    flags = ["--config=opt", *(f"--define=skiff_without_{transport}=true" for transport in sorted(without))]
+    command = ["bazel", "build", "--noshow_progress", "--show_result=0", *flags, *Built.TARGETS]
+    if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        raise InstallError("the build failed: see its messages above")
+    folder = subprocess.run(["bazel", "info", *flags, "bazel-bin"], cwd=ROOT, check=True, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+    return Built.below(folder)
+
+
+def version():
+    match = VERSION.search((HEADERS / "common.h").read_text(encoding="utf-8"))
+    if not match:
+        raise InstallError(f"{HEADERS}/common.h has no SKIFF_VERSION")
+    return match[1]
+
+
+def check_folder(option, folder):
+    if not re.fullmatch(r"/[\w.+~/-]*", folder) or ".." in folder.split("/"):
+        raise InstallError(f"{option} '{folder}' has to be an absolute path, of letters, digits and any of . + ~ / - _")
+    return folder.rstrip("/")
+
+
+class Installation:
+    """Files below `destdir`, which is the root of the file system that they are for."""
+
+    def __init__(self, prefix, destdir="", libdir=None):
+        self.prefix = check_folder("--prefix", prefix)
+        self.libdir = check_folder("--libdir", libdir) if libdir else f"{self.prefix}/lib"
+        self.destdir = os.path.abspath(destdir) if destdir else ""
+        self.version = version()
+
+    def path(self, folder, name=""):
+        path = pathlib.Path(f"{self.destdir}{folder}", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() or path.is_file():
+            path.unlink()  # A program that runs keeps its file.
+        return path
+
+    def copy(self, source, folder, name=None, mode=0o644):
+        if not source.is_file():
+            raise InstallError(f"{source} is not there: build it first")
+        path = self.path(folder, name or source.name)
+        shutil.copyfile(source, path)
+        path.chmod(mode)
+        return path
+
+    def write(self, text, folder, name):
+        path = self.path(folder, name)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+
+    def link(self, target, folder, name):
+        self.path(folder, name).symlink_to(target)
+
+    def fill(self, template):
+        """A template with its @NAMES@ replaced."""
+        values = {"PREFIX": self.prefix or "/", "LIBDIR": self.libdir, "VERSION": self.version, "LIBRARIES": LIBRARIES,
+                  "LIBDIR_FROM_CMAKE": "../..", "PREFIX_FROM_LIBDIR": os.path.relpath(self.prefix or "/", self.libdir)}
+        text = (HERE / template).read_text(encoding="utf-8")
+        return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], text)
+
+    def install_library(self, built):
+        strip(self.copy(built.shared, self.libdir, "libskiff.so.0"), "--strip-unneeded")
+        self.link("libskiff.so.0", self.libdir, "libskiff.so")
+        self.copy(built.archive, self.libdir, "libskiff.a")
+        for header in sorted(HEADERS.glob("*.h")):
+            self.copy(header, f"{self.prefix}/include/skiff")
+        for name in ("skiff.pc", "skiff-static.pc"):
+            self.write(self.fill(f"{name}.in"), f"{self.libdir}/pkgconfig", name)
+        for name in ("SkiffConfig.cmake", "SkiffConfigVersion.cmake"):
+            self.write(self.fill(f"{name}.in"), f"{self.libdir}/cmake/Skiff", name)
+
+    def install_programs(self, built):
+        for program, folder, name in ((built.skiff, "bin", "skiff"), (built.skiffd, "sbin", "skiffd"),
+                                      (built.conformance, "bin", "skiff-conformance")):
+            strip(self.copy(program, f"{self.prefix}/{folder}", name, 0o755), "--strip-unneeded")
+
+    def install_manual(self, built):
+        pages = manpages.make(HEADERS, ROOT / "docs", self.version)
+        pages["skiff-conformance.1"] = manpages.of_program(
+            built.conformance, "skiff-conformance", "the conformance suite for transports of Skiff", self.version)
+        for name, page in pages.items():
+            folder = f"{self.prefix}/share/man/man{name[-1]}"
+            if isinstance(page, manpages.Link):
+                self.link(page.target, folder, name)
+            else:
+                self.write(page, folder, name)
+
+    def install(self, built):
+        self.install_library(built)
+        self.install_programs(built)
+        self.install_manual(built)
+        self.copy(ROOT / "LICENSE", f"{self.prefix}/share/doc/skiff")
+
+
+def strip(path, how):
+    result = subprocess.run(["strip", how, "--remove-section=.comment", path], check=False, stderr=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        raise InstallError(f"strip {path}: {result.stderr.strip()}")
