@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Makes Debian packages, asks lintian about them, and uses them in a root of their own.
+
+Usage: package_test.py BUILT [-- TEST...]     BUILT is a folder as bazel-bin is
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path.cwd()
+DATE = "1790000000"
+SECONDS = 200
+PACKAGES = {"libskiff-dev", "libskiff0", "skiff", "skiff-conformance"}
+
+built = None
+
+
+def run(*command, **environment):
+    result = subprocess.run([str(part) for part in command], env={**os.environ, "LC_ALL": "C.UTF-8", **environment},
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False)
+    if result.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}")
+    return result.stdout
+
+
+class PackageTest(unittest.TestCase):
+    """The packages, made once."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = pathlib.Path(tempfile.mkdtemp(prefix="skiff-packages-"))
+        cls.packages = cls.make("first")
+        cls.root = cls.temporary / "root"
+        for package in cls.packages.values():
+            run("dpkg-deb", "--extract", package, cls.root)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.temporary)
+
+    @classmethod
+    def make(cls, folder):
+        """Files by the names of their packages."""
+        out = cls.temporary / folder
+        run(ROOT / "tools/package", "--out", out, "--use", built, "--date", DATE)
+        return {path.name.partition("_")[0]: path for path in out.glob("*.deb")}
+
+    def field(self, package, name):
+        return run("dpkg-deb", "--field", self.packages[package], name).strip()
+
+    def test_there_are_four(self):
+        self.assertEqual(PACKAGES, set(self.packages))
+
+    def test_lintian_finds_nothing(self):
+        # They are not for Debian's archive, where a new package closes a request for it.
+        output = run("lintian", "--fail-on=error,warning", "--allow-root", "--no-user-dirs",
+                     "--suppress-tags=initial-upload-closes-no-bugs", *sorted(self.packages.values()))
+        self.assertEqual("", output)
+
+    def test_the_same_files_make_the_same_packages(self):
+        for name, again in self.make("again").items():
+            self.assertEqual(self.packages[name].read_bytes(), again.read_bytes(), name)
+
+    def test_they_depend_on_what_they_need_and_not_on_rdma(self):
+        depends = self.field("libskiff0", "Depends")
+        for package in ("libabsl20220623", "libisal2", "libstdc++6", "libc6"):
+            self.assertIn(package, depends)
+        for name in PACKAGES:
+            self.assertNotRegex(self.field(name, "Depends"), "ibverbs|rdmacm|fabric")
+        self.assertRegex(self.field("libskiff-dev", "Depends"), r"libskiff0 \(= ")
+        self.assertIn("libfabric1", self.field("libskiff0", "Recommends"))
+
+    def test_dpkg_takes_and_removes_them(self):
+        root = self.temporary / "dpkg"
+        for folder in ("info", "parts", "triggers", "updates"):
+            (root / "var/lib/dpkg" / folder).mkdir(parents=True)
+        for file in ("status", "available"):
+            (root / "var/lib/dpkg" / file).touch()
+        dpkg = ("dpkg", f"--root={root}", "--force-not-root", "--force-depends", "--force-script-chrootless", "--log=/dev/null")
+        run(*dpkg, "--install", *sorted(self.packages.values()))
+        self.assertTrue((root / "usr/sbin/skiffd").is_file())
+        self.assertTrue((root / "usr/share/man/man3/skiff_disk_open.3.gz").exists())
+        run(*dpkg, "--purge", *sorted(PACKAGES))
+        self.assertFalse((root / "usr/sbin/skiffd").exists())
+        self.assertFalse((root / "usr/include/skiff").exists())
+
+    def test_a_program_is_built_and_run_with_them(self):
+        libdir = self.root / "usr/lib" / run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+        flags = run("pkg-config", "--cflags", "--libs", "skiff", PKG_CONFIG_PATH=str(libdir / "pkgconfig"),
+                    PKG_CONFIG_SYSROOT_DIR=str(self.root), PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1")
+        program = self.temporary / "plain"
+        run("cc", "-std=c11", "-D_GNU_SOURCE", "-o", program, ROOT / "testing/installed/hosts/plain.c", *flags.split())
+        self.assertEqual("plain: done\n", run(program, LD_LIBRARY_PATH=str(libdir)))
+
+    def test_the_programs_run(self):
+        for program in ("usr/bin/skiff", "usr/sbin/skiffd"):
+            self.assertIn(self.field("skiff", "Version").partition("-")[0], run(self.root / program, "--version"))
+        self.assertIn("--transport", run(self.root / "usr/bin/skiff-conformance", "--help"))
+
+
+def main():
+    global built  # pylint: disable=global-statement
+    arguments = sys.argv[1:]
+    built = str(pathlib.Path(arguments[0]).parents[2])
+    unittest.main(argv=[sys.argv[0], *arguments[2:]], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
