@@ -169,6 +169,8 @@ absl::StatusOr<std::unique_ptr<transport::Listener>> SimTransport::Listen(
   if (!sim_reactor.ok()) return sim_reactor.status();
   auto rdma = WantsRdma(address);
   if (!rdma.ok()) return rdma.status();
+  absl::Status status = transport::CheckListen(address, options);
+  if (!status.ok()) return status;
   Address bound = address;
   if (bound.port == 0) bound.port = world_->network().AllocatePort(bound.host);
   auto listener = std::make_unique<SimListener>(
