@@ -106,8 +106,8 @@ class ConformancePair : public ::testing::TestWithParam<TransportFactory*> {
   ConformanceHost& client_host() { return *client_host_; }
   ConformanceHost& server_host() { return *server_host_; }
 
-  // Listens as `server` says, connects as `client` says, and waits; fails the
-  // test if that fails. Then client() and server() are the ends.
+  // Listens as `server` says, connects as `client` says, and waits; ends the
+  // test as failed if that fails. Then client() and server() are the ends.
   void Connect(const EndPlan& client = {}, const EndPlan& server = {});
   // Another connection through the listener of Connect(), or through a new one
   // with that plan.
@@ -162,6 +162,8 @@ class ConformancePair : public ::testing::TestWithParam<TransportFactory*> {
  private:
   void MakeHosts();
   void FinishHosts();
+  // After a failure: the rest of the test does not run.
+  [[noreturn]] static void EndTest();
 
   ConformanceScale scale_;
   ExpectedCapabilities expected_;
