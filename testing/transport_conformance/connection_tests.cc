@@ -1,15 +1,25 @@
 // The life of a connection.
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "testing/transport_conformance/child_process.h"
 #include "testing/transport_conformance/conformance_pair.h"
 #include "testing/transport_conformance/remote_host.h"
 
 namespace skiff::testing {
 namespace {
+
+bool EndsInAPort(const std::string& address) {
+  const size_t digits = address.find_last_not_of("0123456789");
+  return digits != std::string::npos && address[digits] == ':' &&
+         digits + 1 < address.size();
+}
 
 class ConnectionTest : public ConformancePair {
  protected:
@@ -35,6 +45,21 @@ class ConnectionTest : public ConformancePair {
     EXPECT_GT(state.status.message().size(), 10u)
         << "the error has to say what failed and where: " << state.status;
     return state;
+  }
+  // Expects that a byte stream ends, which the system may have opened before
+  // anybody asked the peer.
+  void ExpectNoStream(const EndHandle& end, const char* why) {
+    ASSERT_TRUE(AwaitOutcome(end)) << "the attempt has no outcome";
+    auto* const host = dynamic_cast<LocalHost*>(end.host());
+    if (end.State().phase == EndPhase::kFailed || host == nullptr) return;
+    transport::ByteStream* const stream = host->stream(end.number());
+    EXPECT_TRUE(Wait([stream] {
+      char byte;
+      const iovec one = {&byte, 1};
+      return stream->Readv({&one, 1}).status >=
+             transport::StreamStatus::kClosed;
+    })) << why
+        << " is still connected";
   }
 };
 
@@ -73,11 +98,24 @@ TEST_P(ConnectionTest, ConnectAndAccept) {
   const EndState far = server().State();
   EXPECT_TRUE(near.connected);
   EXPECT_TRUE(far.connected);
-  EXPECT_TRUE(near.error.ok()) << near.error;
+  EXPECT_TRUE(near.error.ok()) << "error() while it lives: " << near.error;
   EXPECT_FALSE(near.local_address.empty());
+  if (!rdma()) {
+    const auto listening =
+        transport::Address::Parse(server_host().ListenAddress(/*listener=*/0));
+    EXPECT_TRUE(absl::EndsWith(near.peer_address,
+                               absl::StrCat(":", listening.value().port)))
+        << "peer_address() \"" << near.peer_address
+        << "\" is not where the other end listens";
+  }
   EXPECT_EQ(near.peer_address, far.local_address)
       << "both ends have to name the listening side alike";
   EXPECT_FALSE(far.peer_address.empty());
+  for (const std::string& address :
+       {near.local_address, near.peer_address, far.peer_address}) {
+    EXPECT_TRUE(EndsInAPort(address))
+        << "\"" << address << "\" is not of the form host:port";
+  }
   EXPECT_EQ(near.disconnects + far.disconnects, 0);
 }
 
@@ -88,7 +126,11 @@ TEST_P(ConnectionTest, NobodyListens) {
   EndPlan plan;
   plan.timeout = absl::Seconds(5);
   const EndHandle end(&client_host(), client_host().Connect(address, plan));
-  ExpectFailure(end);
+  const absl::Status status = ExpectFailure(end).status;
+  const std::string port =
+      std::to_string(transport::Address::Parse(address).value().port);
+  EXPECT_NE(status.message().find(port), std::string::npos)
+      << "the error of Connect() has to name the address: " << status;
 }
 
 TEST_P(ConnectionTest, RejectedByThePeer) {
@@ -100,11 +142,10 @@ TEST_P(ConnectionTest, RejectedByThePeer) {
     ExpectFailure(end);
     return;
   }
-  // A byte stream may be open before it is rejected; then it ends.
-  ASSERT_TRUE(AwaitOutcome(end));
   ASSERT_TRUE(Wait([&] {
     return !server_host().StateOfListener(listener).private_data.empty();
   })) << "the request never arrived";
+  ExpectNoStream(end, "who was rejected");
 }
 
 TEST_P(ConnectionTest, RequestDestroyedUnanswered) {
@@ -114,7 +155,7 @@ TEST_P(ConnectionTest, RequestDestroyedUnanswered) {
   if (rdma()) {
     ExpectFailure(end);
   } else {
-    EXPECT_TRUE(AwaitOutcome(end));
+    ExpectNoStream(end, "whose request was destroyed unanswered");
   }
 }
 
@@ -140,8 +181,11 @@ TEST_P(ConnectionTest, UnansweredUntilTheTimeout) {
   transport::Reactor* const reactor = world().reactor(Side::kConnecting);
   const absl::Time began = reactor->Now();
   const EndHandle end(&client_host(), client_host().Connect(address, client));
+  ASSERT_TRUE(AwaitOutcome(end))
+      << "the timeout of a connect, " << client.timeout << ", is ignored";
   const absl::Status status = ExpectFailure(end).status;
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded)
+      << "the timeout's error: " << status;
   EXPECT_LT(reactor->Now() - began, client.timeout + scale().patience / 4)
       << "giving up took the reactor's thread";
 }
@@ -176,7 +220,7 @@ TEST_P(ConnectionTest, ListenerClosedWithConnectionsPending) {
     if (rdma()) {
       ExpectFailure(end);
     } else {
-      EXPECT_TRUE(AwaitOutcome(end));
+      ExpectNoStream(end, "who waited for a listener that was closed");
     }
   }
 }

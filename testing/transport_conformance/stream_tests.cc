@@ -60,8 +60,17 @@ class StreamEnd final : private transport::StreamObserver {
   void OnWritable() override { Notice(&writable_); }
   void Notice(bool* ready) {
     ++notices_;
-    if (calling_) problem_ = "the observer was told from inside a call";
+    if (calling_) {
+      Problem("the observer was told from inside a call");
+    } else if (*ready) {
+      Problem("the observer was told twice after one kWouldBlock");
+    }
     *ready = true;
+  }
+
+  // The first one says what is wrong.
+  void Problem(const char* text) {
+    if (problem_.empty()) problem_ = text;
   }
 
   static char ByteAt(uint64_t seed, uint64_t position) {
@@ -213,6 +222,20 @@ TEST_P(StreamTest, NewObserversAreToldOnce) {
       << "a new observer is told OnReadable and OnWritable";
 }
 
+TEST_P(StreamTest, OnlyTheNewestObserverIsTold) {
+  if (!ConnectStreams()) return;
+  near_->SendUpTo(10);
+  ASSERT_TRUE(WorkUntil([&] { return far_->received() == 10; }));
+  const int before = far_->notices();
+  const StreamEnd newest(far_stream_, 2, 1);
+  EXPECT_TRUE(Wait([&] { return newest.notices() >= 2; }))
+      << "an observer that takes over is told OnReadable and OnWritable";
+  near_->SendUpTo(20);
+  near_->Work();
+  Quiet();
+  EXPECT_EQ(far_->notices(), before) << "the observer that it replaced is told";
+}
+
 TEST_P(StreamTest, BytesKeepTheirOrder) {
   if (!ConnectStreams()) return;
   near_->SendUpTo(Bytes());
@@ -273,6 +296,55 @@ TEST_P(StreamTest, APeerThatDoesNotReadStopsTheWriter) {
       << "stuck after " << far_->received() << " of " << more << " bytes";
 }
 
+TEST_P(StreamTest, ListsMayBeLongerThanTheLimit) {
+  if (!ConnectStreams()) return;
+  // Each entry has one byte: at most kMaxIov of them are used.
+  std::string bytes(ByteStream::kMaxIov + 100, 'a');
+  std::vector<iovec> list;
+  for (char& byte : bytes) list.push_back({&byte, 1});
+  const IoResult written = near_stream_->Writev(list);
+  ASSERT_EQ(written.status, StreamStatus::kOk)
+      << "a list of " << list.size() << " entries is refused";
+  EXPECT_LE(written.bytes, ByteStream::kMaxIov);
+  IoResult read = {};
+  ASSERT_TRUE(Wait([&] {
+    read = far_stream_->Readv(list);
+    return read.status != StreamStatus::kWouldBlock;
+  }));
+  EXPECT_EQ(read.status, StreamStatus::kOk);
+  EXPECT_LE(read.bytes, ByteStream::kMaxIov);
+}
+
+// A stream may ignore the threshold. It is only a hint, and hides no end.
+TEST_P(StreamTest, TheReadThresholdHidesNothing) {
+  if (!ConnectStreams()) return;
+  const auto send_and_let_read = [&](uint64_t bytes) {
+    near_->SendUpTo(bytes);
+    return WorkUntil([&] { return far_->received() == bytes; });
+  };
+  ASSERT_TRUE(send_and_let_read(10));
+  far_stream_->SetReadThreshold(1000);
+  near_->SendUpTo(110);
+  ASSERT_TRUE(WorkUntil([&] { return near_->sent() == 110; }));
+  Quiet();
+  far_stream_->SetReadThreshold(1);
+  EXPECT_TRUE(send_and_let_read(110))
+      << "a threshold that is lowered tells of what has come";
+  far_stream_->SetReadThreshold(1000);
+  near_stream_->ShutdownWrite();
+  EXPECT_TRUE(WorkUntil([&] { return far_->ended(); }))
+      << "the end of the stream waits for the threshold";
+}
+
+TEST_P(StreamTest, WhatArrivedIsAcknowledged) {
+  if (!ConnectStreams()) return;
+  near_->SendUpTo(Bytes());
+  ASSERT_TRUE(WorkUntil([&] { return far_->received() == Bytes(); }));
+  EXPECT_TRUE(Wait([&] { return near_stream_->unacknowledged() == 0; }))
+      << near_stream_->unacknowledged()
+      << " bytes count as unacknowledged that the peer has read";
+}
+
 TEST_P(StreamTest, TheEndComesAfterTheLastByte) {
   if (!ConnectStreams()) return;
   near_->SendUpTo(Bytes());
@@ -307,7 +379,8 @@ TEST_P(StreamTest, AbortIsNoOrderlyEnd) {
   ASSERT_TRUE(WorkUntil([&] { return far_->failed() || far_->ended(); }))
       << "the peer never heard of the abort";
   EXPECT_TRUE(far_->failed()) << "an abort looked like an orderly end";
-  EXPECT_FALSE(far_stream_->error().ok());
+  EXPECT_FALSE(far_stream_->error().ok())
+      << "error() does not say why the stream died";
 }
 
 TEST_P(StreamTest, DestroyedStreamEndsThePeer) {
