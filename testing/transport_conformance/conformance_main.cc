@@ -91,7 +91,12 @@ void AddOptions(const std::vector<TransportChoice>& choices, CLI::App* app,
   std::string footer =
       "GoogleTest's options work, too: --gtest_filter=..., "
       "--gtest_list_tests, ...\n";
-  if (!choices.empty()) {
+  if (choices.empty()) {
+    absl::StrAppend(&footer, "\nTransports:\n");
+    for (const TransportFactory* factory : AllFactories()) {
+      absl::StrAppend(&footer, "  ", factory->name(), "\n");
+    }
+  } else {
     app->add_option("--transport", options->transport,
                     "What to test: a name from the list below, or a URL of it")
         ->type_name("NAME|URL");
@@ -112,6 +117,19 @@ void AddOptions(const std::vector<TransportChoice>& choices, CLI::App* app,
     }
   }
   app->footer(footer);
+}
+
+// Who reads the totals has to know what they are not about.
+void WriteLeftOut(std::ostream& out) {
+  const auto& tests = *::testing::UnitTest::GetInstance();
+  const int filtered = tests.total_test_count() - tests.test_to_run_count();
+  if (filtered > 0) out << "left out: " << filtered << " tests by a filter\n";
+  const auto without = [&out](const char* kind) {
+    out << "left out: the tests of " << kind
+        << ", which no transport here has\n";
+  };
+  if (RdmaFactories().empty()) without("RDMA endpoints");
+  if (StreamFactories().empty()) without("byte streams");
 }
 
 // Serves one connecting side after another.
@@ -156,6 +174,7 @@ int Run(const std::string& program, std::vector<std::string> rest,
   int status = RUN_ALL_TESTS();
   if (::testing::GTEST_FLAG(list_tests)) return status;
   report->WriteText(std::cout);
+  WriteLeftOut(std::cout);
   if (report->results().empty()) {
     std::cerr << "no test ran\n";
     status = 1;
@@ -197,6 +216,11 @@ int ConformanceMain(int argc, char** argv,
       std::cerr << status.message() << "\n";
       return kUsageError;
     }
+  }
+  if (AllFactories().empty()) {
+    std::cerr << "no transport is linked into this program: see "
+                 "docs/transport-author-guide.md\n";
+    return kUsageError;
   }
   if (const auto link = LinkOfPeerProcess()) {
     return ServeHost(link.get(), AllFactories()).ok() ? 0 : 1;

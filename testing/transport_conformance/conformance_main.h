@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "testing/transport_conformance/transport_factory.h"
@@ -20,6 +21,16 @@ struct TransportChoice {
   std::function<absl::StatusOr<std::vector<std::unique_ptr<TransportFactory>>>(
       const transport::Address* url)>
       make;
+};
+
+// Adds a factory before main() runs. Where it is linked with :main, that is a
+// whole program:
+//
+//   const LinkedTransport kMine(std::make_unique<MyFactory>());
+struct LinkedTransport {
+  explicit LinkedTransport(std::unique_ptr<TransportFactory> factory) {
+    AddTransportFactory(std::move(factory));
+  }
 };
 
 // A main() for the suite: reads the options (--help lists them), runs the tests

@@ -24,11 +24,11 @@ constexpr int kIdleTurnsBeforeWait = 32;
 
 absl::StatusOr<std::unique_ptr<TransportWorld>> EpollWorld::Create(
     std::unique_ptr<transport::Transport> transport, absl::string_view address,
-    const transport::EpollReactorOptions& options) {
+    const transport::EpollReactorOptions& options, Silent silent) {
   auto parsed = transport::Address::Parse(address);
   if (!parsed.ok()) return parsed.status();
-  auto world = std::unique_ptr<EpollWorld>(
-      new EpollWorld(std::move(transport), *std::move(parsed), options));
+  auto world = std::unique_ptr<EpollWorld>(new EpollWorld(
+      std::move(transport), *std::move(parsed), options, std::move(silent)));
   for (int i = 0; i < 2; ++i) {
     absl::Status status = world->Add();
     if (!status.ok()) return status;
@@ -65,6 +65,7 @@ bool EpollWorld::RunUntil(absl::FunctionRef<bool()> done,
 
 // A TCP listener whose backlog is full: the kernel drops what comes.
 absl::StatusOr<transport::Address> EpollWorld::SilentAddress() {
+  if (find_silent_ != nullptr) return find_silent_(*this);
   auto where = transport::ParseLiteral(address_.host, 0);
   if (!where.has_value()) {
     return absl::UnimplementedError(

@@ -15,11 +15,18 @@ namespace skiff::testing {
 // in this process, over the loopback or one device.
 class EpollWorld : public TransportWorld {
  public:
-  // `address` is where to listen, for example "tcp://127.0.0.1:0".
+  // Finds the SilentAddress() of a world that is ready, and keeps there what
+  // makes it silent.
+  using Silent =
+      std::function<absl::StatusOr<transport::Address>(EpollWorld& world)>;
+
+  // `address` is where to listen, for example "tcp://127.0.0.1:0". `silent` is
+  // for transports that do not connect through sockets of IP.
   static absl::StatusOr<std::unique_ptr<TransportWorld>> Create(
       std::unique_ptr<transport::Transport> transport,
       absl::string_view address,
-      const transport::EpollReactorOptions& options = {});
+      const transport::EpollReactorOptions& options = {},
+      Silent silent = nullptr);
 
   transport::Transport* transport(Side /*side*/) override {
     return transport_.get();
@@ -36,10 +43,11 @@ class EpollWorld : public TransportWorld {
  private:
   EpollWorld(std::unique_ptr<transport::Transport> transport,
              transport::Address address,
-             const transport::EpollReactorOptions& options)
+             const transport::EpollReactorOptions& options, Silent silent)
       : transport_(std::move(transport)),
         address_(std::move(address)),
-        options_(options) {}
+        options_(options),
+        find_silent_(std::move(silent)) {}
 
   absl::Status Add();
   // Waits until a reactor has something to do, or a moment.
@@ -49,7 +57,9 @@ class EpollWorld : public TransportWorld {
   const transport::Address address_;
   const transport::EpollReactorOptions options_;
   std::vector<std::unique_ptr<transport::EpollReactor>> reactors_;
-  std::vector<transport::ScopedFd> silent_;  // Of SilentAddress().
+  // Of SilentAddress(). What it keeps goes before the reactors.
+  std::vector<transport::ScopedFd> silent_;
+  const Silent find_silent_;
 };
 
 }  // namespace skiff::testing
