@@ -28,6 +28,7 @@ struct TransportChoice {
 //
 //   const LinkedTransport kMine(std::make_unique<MyFactory>());
 struct LinkedTransport {
+  // As AddTransportFactory().
   explicit LinkedTransport(std::unique_ptr<TransportFactory> factory) {
     AddTransportFactory(std::move(factory));
   }
