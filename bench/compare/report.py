@@ -39,7 +39,7 @@ class Report:
 
     def _judge(self, what, value, goal, met, sign):
         self.goals.append({"goal": what, "value": value, "limit": goal, "met": met})
-        print(f"{'PASS' if met else 'MISS'} {what}: {value:.2f} (goal {sign} {goal})", flush=True)
+        print(f"{'PASS' if met else 'MISS'} {what}: {value:.2f} (goal {sign} {goal:.2f})", flush=True)
 
     def finish(self, file=None):
         """Says how many goals were met, writes everything to `file`, and returns whether all were."""
