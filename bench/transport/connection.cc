@@ -1,10 +1,5 @@
 #include "bench/transport/connection.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
 #include <utility>
 #include <variant>
 
@@ -12,12 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "bench/compare/util.h"
+#include "bench/transport/linked_transport.h"
 #include "bench/transport/rdma_end.h"
 #include "bench/transport/stream_end.h"
-#include "transport/libfabric/libfabric_transport.h"
 #include "transport/registry.h"
-#include "transport/tcp/tcp_transport.h"
-#include "transport/verbs/verbs_transport.h"
 
 namespace skiff::bench {
 namespace {
@@ -29,33 +22,11 @@ using transport::RdmaEndpoint;
 
 transport::Registry* MakeRegistry() {
   auto* registry = new transport::Registry;
-  for (auto make : {+[] { return transport::MakeTcpTransport(); },
-                    +[] { return transport::MakeLibfabricTransport(); },
-                    +[] { return transport::MakeVerbsTransport(); }}) {
-    const absl::Status added = registry->Add(make());
+  for (const LinkedTransport& linked : LinkedTransports()) {
+    const absl::Status added = registry->Add(linked.make());
     if (!added.ok()) Die(added.ToString());
   }
   return registry;
-}
-
-// Of interfaces that are up, other than the loopback.
-std::vector<std::string> LocalAddresses() {
-  std::vector<std::string> out;
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return out;
-  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
-        (each->ifa_flags & IFF_LOOPBACK) != 0 ||
-        (each->ifa_flags & IFF_UP) == 0) {
-      continue;
-    }
-    char text[INET_ADDRSTRLEN] = {};
-    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
-    inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text));
-    out.emplace_back(text);
-  }
-  freeifaddrs(all);
-  return out;
 }
 
 bool Works(const std::string& url) {
@@ -80,16 +51,11 @@ transport::Transport* TransportOf(const std::string& url) {
 }
 
 std::vector<std::string> UsableTransports() {
-  std::vector<std::string> candidates = {
-      "tcp://127.0.0.1:0", "libfabric://127.0.0.1:0?provider=tcp"};
-  for (const std::string& address : LocalAddresses()) {
-    candidates.push_back(absl::StrCat("verbs://", address, ":0"));
-    candidates.push_back(
-        absl::StrCat("libfabric://", address, ":0?provider=verbs"));
-  }
   std::vector<std::string> out;
-  for (const std::string& url : candidates) {
-    if (Works(url)) out.push_back(url);
+  for (const LinkedTransport& linked : LinkedTransports()) {
+    for (const std::string& url : linked.urls()) {
+      if (Works(url)) out.push_back(url);
+    }
   }
   return out;
 }

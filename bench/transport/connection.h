@@ -19,8 +19,8 @@ namespace skiff::bench {
 transport::Transport* TransportOf(const std::string& url);
 transport::Address ParseUrl(const std::string& url);
 
-// URLs to listen on (port 0), one for each kind of transport that works on this
-// machine: connections were tried.
+// URLs to listen on (port 0) by the transports that are linked, of those that
+// work on this machine: connections were tried.
 std::vector<std::string> UsableTransports();
 
 // Turns the reactors until `done`. False after ten seconds.
