@@ -26,13 +26,17 @@ void BmWrite(benchmark::State& state) { Measure(state, true, false); }
 void BmReadDigests(benchmark::State& state) { Measure(state, false, true); }
 void BmWriteDigests(benchmark::State& state) { Measure(state, true, true); }
 
-// Bytes of a command, queue depth.
-#define SKIFF_BENCH_PATH(name) \
-  BENCHMARK(name)->Args({4096, 1})->Args({4096, 32})->Args({131072, 8})
-SKIFF_BENCH_PATH(BmRead);
-SKIFF_BENCH_PATH(BmWrite);
-SKIFF_BENCH_PATH(BmReadDigests);
-SKIFF_BENCH_PATH(BmWriteDigests);
+#define SKIFF_BENCH_PATH(function, name) \
+  BENCHMARK(function)                    \
+      ->Name("iscsi/" name)              \
+      ->ArgNames({"bytes", "depth"})     \
+      ->Args({4096, 1})                  \
+      ->Args({4096, 32})                 \
+      ->Args({131072, 8})
+SKIFF_BENCH_PATH(BmRead, "Read");
+SKIFF_BENCH_PATH(BmWrite, "Write");
+SKIFF_BENCH_PATH(BmReadDigests, "ReadDigests");
+SKIFF_BENCH_PATH(BmWriteDigests, "WriteDigests");
 
 }  // namespace
 }  // namespace skiff::protocol

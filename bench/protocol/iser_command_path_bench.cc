@@ -27,12 +27,14 @@ void BmIserWriteNoImmediateData(benchmark::State& state) {
   Measure(state, true, false);
 }
 
-// Bytes of a command, queue depth.
-#define SKIFF_BENCH_PATH(name) \
-  BENCHMARK(name)->ArgsProduct({{4096, 131072}, {1, 32}})
-SKIFF_BENCH_PATH(BmIserRead);
-SKIFF_BENCH_PATH(BmIserWrite);
-SKIFF_BENCH_PATH(BmIserWriteNoImmediateData);
+#define SKIFF_BENCH_PATH(function, name) \
+  BENCHMARK(function)                    \
+      ->Name("iser/" name)               \
+      ->ArgNames({"bytes", "depth"})     \
+      ->ArgsProduct({{4096, 131072}, {1, 32}})
+SKIFF_BENCH_PATH(BmIserRead, "Read");
+SKIFF_BENCH_PATH(BmIserWrite, "Write");
+SKIFF_BENCH_PATH(BmIserWriteNoImmediateData, "WriteNoImmediateData");
 
 }  // namespace
 }  // namespace skiff::protocol
