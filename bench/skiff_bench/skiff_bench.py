@@ -157,7 +157,7 @@ def svg(runs, title):
     colours = ("#4878a8", "#d08040")
     for i, (label, _) in enumerate(runs):
         out.append(f'<rect x="{left + 200 * i}" y="26" width="10" height="10" fill="{colours[i % 2]}"/>'
-                   f'<text x="{left + 14 + 200 * i}" y="36">{html.escape(label)}</text>')
+                   f'<text x="{left + 14 + 200 * i}" y="36">{html.escape(pathlib.Path(label).name)}</text>')
     for power in range(first, last + 1):
         x = x_of(10.0 ** power)
         out.append(f'<line x1="{x:.1f}" y1="44" x2="{x:.1f}" y2="{height}" stroke="#ddd"/>'
