@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "testing/transport_conformance/altering_world.h"
 #include "testing/transport_conformance/conformance_main.h"
 #include "testing/transport_conformance/epoll_world.h"
 #include "testing/transport_conformance/forwarding_transport.h"
@@ -52,6 +53,25 @@ class ForwardingFactory final : public TransportFactory {
 
  private:
   const ForwardingFault fault_;
+};
+
+class AlteringFactory final : public TransportFactory {
+ public:
+  AlteringFactory(SimFabric fabric, OptionFault fault)
+      : inner_(MakeSimFactory(fabric)), fault_(fault) {}
+
+  std::string name() const override { return inner_->name(); }
+  ExpectedCapabilities expected() const override { return inner_->expected(); }
+  ConformanceScale scale() const override { return inner_->scale(); }
+  absl::StatusOr<std::unique_ptr<TransportWorld>> MakeWorld() override {
+    auto world = inner_->MakeWorld();
+    if (!world.ok()) return world.status();
+    return MakeAlteringWorld(*std::move(world), fault_);
+  }
+
+ private:
+  const std::unique_ptr<TransportFactory> inner_;
+  const OptionFault fault_;
 };
 
 using Fault = ForwardingFault;
@@ -121,8 +141,27 @@ constexpr ForwardingRow kForwardingRows[] = {
     {Fault::kSwappedAddresses, "swapped_addresses"},
 };
 
-std::vector<TransportChoice> WithForwarding(
-    std::vector<TransportChoice> choices) {
+struct OptionRow {
+  OptionFault fault;
+  const char* name;
+};
+
+constexpr OptionRow kOptionRows[] = {
+    {OptionFault::kNone, "none"},
+    {OptionFault::kNoPrepare, "no_prepare"},
+    {OptionFault::kNoAcceptPrepare, "no_accept_prepare"},
+    {OptionFault::kRenamedError, "renamed_error"},
+    {OptionFault::kNoPrivateDataOf, "no_private_data_of"},
+    {OptionFault::kCutPrivateData, "cut_private_data"},
+    {OptionFault::kShortenedData, "shortened_data"},
+    {OptionFault::kNoRejectData, "no_reject_data"},
+    {OptionFault::kNoResources, "no_resources"},
+    {OptionFault::kShortenedQueue, "shortened_queue"},
+    {OptionFault::kNoOnDisconnect, "no_on_disconnect"},
+    {OptionFault::kSecondOnDisconnect, "second_on_disconnect"},
+};
+
+std::vector<TransportChoice> WithFaults(std::vector<TransportChoice> choices) {
   for (const ForwardingRow& row : kForwardingRows) {
     const auto make = [fault = row.fault](const transport::Address* /*url*/)
         -> absl::StatusOr<std::vector<std::unique_ptr<TransportFactory>>> {
@@ -131,6 +170,18 @@ std::vector<TransportChoice> WithForwarding(
       return factories;
     };
     choices.push_back({absl::StrCat("fwd_", row.name), "", make});
+  }
+  for (const OptionRow& row : kOptionRows) {
+    const auto make = [fault = row.fault](const transport::Address* /*url*/)
+        -> absl::StatusOr<std::vector<std::unique_ptr<TransportFactory>>> {
+      std::vector<std::unique_ptr<TransportFactory>> factories;
+      for (const SimFabric fabric :
+           {SimFabric::kInfiniBand, SimFabric::kIwarp}) {
+        factories.push_back(std::make_unique<AlteringFactory>(fabric, fault));
+      }
+      return factories;
+    };
+    choices.push_back({absl::StrCat("option_", row.name), "", make});
   }
   return choices;
 }
@@ -143,7 +194,7 @@ int main(int argc, char** argv) {
   using skiff::testing::SimDefect;
   return skiff::testing::ConformanceMain(
       argc, argv,
-      skiff::testing::WithForwarding({
+      skiff::testing::WithFaults({
           Broken("none", SimDefect::kNone),
           Broken("lost_readable", SimDefect::kLostReadable),
           Broken("lost_writable", SimDefect::kLostWritable),

@@ -3,8 +3,8 @@
 
 Usage: broken_variants_test.py PROGRAM [--whole]
 
-Every defect of the simulated transport, and every fault of the one that forwards to TCP, has to be caught by the tests named
-here; without one, every test passes. Of a fault, the failure has to name it.
+Every defect of the simulated transport, every fault of the one that forwards to TCP, and every one of the options has to be
+caught by the tests named here; without one, every test passes. Of a fault, the failure has to name it.
 With a defect, the other tests run only with --whole, which tells what else notices, and that nothing hangs.
 """
 
@@ -127,6 +127,21 @@ NAMED_BY = {
     "swapped_addresses": ("ConnectionTest.ConnectAndAccept", "is not where the other end listens"),
 }
 
+# The same of the options that the simulated transport never gets to see as they were.
+OPTION_NAMED_BY = {
+    "no_prepare": ("RdmaConnectionTest.PrepareFailsTheConnect", "prepare() saw another endpoint than `done`"),
+    "no_accept_prepare": ("RdmaConnectionTest.PrepareFailsTheAccept", "the attempt succeeded"),
+    "renamed_error": ("RdmaConnectionTest.PrepareFailsTheConnect", "ends with the error that prepare() gave"),
+    "no_private_data_of": ("RdmaConnectionTest.PrivateDataOfThePreparedEndpointBothWays", "asked by any"),
+    "cut_private_data": ("RdmaConnectionTest.PrivateDataBothWays", "of private data"),
+    "shortened_data": ("RdmaConnectionTest.TooMuchPrivateDataIsRefused", "the attempt succeeded"),
+    "no_reject_data": ("RdmaConnectionTest.RejectCarriesPrivateData", "no private data with"),
+    "no_resources": ("RdmaConnectionTest.ReceiveQueueBeyondTheLimitIsRefused", "the attempt succeeded"),
+    "shortened_queue": ("RdmaConnectionTest.QueuesBeyondTheLimitAreRefused", "the attempt succeeded"),
+    "no_on_disconnect": ("RdmaConnectionTest.OnDisconnectRunsOnceAtBothEnds", "on_disconnect did not run"),
+    "second_on_disconnect": ("RdmaConnectionTest.OnDisconnectRunsOnceAtBothEnds", "Which is: 2"),
+}
+
 
 def run(defect, *flags):
     """The suite's exit status, what each test that failed says, and the number of all."""
@@ -165,6 +180,11 @@ class BrokenVariantsTest(unittest.TestCase):
     def test_forwarding_passes(self):
         self.expect_pass("fwd_none", 30)
 
+    def test_options_as_they_are_pass(self):
+        status, failed, count = run("option_none", *only(["RdmaConnectionTest"]))
+        self.assertEqual((status, failed), (0, {}))
+        self.assertGreater(count, 20)
+
 
 def only(tests):
     """The flags for these tests, or for all."""
@@ -181,19 +201,21 @@ def add_case(defect, expected):
     setattr(BrokenVariantsTest, f"test_{defect}", test)
 
 
-def add_named_case(fault, expected, words):
+def add_named_case(variant, expected, words):
     def test(self):
-        status, failed, _ = run(f"fwd_{fault}", *only([expected]))
+        status, failed, _ = run(variant, *only([expected]))
         self.assertEqual(status, 1)
         self.assertIn(words, failed[expected])
 
-    setattr(BrokenVariantsTest, f"test_fwd_{fault}", test)
+    setattr(BrokenVariantsTest, f"test_{variant}", test)
 
 
 for name, tests_that_notice in CAUGHT_BY.items():
     add_case(name, tests_that_notice)
 for name, (test_that_notices, what_it_says) in NAMED_BY.items():
-    add_named_case(name, test_that_notices, what_it_says)
+    add_named_case(f"fwd_{name}", test_that_notices, what_it_says)
+for name, (test_that_notices, what_it_says) in OPTION_NAMED_BY.items():
+    add_named_case(f"option_{name}", test_that_notices, what_it_says)
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
