@@ -171,7 +171,6 @@ class TargetSession final : public TargetDatamoverClient,
       kActive,    // Submitted, not answered.
       kAnswered,  // The datamover still refers to it.
     };
-    scsi::Task scsi;
     State state = State::kFree;
     bool immediate = false;
     bool getting = false;     // A GetData is with the datamover,
@@ -187,6 +186,7 @@ class TargetSession final : public TargetDatamoverClient,
     uint32_t initiator_task_tag = 0;
     Lun lun = 0;
     Task* next_free = nullptr;
+    scsi::Task scsi;  // It begins with what is used most: next to the above.
   };
   struct Deferred {
     TaskSlot slot;

@@ -68,16 +68,17 @@ void LuNexus::Submit(Task* task) {
   task->buffer = nullptr;
   task->progress = 0;
   task->in_flight = 0;
+  task->excused = 0;
+  // In the order of their places, so that it takes few stores.
   task->step = 0;
+  task->transfers = 0;
   task->guarded = false;
   task->exclusive = false;
   task->terminate = false;
   task->held = false;
   task->receiving = false;
   task->late = false;
-  task->excused = 0;
   task->holds_up = false;
-  task->transfers = 0;
   ++unreleased_;
   if (shut_) [[unlikely]] {
     return Reject(task, ScsiStatus::kBusy);

@@ -41,24 +41,25 @@ struct Task {
   static constexpr size_t kMaxCdb = 260;
   static constexpr size_t kMaxSense = 252;
 
-  // --- Request, by the port.
+  // What nearly every command touches is together, in few cache lines; `io`,
+  // `sense` and what follows the usual length of `cdb` are behind it.
+
+  // --- Request, by the port. Also `cdb`, below.
   uint64_t lun = 0;  // SAM-5 section 4.7, big-endian as a number.
-  Attribute attribute = Attribute::kSimple;
-  uint64_t tag =
-      0;  // Unique among the nexus's live tasks; for logs and ABORT TASK.
-  uint16_t cdb_length = 16;
-  std::array<uint8_t, kMaxCdb> cdb;
+  // Unique among the nexus's live tasks; for logs and ABORT TASK.
+  uint64_t tag = 0;
   uint32_t data_out_length = 0;  // What the initiator is ready to send
   uint32_t data_in_length = 0;   // and to receive.
+  uint16_t cdb_length = 16;
+  Attribute attribute = Attribute::kSimple;
 
-  // --- Response, by the device server.
+  // --- Response, by the device server. Also `sense`, below.
   ScsiStatus status = ScsiStatus::kGood;
+  uint16_t sense_length = 0;
   // What the command wanted to transfer, whatever the initiator allowed: the
   // port derives over- and underflow from it (SPC: residual).
   uint64_t data_out_wanted = 0;
   uint64_t data_in_wanted = 0;
-  uint16_t sense_length = 0;
-  std::array<uint8_t, kMaxSense> sense;
 
   // --- The port's.
   void* port_context = nullptr;
@@ -74,37 +75,41 @@ struct Task {
     kCompleted,
     kAborted
   };
-  Phase phase = Phase::kIdle;
   LuNexus* lu_nexus = nullptr;
   Task* prev = nullptr;
   Task* next = nullptr;
-  IoRequest io;
-  iovec iov[2];
   DataBuffer* buffer = nullptr;
   uint64_t lba = 0;
   uint64_t blocks = 0;
   uint64_t progress = 0;
   uint32_t in_flight = 0;  // Transfers and I/O that still refer to the task.
-  uint8_t step = 0;
-  bool guarded = false;    // Counted by the LU's write guard.
-  bool exclusive = false;  // Holds the write guard alone.
-  bool terminate = false;  // Abort when the last of `in_flight` returns.
-  bool respond = false;    // What Aborted() then says.
-  bool held = false;       // Complete but for an ACA condition (see TaskSet).
-  bool receiving = false;  // Its last transfer is, or was, Data-Out.
-  bool in_steps = false;   // While it waits: any buffer will do.
-  bool late = false;       // Its data did not come, and were given up.
-  uint8_t transfers = 0;   // How many of `in_flight` are the port's.
-  uint32_t chunk = 0;      // Bytes of the step under way.
   // While `guarded`: the exclusive task (WriteGuard's count of them) that need
   // not wait for this one. Zero: none.
   uint32_t excused = 0;
+  // Eight bytes that Submit() clears at once.
+  uint8_t step = 0;
+  uint8_t transfers = 0;   // How many of `in_flight` are the port's.
+  bool guarded = false;    // Counted by the LU's write guard.
+  bool exclusive = false;  // Holds the write guard alone.
+  bool terminate = false;  // Abort when the last of `in_flight` returns.
+  bool held = false;       // Complete but for an ACA condition (see TaskSet).
+  bool receiving = false;  // Its last transfer is, or was, Data-Out.
+  bool late = false;       // Its data did not come, and were given up.
   // While `guarded` by a write without its data: an exclusive task waits for
-  // it, since when (or since its data were given up).
+  // it, since `holds_up_since` (or since its data were given up).
   bool holds_up = false;
-  absl::Time holds_up_since;
-  Task* wait_next = nullptr;        // In the one queue it waits in.
+  bool respond = false;   // What Aborted() then says.
+  bool in_steps = false;  // While it waits: any buffer will do.
+  Phase phase = Phase::kIdle;
+  uint32_t chunk = 0;               // Bytes of the step under way.
   void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
+
+  std::array<uint8_t, kMaxCdb> cdb;
+  IoRequest io;
+  iovec iov[2];
+  absl::Time holds_up_since;
+  Task* wait_next = nullptr;  // In the one queue it waits in.
+  std::array<uint8_t, kMaxSense> sense;
 };
 
 // Whether a transfer is through already.
