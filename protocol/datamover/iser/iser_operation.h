@@ -35,6 +35,9 @@ struct IserOperation {
   };
   static constexpr size_t kMaxPieces = 4;
 
+  // What messages without payload and binds have is in front of what few
+  // others need: an operation is in few cache lines.
+
   transport::OperationId id;      // Where it is, and of how many there.
   IserOperation* next = nullptr;  // In the list that it is in.
   transport::OperationKind kind = transport::OperationKind::kSend;
@@ -46,24 +49,26 @@ struct IserOperation {
   uint8_t sge_count = 0;
   TaskSlot task = kNoTask;
   size_t length = 0;
-  // Of messages, writes and reads.
-  std::array<transport::Sge, kMaxPieces> sges;
-  transport::RemoteBuffer remote;
-  // In the task's data, of a write or read; in the region, of a bind.
-  size_t offset = 0;
-  // Of a message. Where it waits for a buffer, it is here until it has one.
+  // Of a message. Where it waits for a buffer, it is in `waiting` until it has
+  // one.
   IserMemory::Buffer buffer;
   std::unique_ptr<char[]> waiting;
   bool* tell_posted = nullptr;
-  const transport::MemoryWindow* write_window = nullptr;
-  const transport::MemoryWindow* read_window = nullptr;
+  // Of a write, read or message.
+  transport::RemoteBuffer remote;
+  std::array<transport::Sge, kMaxPieces> sges;
   // Of a write or read.
   IserMemory::Pin pin;
+  // In the task's data, of a write or read; in the region, of a bind.
+  size_t offset = 0;
   // Of a bind or invalidation.
   transport::MemoryWindow* window = nullptr;
   // Of a bind.
   const transport::MemoryRegion* region = nullptr;
   transport::Access access = transport::Access::kLocal;
+  // Of a message, whose keys they have.
+  const transport::MemoryWindow* write_window = nullptr;
+  const transport::MemoryWindow* read_window = nullptr;
 };
 
 // Operations in order, linked through themselves: one is in one list at most.
@@ -105,9 +110,13 @@ class IserOperationPool {
   void GiveBack(IserOperation* operation) {
     operation->state = IserOperation::State::kFree;
     ++operation->id.generation;
-    operation->buffer.Release();
-    operation->waiting.reset();
-    operation->pin.Release();
+    // What a kind does not use is empty, and need not be looked at.
+    if (operation->kind == transport::OperationKind::kSend) {
+      operation->buffer.Release();
+      operation->waiting.reset();
+    } else {
+      operation->pin.Release();
+    }
     operation->next = free_;
     free_ = operation;
   }
@@ -116,7 +125,7 @@ class IserOperationPool {
   IserOperation* FindPosted(transport::OperationId id) {
     const size_t chunk = id.index / kChunk;
     if (chunk >= chunks_.size()) return nullptr;
-    IserOperation* const operation = &(*chunks_[chunk])[id.index % kChunk];
+    IserOperation* const operation = chunks_[chunk]->data() + id.index % kChunk;
     return operation->state == IserOperation::State::kPosted &&
                    operation->id.generation == id.generation
                ? operation
