@@ -137,6 +137,18 @@ class InstalledTest(unittest.TestCase):
                 with self.subTest(header=header.name, compiler=compiler[:2]):
                     run(*compiler, *flags, source)
 
+    def test_each_header_for_cpp_compiles_alone(self):
+        headers = sorted(header.name for header in self.include.glob("*.hpp"))
+        self.assertIn("skiff.hpp", headers)
+        flags = ("-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", *self.pkg_config("--cflags", "skiff"))
+        source = self.work / "header.cc"
+        for header in headers:
+            source.write_text(f"#include <skiff/{header}>\n#include <skiff/{header}>\n", encoding="utf-8")
+            for compiler in ("c++", "clang++-14"):
+                for standard in ("-std=c++17", "-std=c++20"):
+                    with self.subTest(header=header, compiler=compiler, standard=standard):
+                        run(compiler, standard, *flags, source)
+
     def test_every_function_has_a_manual_page(self):
         pages = self.prefix / "share/man"
         for name in self.functions:

@@ -116,7 +116,7 @@ class Installation:
         strip(self.copy(built.shared, self.libdir, "libskiff.so.0"), "--strip-unneeded")
         self.link("libskiff.so.0", self.libdir, "libskiff.so")
         self.copy(built.archive, self.libdir, "libskiff.a")
-        for header in sorted(HEADERS.glob("*.h")):
+        for header in sorted([*HEADERS.glob("*.h"), *HEADERS.glob("*.hpp")]):
             self.copy(header, f"{self.prefix}/include/skiff")
         for name in ("skiff.pc", "skiff-static.pc"):
             self.write(self.fill(f"{name}.in"), f"{self.libdir}/pkgconfig", name)
