@@ -9,8 +9,9 @@ discover=$4
 skiff=$5
 c_read_lun=$6
 c_event_loop=$7
-own_medium=$8
-read_disk=$9
+c_own_storage=$8
+own_medium=$9
+read_disk=${10}
 
 fail() {
   printf '%s\n' "$*"
@@ -135,8 +136,8 @@ portal=$(await 'serving .* at tcp://(.*)' "$dir/c") || fail "c_own_storage did n
 c_url=iscsi://$portal/iqn.2026-11.org.example:c/0
 "$skiff" copy "$dir/image" "$c_url" --verify
 "$c_read_lun" "$c_url" > /dev/null
-kill -TERM "${servers[2]}"
-wait "${servers[2]}"
+kill -TERM "${servers[-1]}"
+wait "${servers[-1]}"
 
 exec 3>&-
 wait "${servers[2]}"
