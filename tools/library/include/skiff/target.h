@@ -84,21 +84,12 @@ typedef struct skiff_lun_info {
   const char* serial;     ///< Its serial number.
   const char* data_loss;  ///< Why data may be lost; else "".
   uint64_t size_bytes;
-  uint64_t reads;
-  uint64_t writes;
-  uint64_t other_commands;
-  uint64_t read_bytes;
-  uint64_t written_bytes;
   uint64_t failed_reads;  ///< Operations of the medium, as are the next ones.
   uint64_t failed_writes;
   uint64_t failed_flushes;
   uint64_t failed_unmaps;
   uint64_t failed_write_zeroes;
   uint64_t failed_compare_and_writes;
-  uint64_t read_ns;  ///< The sum over commands, until they were answered.
-  uint64_t write_ns;
-  uint64_t max_read_ns;
-  uint64_t max_write_ns;
 } skiff_lun_info;
 
 /// Calls `each` for every logical unit, ascending, before it returns and on the
@@ -195,13 +186,10 @@ typedef struct skiff_session_info {
   uint8_t isid[6];
   uint16_t tsih;
   uint64_t commands;
-  uint64_t failed_commands;
   uint64_t bytes_in;  ///< Payload.
   uint64_t bytes_out;
   uint64_t wire_bytes_in;  ///< With headers.
   uint64_t wire_bytes_out;
-  uint64_t latency_ns_sum;
-  uint64_t latency_ns_max;
 } skiff_session_info;
 
 /// Calls `each` for every session, on a thread of the context, then `done`.

@@ -141,11 +141,8 @@ struct SessionInfo {
         data_model(info.data_model),
         device(info.device),
         commands(info.commands),
-        failed_commands(info.failed_commands),
         bytes_in(info.bytes_in),
-        bytes_out(info.bytes_out),
-        latency_ns_sum(info.latency_ns_sum),
-        latency_ns_max(info.latency_ns_max) {}
+        bytes_out(info.bytes_out) {}
   uint64_t id;  ///< For Server::DropSession().
   std::string initiator;
   std::string target;  ///< "": for discovery.
@@ -155,11 +152,8 @@ struct SessionInfo {
   std::string data_model;  ///< "iSCSI" or "iSER".
   std::string device;      ///< Of RDMA, else "".
   uint64_t commands;
-  uint64_t failed_commands;
   uint64_t bytes_in;  ///< Payload.
   uint64_t bytes_out;
-  uint64_t latency_ns_sum;
-  uint64_t latency_ns_max;
 };
 
 /// Serves targets by portals. Move-only. Targets have to stay until it was
