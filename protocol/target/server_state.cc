@@ -353,8 +353,8 @@ absl::Status ServerState::ClosePortal(const transport::Address& portal) {
 }
 
 void ServerState::EndConnections(
-    std::function<bool(const TargetConnection&)> wanted, absl::Duration grace,
-    absl::string_view why, ConnectionsEnded done) {
+    const std::function<bool(const TargetConnection&)>& wanted,
+    absl::Duration grace, absl::string_view why, ConnectionsEnded done) {
   // Of the first reactor.
   struct Gather {
     size_t left;

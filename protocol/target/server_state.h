@@ -147,9 +147,9 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
       absl::AnyInvocable<void(size_t found, Departures::Outcome)>;
   // Thread-safe. Asks those that are `wanted` to log out, and drops what is
   // left after `grace`. Then `done` runs on the first reactor.
-  void EndConnections(std::function<bool(const TargetConnection&)> wanted,
-                      absl::Duration grace, absl::string_view why,
-                      ConnectionsEnded done);
+  void EndConnections(
+      const std::function<bool(const TargetConnection&)>& wanted,
+      absl::Duration grace, absl::string_view why, ConnectionsEnded done);
   // Thread-safe. Runs `fn` there, unless it may be gone: see `told`.
   void PostToFirst(absl::AnyInvocable<void()> fn);
 

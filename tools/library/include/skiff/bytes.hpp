@@ -31,7 +31,7 @@ class BasicBytes {
                 std::is_convertible_v<Pointer, Void*> &&
                 std::is_trivially_copyable_v<std::remove_pointer_t<Pointer>> &&
                 !std::is_base_of_v<BasicBytes, std::decay_t<Container>>>>
-  BasicBytes(Container&& container)
+  BasicBytes(Container&& container)  // NOLINT(google-explicit-constructor)
       : BasicBytes(
             std::data(container),
             std::size(container) * sizeof(std::remove_pointer_t<Pointer>)) {}
@@ -61,7 +61,7 @@ class Iovecs {
                     decltype(std::data(std::declval<const Container&>())),
                     const iovec*> &&
                 !std::is_same_v<Container, Iovecs>>>
-  Iovecs(const Container& container)
+  Iovecs(const Container& container)  // NOLINT(google-explicit-constructor)
       : Iovecs(std::data(container), std::size(container)) {}
 
   const iovec* data() const { return data_; }

@@ -131,7 +131,7 @@ class Disk {
 
   /// Ends it. What is pending ends with ECANCELED before that.
   Status Close() {
-    const Status status = internal::Start([&](skiff_done_fn run, void* user) {
+    Status status = internal::Start([&](skiff_done_fn run, void* user) {
       return skiff_disk_close(disk_, run, user);
     });
     if (status.ok()) Forget();
@@ -141,7 +141,7 @@ class Disk {
   Status Close(Done&& done) {
     // Events may be told on another thread until it is over.
     const std::shared_ptr<DiskEvents> events = events_;
-    const Status status = internal::Start(
+    Status status = internal::Start(
         [&](skiff_done_fn run, void* user) {
           return skiff_disk_close(disk_, run, user);
         },

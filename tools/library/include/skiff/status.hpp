@@ -72,9 +72,10 @@ namespace internal {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T&& value) : state_(std::in_place_index<1>, std::move(value)) {}
+  Result(T&& value)  // NOLINT(google-explicit-constructor)
+      : state_(std::in_place_index<1>, std::move(value)) {}
   /// `status` is an error; success without a value is turned into one.
-  Result(Status status)
+  Result(Status status)  // NOLINT(google-explicit-constructor)
       : state_(std::in_place_index<0>,
                status.ok() ? Status(-EINVAL, "no value was given")
                            : std::move(status)) {}

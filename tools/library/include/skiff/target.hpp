@@ -243,7 +243,7 @@ class Server {
   /// Ends it: initiators are asked to log out, and dropped after `grace_ms`.
   template <typename... Done>
   Status Close(uint32_t grace_ms, Done&&... done) {
-    const Status status = internal::Start(
+    Status status = internal::Start(
         [&](skiff_done_fn run, void* user) {
           return skiff_server_close(server_, grace_ms, run, user);
         },
