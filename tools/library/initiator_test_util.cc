@@ -78,6 +78,8 @@ void RamTarget::Resize(uint64_t bytes) {
     disk_->set_size(bytes);
     target_->NotifyBackendChanged(0);
   });
+  // Once what it tells has come to its sessions, which are on that thread.
+  threads_->RunOn(0, [] {});
 }
 
 TestContext::TestContext(uint32_t threads) : threads_(threads) {
