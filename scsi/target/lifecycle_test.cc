@@ -157,10 +157,10 @@ TEST_F(LifecycleTest, ARemovalIsToldWhenNothingIsInFlight) {
 TEST_F(LifecycleTest, ARemovalWithoutSessionsIsToldAtOnce) {
   target_.nexus().Close();
   int told = 0;
-  ASSERT_TRUE(
-      target_.target()
-          ->RemoveLogicalUnit(0, [&](std::shared_ptr<Backend>) { ++told; })
-          .ok());
+  ASSERT_TRUE(target_.target()
+                  ->RemoveLogicalUnit(
+                      0, [&](const std::shared_ptr<Backend>&) { ++told; })
+                  .ok());
   EXPECT_EQ(told, 1);
 }
 
@@ -168,10 +168,10 @@ TEST_F(LifecycleTest, ARemovalIsToldWhereTheLastSessionIs) {
   TestReactor other;
   TestNexus second(target_.target(), &other, "iqn.2026-01.example:j,i,0x2");
   int told = 0;
-  ASSERT_TRUE(
-      target_.target()
-          ->RemoveLogicalUnit(0, [&](std::shared_ptr<Backend>) { ++told; })
-          .ok());
+  ASSERT_TRUE(target_.target()
+                  ->RemoveLogicalUnit(
+                      0, [&](const std::shared_ptr<Backend>&) { ++told; })
+                  .ok());
   target_.nexus().Settle();
   EXPECT_EQ(told, 0) << "the other reactor has not heard of it";
   second.Settle();

@@ -244,11 +244,11 @@ TEST_F(ThreadsTest, ChangesReachBusyNexuses) {
       target_->NotifyBackendChanged(options.lun);
       target_->NotifyBackendChanged(0);
       std::this_thread::yield();
-      EXPECT_TRUE(
-          target_
-              ->RemoveLogicalUnit(options.lun,
-                                  [&gone](std::shared_ptr<Backend>) { ++gone; })
-              .ok());
+      EXPECT_TRUE(target_
+                      ->RemoveLogicalUnit(
+                          options.lun,
+                          [&gone](const std::shared_ptr<Backend>&) { ++gone; })
+                      .ok());
     }
     while (gone < removed) std::this_thread::yield();
     stop = true;

@@ -22,7 +22,7 @@ struct Endpoint {
 };
 
 // Credentials are refused as long as there is nothing to use them for.
-absl::StatusOr<Endpoint> ParseEndpoint(const std::string& url);
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
 // Says that of `given`.
 std::string NoAuthentication(absl::string_view given);

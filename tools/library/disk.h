@@ -57,7 +57,7 @@ class Disk : public Object,
   // Whether there ever was such a number.
   bool Knows(uint64_t id) const { return id != 0 && id < next_id_.load(); }
   // Fills all but the size. False: the disk is not open yet.
-  bool GetInfo(skiff_disk_info* info) const;
+  bool GetInfo(skiff_disk_info* out) const;
   // No event comes from now on. Once.
   void StopEvents() { told_.store(false); }
 
@@ -110,7 +110,7 @@ class Disk : public Object,
   scsi::DiskOptions MakeDiskOptions();
   scsi::RetryOptions MakeRetryOptions() const;
 
-  static void OnIoDone(scsi::DiskIo* io);
+  static void OnIoDone(scsi::DiskIo* ended);
   void OnRawCommandDone(RawCommand* command);
   void Count(const Pending& pending, bool ok);
   static void Tell(Ending::Done done, const absl::Status& status);

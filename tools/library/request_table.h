@@ -24,9 +24,9 @@ class CompletionQueue;
 // that whoever tells of a use that is over is found out, and can end no other.
 class RequestSlot {
  public:
-  // On the channel's thread: `io` is in flight from now on.
-  void Begin(scsi::IoRequest* io, CompletionQueue* queue, uint32_t thread,
-             void* user);
+  // On the channel's thread: `request` is in flight from now on.
+  void Begin(scsi::IoRequest* request, CompletionQueue* its_queue,
+             uint32_t thread, void* user);
   // Any thread, without a lock. 0: the caller, and he alone, has ended it, and
   // hands it to its queue. Otherwise a negative errno that says why not.
   int Claim(uint64_t generation);
