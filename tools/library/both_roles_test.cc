@@ -22,7 +22,7 @@ std::string UrlOf(const TestServer& server) {
 // With that many threads, and storage that answers so.
 class BothRolesTest
     : public ::testing::TestWithParam<std::tuple<uint32_t, TestStore::Mode>> {
- protected:
+ public:
   BothRolesTest()
       : server_(std::get<0>(GetParam())),
         store_(std::get<1>(GetParam()), kSize) {
@@ -35,6 +35,7 @@ class BothRolesTest
     EXPECT_EQ(skiff_backend_close(store_.backend), 0) << skiff_last_error();
   }
 
+ protected:
   TestServer server_;
   TestStore store_;
 };

@@ -99,7 +99,7 @@ TEST_F(CppDiskTest, ACallThatFailsDropsItsCallable) {
   ASSERT_TRUE(disk.Close().ok());
   const Status status = disk.Read(
       0, block,
-      [held = std::move(promise)](Status) mutable { held.set_value(); });
+      [held = std::move(promise)](const Status&) mutable { held.set_value(); });
   EXPECT_EQ(status.error(), EINVAL);
   EXPECT_THROW(future.get(), std::future_error);
 }
@@ -147,7 +147,7 @@ TEST_F(CppDiskTest, WorksWithALoopOfTheCallers) {
   Buffer buffer = Buffer::Create(mine, 4096).value();
   bool done = false;
   ASSERT_TRUE(disk.Read(0, buffer,
-                        [&](Status end) {
+                        [&](const Status& end) {
                           EXPECT_TRUE(end.ok()) << end.message();
                           done = true;
                         })
