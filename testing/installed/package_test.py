@@ -82,10 +82,12 @@ class PackageTest(unittest.TestCase):
         for file in ("status", "available"):
             (root / "var/lib/dpkg" / file).touch()
         dpkg = ("dpkg", f"--root={root}", "--force-not-root", "--force-depends", "--force-script-chrootless", "--log=/dev/null")
-        run(*dpkg, "--install", *sorted(self.packages.values()))
+        # It looks for ldconfig and others, which are not where users' programs are.
+        path = os.environ["PATH"] + ":/usr/sbin:/sbin"
+        run(*dpkg, "--install", *sorted(self.packages.values()), PATH=path)
         self.assertTrue((root / "usr/sbin/skiffd").is_file())
         self.assertTrue((root / "usr/share/man/man3/skiff_disk_open.3.gz").exists())
-        run(*dpkg, "--purge", *sorted(PACKAGES))
+        run(*dpkg, "--purge", *sorted(PACKAGES), PATH=path)
         self.assertFalse((root / "usr/sbin/skiffd").exists())
         self.assertFalse((root / "usr/include/skiff").exists())
 
