@@ -41,6 +41,16 @@ AhsView AhsOf(const Command& command) {
   return ahs;
 }
 
+// What fits in the header, and zeros behind a shorter CDB. Of a constant
+// length, for a vector: a copy of so few bytes as the length says costs ten
+// times that.
+void FillCdb(const Command& command, std::array<uint8_t, 16>* cdb) {
+  for (uint8_t i = 0; i < 16; ++i) {
+    const uint8_t mask = i < command.cdb_length ? 0xff : 0;
+    (*cdb)[i] = command.cdb[i] & mask;
+  }
+}
+
 }  // namespace
 
 const char* InitiatorSession::Validate(const Command& command) {
@@ -84,8 +94,7 @@ void InitiatorSession::Issue(Command* command, absl::Time now) {
       pdu.write ? command->data_out_length : command->data_in_length;
   pdu.cmd_sn = task.cmd_sn;
   pdu.exp_stat_sn = exp_stat_sn_;
-  const size_t in_header = std::min<size_t>(command->cdb_length, 16);
-  std::memcpy(pdu.cdb.data(), command->cdb.data(), in_header);
+  FillCdb(*command, &pdu.cdb);
 
   OutgoingCommand out;
   out.task = slot;

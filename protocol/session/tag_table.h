@@ -27,7 +27,7 @@ class TagTable {
 
   // `tag` must not be in the table.
   void Insert(uint32_t tag, TaskSlot slot) {
-    if (++size_ * 2 > entries_.size()) Grow();
+    if (++size_ * 2 > mask_) Grow();
     Place(tag, slot);
   }
 
@@ -39,8 +39,7 @@ class TagTable {
       hole = Next(hole);
     for (size_t i = Next(hole); entries_[i].slot != kNoTask; i = Next(i)) {
       const size_t home = Home(entries_[i].tag);
-      const size_t mask = entries_.size() - 1;
-      if (((i - home) & mask) >= ((i - hole) & mask)) {
+      if (((i - home) & mask_) >= ((i - hole) & mask_)) {
         entries_[hole] = entries_[i];
         hole = i;
       }
@@ -59,9 +58,9 @@ class TagTable {
   };
 
   size_t Home(uint32_t tag) const {
-    return static_cast<size_t>((tag * secret_) >> 40) & (entries_.size() - 1);
+    return static_cast<size_t>((tag * secret_) >> 40) & mask_;
   }
-  size_t Next(size_t i) const { return (i + 1) & (entries_.size() - 1); }
+  size_t Next(size_t i) const { return (i + 1) & mask_; }
   void Place(uint32_t tag, TaskSlot slot) {
     size_t i = Home(tag);
     while (entries_[i].slot != kNoTask) i = Next(i);
@@ -70,6 +69,7 @@ class TagTable {
   void Grow() {
     std::vector<Entry> old(entries_.size() * 2);
     old.swap(entries_);
+    mask_ = entries_.size() - 1;
     for (const Entry& entry : old) {
       if (entry.slot != kNoTask) Place(entry.tag, entry.slot);
     }
@@ -77,6 +77,7 @@ class TagTable {
 
   const uint64_t secret_;
   std::vector<Entry> entries_;
+  size_t mask_ = kInitialSize - 1;  // Of an index: one less than its size.
   size_t size_ = 0;
 };
 

@@ -331,12 +331,8 @@ void IserInitiatorDatamover::Withdraw(TaskSlot slot, Data* data) {
 // --- The end of tasks and connections.
 
 void IserInitiatorDatamover::OnDone(TaskSlot slot, IserWork work, bool ok) {
-  if (work == IserWork::kInvalidate && !ok) tasks_[slot].keys_may_last = true;
-  Unreference(slot);
-}
-
-void IserInitiatorDatamover::Unreference(TaskSlot slot) {
   Task& task = tasks_[slot];
+  if (work == IserWork::kInvalidate && !ok) task.keys_may_last = true;
   assert(task.references > 0);
   if (--task.references > 0 || !task.deallocated) return;
   Finish(&task);

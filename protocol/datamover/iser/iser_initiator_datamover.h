@@ -131,7 +131,6 @@ class IserInitiatorDatamover final : public IserDatamoverOf<InitiatorDatamover>,
                IserOutgoing* message, transport::Sge* place) const;
   void SendUnsolicited(TaskSlot slot, uint32_t offset, uint32_t end);
   void Withdraw(TaskSlot slot, Data* data);
-  void Unreference(TaskSlot slot);
   void Finish(Task* task);
 
   IserChannel channel_;

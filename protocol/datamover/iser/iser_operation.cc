@@ -10,7 +10,7 @@ namespace skiff::protocol {
 
 // The first of a chunk is used first.
 bool IserOperationPool::Grow() {
-  const auto first = static_cast<uint32_t>(chunks_.size() * kChunk);
+  const auto first = static_cast<uint32_t>(size_);
   std::unique_ptr<Chunk> memory;
   {
     const transport::SpareMemory::NotForThis not_for_this;
@@ -18,6 +18,7 @@ bool IserOperationPool::Grow() {
   }
   if (memory == nullptr) return false;
   chunks_.push_back(std::move(memory));
+  size_ += kChunk;
   Chunk& chunk = *chunks_.back();
   for (uint32_t i = kChunk; i-- > 0;) {
     chunk[i].id.index = first + i;

@@ -123,9 +123,9 @@ class IserOperationPool {
 
   // The posted operation that a completion is of, or null.
   IserOperation* FindPosted(transport::OperationId id) {
-    const size_t chunk = id.index / kChunk;
-    if (chunk >= chunks_.size()) return nullptr;
-    IserOperation* const operation = chunks_[chunk]->data() + id.index % kChunk;
+    if (id.index >= size_) return nullptr;
+    IserOperation* const operation =
+        chunks_.data()[id.index / kChunk]->data() + id.index % kChunk;
     return operation->state == IserOperation::State::kPosted &&
                    operation->id.generation == id.generation
                ? operation
@@ -149,6 +149,7 @@ class IserOperationPool {
   bool Grow();
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
+  size_t size_ = 0;  // Of all chunks, operations.
   IserOperation* free_ = nullptr;
 };
 
