@@ -136,6 +136,10 @@ class TargetSession final : public TargetDatamoverClient,
   const Isid& isid() const { return isid_; }
   uint16_t tsih() const { return login_->tsih(); }
   const Counters& counters() const { return counters_; }
+  // Of the commands that a logical unit got; all zero without one.
+  scsi::CommandCounts CommandCounts() const {
+    return nexus_ != nullptr ? nexus_->Counts() : scsi::CommandCounts();
+  }
   // How many commands the initiator had outstanding when it sent the last one,
   // as its ExpStatSN tells.
   uint32_t initiator_depth() const;

@@ -436,6 +436,7 @@ SessionInfo TargetConnection::Info() const {
   info.commands = session_->counters().commands;
   info.bytes_in = session_->counters().bytes_in;
   info.bytes_out = session_->counters().bytes_out;
+  info.counts = session_->CommandCounts();
   return info;
 }
 

@@ -110,6 +110,7 @@ struct SessionInfo {
   uint64_t commands = 0;
   uint64_t bytes_in = 0;  // Payload.
   uint64_t bytes_out = 0;
+  scsi::CommandCounts counts;  // Of what reached a logical unit.
 };
 
 // What a server keeps for its peers, for operators.

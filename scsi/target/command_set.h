@@ -26,6 +26,9 @@ struct CommandInfo {
     kIgnoresUnitAttention = 4,
     // Only on thin provisioned media.
     kThin = 8,
+    // Counted as reads, or writes (CommandCounts).
+    kReads = 16,
+    kWrites = 32,
   };
   static constexpr int kNoServiceAction = -1;
 
@@ -41,6 +44,12 @@ struct CommandInfo {
   // old still set, and those that ask for, or allow, what is not done here.
   std::array<uint8_t, 16> ignored;
   void (*start)(LuNexus& lu, Task* task);
+
+  Task::Kind kind() const {
+    static_assert(static_cast<int>(Task::Kind::kRead) == kReads >> 4 &&
+                  static_cast<int>(Task::Kind::kWrite) == kWrites >> 4);
+    return static_cast<Task::Kind>(flags >> 4);
+  }
 };
 
 // The commands of a target's logical units, and what dispatch and validation

@@ -119,8 +119,8 @@ LogicalUnit::~LogicalUnit() {
 
 LogicalUnitStatus LogicalUnit::Status() const {
   const BackendInfo info = this->info();
-  return {options_.lun, info.description, info.size_bytes,
-          serial_,      failures_.Get(),  info.data_loss};
+  return {options_.lun,    info.description, info.size_bytes, serial_,
+          failures_.Get(), info.data_loss,   totals_.Get()};
 }
 
 std::vector<AdditionalSense> LogicalUnit::TakeChanges() {

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "scsi/backend/backend.h"
 #include "scsi/sense.h"
+#include "scsi/target/command_counters.h"
 #include "scsi/target/io_failure.h"
 #include "scsi/target/medium.h"
 #include "scsi/target/mode_pages.h"
@@ -70,6 +71,8 @@ class LogicalUnit {
   std::vector<AdditionalSense> TakeChanges();
 
   FailureCounters& failures() { return failures_; }
+  // Of the commands of all nexuses, also of those that have ended.
+  CommandTotals& totals() { return totals_; }
   LogicalUnitStatus Status() const;
 
   ModePages& mode_pages() { return mode_pages_; }
@@ -86,6 +89,7 @@ class LogicalUnit {
   std::string serial_;
   uint64_t naa_ = 0;
   FailureCounters failures_;
+  CommandTotals totals_;
   ModePages mode_pages_;
   BackendInfo told_;  // See TakeChanges().
   LogicalUnitRemoved on_gone_;

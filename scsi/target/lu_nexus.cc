@@ -28,8 +28,11 @@ LuNexus::LuNexus(const Home& home, Kind kind,
       lu_worker_(std::move(lu_worker)),
       lu_(lu_worker_ != nullptr ? &lu_worker_->lu() : nullptr),
       buffers_(home.buffers),
+      reactor_(home.reactor),
       granted_(lu_ != nullptr ? home.access->Grant(*home.identity, lu_->lun())
                               : AccessClasses::All()),
+      of_nexus_(home.totals, &counters_),
+      of_lu_(lu_ != nullptr ? &lu_->totals() : nullptr, &counters_),
       task_set_(max_tasks) {
   // What deployed targets do: an initiator that (re)connects is told to forget
   // what it knew.
@@ -40,7 +43,7 @@ LuNexus::LuNexus(const Home& home, Kind kind,
 }
 
 LuNexus::~LuNexus() {
-  assert(unreleased_ == 0 && task_set_.empty());
+  assert(idle() && task_set_.empty());
   if (lu_worker_ != nullptr) lu_worker_->Remove(this);
 }
 
@@ -79,7 +82,8 @@ void LuNexus::Submit(Task* task) {
   task->receiving = false;
   task->late = false;
   task->holds_up = false;
-  ++unreleased_;
+  task->began = reactor_->turn_nanos();
+  counters_.Begin();
   if (shut_) [[unlikely]] {
     return Reject(task, ScsiStatus::kBusy);
   }
@@ -110,13 +114,16 @@ void LuNexus::AdmitSlowly(Task* task, TaskSet::Admission admission) {
 // Completes a task that is not in the task set.
 void LuNexus::Reject(Task* task, ScsiStatus status) {
   task->status = status;
+  task->kind = Task::Kind::kOther;
   task->phase = Task::Phase::kCompleted;
+  CountAnswer(*task);
   port_->Complete(task, 0, nullptr, 0);
 }
 
 void LuNexus::Execute(Task* task) {
   bool opcode_known = false;
   const CommandInfo* info = commands().Find(task->cdb.data(), &opcode_known);
+  task->kind = info != nullptr ? info->kind() : Task::Kind::kOther;
   if (unit_attentions_.pending()) [[unlikely]] {
     const bool exempt = info != nullptr &&
                         (info->flags & CommandInfo::kIgnoresUnitAttention) != 0;
@@ -241,6 +248,7 @@ void LuNexus::FinishWithAca(Task* task, const uint8_t* data, uint32_t length) {
 void LuNexus::Deliver(Task* task, const uint8_t* data, uint32_t length) {
   task_set_.Remove(task);
   task->phase = Task::Phase::kCompleted;
+  CountAnswer(*task);
   const uint64_t offset = length > 0 ? task->progress : 0;
   port_->Complete(task, static_cast<uint32_t>(offset), data, length);
   if (task_set_.has_dormant()) EnableDormant();
@@ -273,7 +281,7 @@ void LuNexus::Release(Task* task) {
   assert(task->phase == Task::Phase::kCompleted ||
          task->phase == Task::Phase::kAborted);
   task->phase = Task::Phase::kIdle;
-  --unreleased_;
+  counters_.End();
   if (task->buffer != nullptr) buffers_->Release(task);
 }
 

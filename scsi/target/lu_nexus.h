@@ -7,6 +7,7 @@
 
 #include "scsi/sense.h"
 #include "scsi/target/access_policy.h"
+#include "scsi/target/command_counters.h"
 #include "scsi/target/command_set.h"
 #include "scsi/target/task.h"
 #include "scsi/target/task_set.h"
@@ -42,6 +43,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
     const CommandSet* commands = nullptr;
     AccessPolicy* access = nullptr;
     const NexusIdentity* identity = nullptr;
+    const transport::Reactor* reactor = nullptr;
+    CommandTotals* totals = nullptr;
   };
   // `lu_worker` is null but for kBlockDevice.
   LuNexus(const Home& home, Kind kind, std::shared_ptr<LuWorker> lu_worker,
@@ -76,7 +79,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
     unit_attentions_.Establish(unit_attention);
   }
   // Tasks that the port still refers to.
-  bool idle() const { return unreleased_ == 0; }
+  bool idle() const { return counters_.in_flight() == 0; }
   bool shut() const { return shut_; }
   // Calls `visit` for each task that the write guard counts.
   void ForEachGuarded(Visitor visit) override;
@@ -165,6 +168,9 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void SetSense(Task* task, const SenseData& sense);
   void InvalidField(Task* task, AdditionalSense code, uint16_t byte, int bit);
   void FinishWithAca(Task* task, const uint8_t* data, uint32_t length);
+  void CountAnswer(const Task& task) {
+    counters_.Answer(task, reactor_->turn_nanos() - task.began);
+  }
   void Deliver(Task* task, const uint8_t* data, uint32_t length);
   void DeliverHeld();
   void EnableDormant();
@@ -179,11 +185,14 @@ class LuNexus final : public WriteGuard::Member::Writes {
   const std::shared_ptr<LuWorker> lu_worker_;
   LogicalUnit* const lu_;
   BufferPool* const buffers_;
+  const transport::Reactor* const reactor_;
   const AccessClasses granted_;  // The policy is not asked about these.
+  CommandCounters counters_;
+  const CommandTotals::Entry of_nexus_;
+  const CommandTotals::Entry of_lu_;
   TaskSet task_set_;
   UnitAttentions unit_attentions_;
   WriteGuard::Line guard_line_;
-  uint32_t unreleased_ = 0;
   uint32_t aborting_ = 0;  // Aborted tasks that something outside refers to.
   bool shut_ = false;
   bool enabling_ = false;

@@ -35,6 +35,7 @@ void LuNexus::FinishAbort(Task* task) {
   task_set_.Remove(task);
   task->phase = Task::Phase::kAborted;
   task->status = ScsiStatus::kTaskAborted;
+  counters_.NoteAborted();
   port_->Aborted(task, task->respond);
   if (task_set_.has_dormant()) EnableDormant();
 }

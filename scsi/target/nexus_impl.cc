@@ -83,7 +83,9 @@ LuNexus::Home NexusImpl::Home() {
           .account = &account_,
           .commands = &target_->commands(),
           .access = &target_->access(),
-          .identity = &identity_};
+          .identity = &identity_,
+          .reactor = worker_->reactor(),
+          .totals = &totals_};
 }
 
 LuNexus* NexusImpl::Route(uint64_t lun) {

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "scsi/target/command_counters.h"
 #include "scsi/target/command_set.h"
 #include "scsi/target/lu_nexus.h"
 #include "scsi/target/target.h"
@@ -61,6 +62,7 @@ class NexusImpl : public Nexus, private transport::TurnHook {
   void Manage(TaskManagement function, uint64_t lun, Task* task,
               absl::AnyInvocable<void(TaskManagementResult)> done) override;
   void Close(absl::AnyInvocable<void()> done) override;
+  CommandCounts Counts() const override { return totals_.Get(); }
 
   NexusOwner& target() const { return *target_; }
   WorkerImpl* worker() const { return worker_; }
@@ -99,6 +101,7 @@ class NexusImpl : public Nexus, private transport::TurnHook {
   const NexusIdentity identity_;
   const std::shared_ptr<Anchor> anchor_ = std::make_shared<Anchor>();
   BufferAccount account_;
+  CommandTotals totals_;
 
   uint64_t last_lun_;
   LuNexus* last_lu_nexus_ = nullptr;

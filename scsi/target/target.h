@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "scsi/backend/backend.h"
 #include "scsi/target/access_policy.h"
+#include "scsi/target/command_counts.h"
 #include "scsi/target/nexus_identity.h"
 #include "scsi/target/task.h"
 #include "transport/limited_log.h"
@@ -83,6 +84,7 @@ struct LogicalUnitStatus {
   std::string serial;
   IoFailures failures;    // Since it was added.
   std::string data_loss;  // BackendInfo::data_loss.
+  CommandCounts commands;  // Since it was added, of all initiators.
 };
 
 // How a worker's bounce buffers are used.
@@ -158,6 +160,9 @@ class Nexus {
   // as usual. Where it throws std::bad_alloc, it is called again, and goes on;
   // no `done` runs before.
   virtual void Close(absl::AnyInvocable<void()> done) = 0;
+
+  // Since it was opened, of all logical units, also of those that were removed.
+  virtual CommandCounts Counts() const = 0;
 };
 
 // A medium that is memory, and what keeps it.

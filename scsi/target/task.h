@@ -56,6 +56,10 @@ struct Task {
   // --- Response, by the device server. Also `sense`, below.
   ScsiStatus status = ScsiStatus::kGood;
   uint16_t sense_length = 0;
+  // By the device server, for CommandCounters, as is `began`.
+  enum class Kind : uint8_t { kOther, kRead, kWrite };
+  static constexpr size_t kKinds = 3;
+  Kind kind = Kind::kOther;
   // What the command wanted to transfer, whatever the initiator allowed: the
   // port derives over- and underflow from it (SPC: residual).
   uint64_t data_out_wanted = 0;
@@ -103,6 +107,7 @@ struct Task {
   Phase phase = Phase::kIdle;
   uint32_t chunk = 0;               // Bytes of the step under way.
   void (*resume)(Task*) = nullptr;  // What the awaited event continues with.
+  int64_t began = 0;                // Reactor::turn_nanos().
 
   std::array<uint8_t, kMaxCdb> cdb;
   IoRequest io;

@@ -50,7 +50,9 @@ struct SimReactor::Watch final : transport::TurnHook {
 };
 
 SimReactor::SimReactor(SimWorld* world, std::string host)
-    : world_(world), host_(std::move(host)) {}
+    : world_(world), host_(std::move(host)) {
+  set_turn_time(world_->now());
+}
 
 SimReactor::~SimReactor() {
   DestroyOwned();
@@ -145,6 +147,7 @@ constinit thread_local const SimReactor* SimReactor::turning_now = nullptr;
 
 void SimReactor::Turn() {
   last_turn_ = world_->now();
+  set_turn_time(last_turn_);
   turning_now = this;
   world_->Trace("turn", std::hash<std::string>()(host_));
   for (const auto& [fd, watch] : watches_) {

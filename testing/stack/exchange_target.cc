@@ -53,6 +53,7 @@ class ExchangeNexus final : public scsi::Nexus {
     assert(tasks_.empty() && "it cannot abort");
     done();
   }
+  scsi::CommandCounts Counts() const override { return {}; }
 
  private:
   struct Data {

@@ -74,7 +74,9 @@ class EpollReactorImpl final : public EpollReactor {
         adaptive_(options.adaptive_spin),
         adaptive_spin_(options.spin),
         descriptor_interval_(options.descriptor_interval),
-        events_(options.max_events_per_turn) {}
+        events_(options.max_events_per_turn) {
+    set_turn_time(now_);
+  }
 
   ~EpollReactorImpl() override {
     DestroyOwned();
@@ -298,6 +300,7 @@ void EpollReactorImpl::BeginTurn(absl::Time since) {
     processor_.OnYielded(now_);
   }
   if (processor_.due(now_)) ShareProcessor();
+  set_turn_time(now_);
 }
 
 void EpollReactorImpl::ShareProcessor() {

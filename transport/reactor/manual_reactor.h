@@ -22,6 +22,7 @@ class ManualReactor final : public Reactor {
   ~ManualReactor() override { DestroyOwned(); }
   void Turn() {
     turn_ = now_ += absl::Microseconds(1);
+    set_turn_time(turn_);
     for (const auto& [poller, busy] : std::map(pollers_)) poller->Poll();
     hooks_.RunAll();
   }

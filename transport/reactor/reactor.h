@@ -195,6 +195,9 @@ class Reactor {
   // That clock, read afresh: what parts of a turn took. In virtual time, it is
   // Now().
   virtual absl::Time NowInTurn() const { return Now(); }
+  // Now() of the turn under way, or of the last one, in nanoseconds: for what
+  // is measured of each command.
+  int64_t turn_nanos() const { return turn_nanos_; }
 
   // Runs `fn` on this reactor's thread in a later turn; wakes it if it sleeps.
   // Thread-safe; functions from one thread keep their order. Functions still
@@ -247,8 +250,11 @@ class Reactor {
   // For destructors of reactor implementations: what is destroyed here still
   // uses the whole reactor, and may post.
   inline void DestroyOwned();
+  // Each turn, before anything else runs.
+  void set_turn_time(absl::Time now) { turn_nanos_ = absl::ToUnixNanos(now); }
 
  private:
+  int64_t turn_nanos_ = 0;
   ReactorObject* owned_ = nullptr;
   const std::unique_ptr<TurnShares> turn_shares_;
   const std::unique_ptr<Newcomers> newcomers_;

@@ -32,10 +32,10 @@ constexpr CommandInfo kCommands[] = {
     {0x03, kNoSa, 6, kEverywhere | I::kIgnoresUnitAttention, A::kIdentify,
      {0x03, 0x01, 0, 0, kX, kNaca}, {}, &RequestSense},
     // READ (6)
-    {0x08, kNoSa, 6, I::kNone, A::kRead,
+    {0x08, kNoSa, 6, I::kReads, A::kRead,
      {0x08, 0x1f, kX, kX, kX, kNaca}, {}, &Read},
     // WRITE (6)
-    {0x0a, kNoSa, 6, I::kNone, A::kWrite,
+    {0x0a, kNoSa, 6, I::kWrites, A::kWrite,
      {0x0a, 0x1f, kX, kX, kX, kNaca}, {}, &Write},
     // INQUIRY
     {0x12, kNoSa, 6, kEverywhere | I::kIgnoresUnitAttention, A::kIdentify,
@@ -60,15 +60,15 @@ constexpr CommandInfo kCommands[] = {
      {0x25, 0, 0, 0, 0, 0, 0, 0, 0, kNaca},
      {0, 0x01, kX, kX, kX, kX, 0, 0, kPmi}, &ReadCapacity10},
     // READ (10)
-    {0x28, kNoSa, 10, I::kNone, A::kRead,
+    {0x28, kNoSa, 10, I::kReads, A::kRead,
      {0x28, 0x18, kX, kX, kX, kX, 0, kX, kX, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, kGroup}, &Read},
     // WRITE (10)
-    {0x2a, kNoSa, 10, I::kNone, A::kWrite,
+    {0x2a, kNoSa, 10, I::kWrites, A::kWrite,
      {0x2a, 0x18, kX, kX, kX, kX, 0, kX, kX, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, kGroup}, &Write},
     // WRITE AND VERIFY (10)
-    {0x2e, kNoSa, 10, I::kNone, A::kWrite,
+    {0x2e, kNoSa, 10, I::kWrites, A::kWrite,
      {0x2e, 0x16, kX, kX, kX, kX, 0, kX, kX, kNaca},
      {0, 0, 0, 0, 0, 0, kGroup}, &WriteAndVerify},
     // VERIFY (10)
@@ -98,7 +98,7 @@ constexpr CommandInfo kCommands[] = {
     {0x5a, kNoSa, 10, I::kNone, A::kRead,
      {0x5a, 0x18, kX, kX, 0, 0, 0, kX, kX, kNaca}, {}, &ModeSense},
     // READ (16)
-    {0x88, kNoSa, 16, I::kNone, A::kRead,
+    {0x88, kNoSa, 16, I::kReads, A::kRead,
      {0x88, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Read},
     // COMPARE AND WRITE
@@ -106,11 +106,11 @@ constexpr CommandInfo kCommands[] = {
      {0x89, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, 0, 0, 0, kX, 0, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &CompareAndWrite},
     // WRITE (16)
-    {0x8a, kNoSa, 16, I::kNone, A::kWrite,
+    {0x8a, kNoSa, 16, I::kWrites, A::kWrite,
      {0x8a, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Write},
     // WRITE AND VERIFY (16)
-    {0x8e, kNoSa, 16, I::kNone, A::kWrite,
+    {0x8e, kNoSa, 16, I::kWrites, A::kWrite,
      {0x8e, 0x16, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &WriteAndVerify},
     // VERIFY (16)
@@ -150,15 +150,15 @@ constexpr CommandInfo kCommands[] = {
      {0xa3, 0x0d, 0x80, 0, 0, 0, kX, kX, kX, kX, 0, kNaca}, {},
      &ReportSupportedTaskManagementFunctions},
     // READ (12)
-    {0xa8, kNoSa, 12, I::kNone, A::kRead,
+    {0xa8, kNoSa, 12, I::kReads, A::kRead,
      {0xa8, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Read},
     // WRITE (12)
-    {0xaa, kNoSa, 12, I::kNone, A::kWrite,
+    {0xaa, kNoSa, 12, I::kWrites, A::kWrite,
      {0xaa, 0x18, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, kFuaNv, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &Write},
     // WRITE AND VERIFY (12)
-    {0xae, kNoSa, 12, I::kNone, A::kWrite,
+    {0xae, kNoSa, 12, I::kWrites, A::kWrite,
      {0xae, 0x16, kX, kX, kX, kX, kX, kX, kX, kX, 0, kNaca},
      {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kGroup}, &WriteAndVerify},
     // VERIFY (12)
