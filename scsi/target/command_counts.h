@@ -2,6 +2,7 @@
 #define SKIFF_SCSI_TARGET_COMMAND_COUNTS_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +16,8 @@ struct LatencyCounts {
   // The bucket of a latency. Number i has those below 1024 ns << i that are in
   // none before; the last has the rest, of 4.3 s and more.
   static constexpr size_t BucketOf(uint64_t nanos) {
-    size_t bucket = 0;
-    for (nanos >>= 10; nanos > 0 && bucket + 1 < kBuckets; nanos >>= 1) {
-      ++bucket;
-    }
-    return bucket;
+    const auto width = static_cast<size_t>(std::bit_width(nanos >> 10));
+    return width < kBuckets ? width : kBuckets - 1;
   }
 
   uint64_t sum_ns = 0;

@@ -104,12 +104,20 @@ TEST_F(CppBackendTest, CountsAndDropsSessions) {
   ASSERT_EQ(luns.size(), 1u);
   EXPECT_EQ(luns[0].medium_words, "callbacks");
   EXPECT_EQ(luns[0].size_bytes, CppServer::kSize);
+  EXPECT_EQ(luns[0].counts.reads, 1u);
+  EXPECT_EQ(luns[0].counts.read_bytes, in_.size());
+  EXPECT_EQ(luns[0].counts.writes, 0u);
+  EXPECT_GT(luns[0].counts.others, 0u) << "INQUIRY and its like";
 
   const auto sessions = server_.server.Sessions().value();
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].target, CppServer::kName);
   EXPECT_GE(sessions[0].bytes_out, in_.size());
-  EXPECT_TRUE(server_.server.DropSession(sessions[0].id).ok());
+  EXPECT_EQ(sessions[0].counts.reads, 1u);
+  EXPECT_EQ(sessions[0].counts.read_bytes, in_.size());
+  ASSERT_TRUE(server_.server.DropSession(sessions[0].id).ok());
+  EXPECT_EQ(server_.target.Luns().value()[0].counts.reads, 1u)
+      << "the session is gone, and its reads are not";
   EXPECT_EQ(server_.server.DropSession(~uint64_t{0}).error(), ENOENT);
 }
 

@@ -1,6 +1,7 @@
 #include "tools/library/disk.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -275,7 +276,7 @@ void Disk::OnIoDone(scsi::DiskIo* ended) {
   auto* const io = static_cast<Io*>(ended->context);
   Disk* const self = io->disk;
   self->pending_.Remove(io);
-  self->Count(*io, ended->status.ok());
+  self->CountIo(*ended, self->Count(*io, ended->status.ok()));
   const Ending::Done done = io->done;
   absl::Status status = std::move(ended->status);
   self->free_ios_.Put(io);
@@ -309,13 +310,29 @@ void Disk::OnRawCommandDone(RawCommand* command) {
   if (state_.load() == State::kClosing) MaybeFinishClosing();
 }
 
-void Disk::Count(const Pending& pending, bool ok) {
+absl::Duration Disk::Count(const Pending& pending, bool ok) {
   const absl::Duration latency =
       context_->reactor(reactor())->Now() - pending.begun;
   ++ios_;
   if (!ok) ++failed_ios_;
   latency_sum_ += latency;
   latency_max_ = std::max(latency_max_, latency);
+  return latency;
+}
+
+void Disk::CountIo(const scsi::DiskIo& io, absl::Duration latency) {
+  const bool reads = io.op == scsi::DiskIo::Op::kRead;
+  if (!reads && io.op != scsi::DiskIo::Op::kWrite) return;
+  Transfers& transfers = reads ? reads_ : writes_;
+  ++transfers.count;
+  if (io.status.ok()) transfers.bytes += io.length;
+  const uint64_t nanos =
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(latency));
+  skiff_latency& counted = transfers.latency;
+  counted.sum_ns += nanos;
+  counted.max_ns = std::max(counted.max_ns, nanos);
+  const int width = std::bit_width(nanos >> 10);  // 1024 ns is in the second.
+  ++counted.counts[std::min(width, SKIFF_LATENCY_COUNTS - 1)];
 }
 
 void Disk::Tell(Ending::Done done, const absl::Status& status) {
@@ -351,6 +368,12 @@ void Disk::GetStats(skiff_disk_stats* stats) const {
       static_cast<uint64_t>(absl::ToInt64Nanoseconds(latency_sum_));
   stats->latency_ns_max =
       static_cast<uint64_t>(absl::ToInt64Nanoseconds(latency_max_));
+  stats->reads = reads_.count;
+  stats->read_bytes = reads_.bytes;
+  stats->read_latency = reads_.latency;
+  stats->writes = writes_.count;
+  stats->written_bytes = writes_.bytes;
+  stats->write_latency = writes_.latency;
   const protocol::Initiator* const initiator = session_->initiator();
   if (initiator == nullptr) return;
   const protocol::ConnectionInfo connection = initiator->connection();

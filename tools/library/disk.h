@@ -95,6 +95,12 @@ class Disk : public Object,
  private:
   friend class RawCommand;
 
+  struct Transfers {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    skiff_latency latency = {};
+  };
+
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosing };
 
   void OnChange(protocol::SessionChange change,
@@ -112,7 +118,8 @@ class Disk : public Object,
 
   static void OnIoDone(scsi::DiskIo* ended);
   void OnRawCommandDone(RawCommand* command);
-  void Count(const Pending& pending, bool ok);
+  absl::Duration Count(const Pending& pending, bool ok);
+  void CountIo(const scsi::DiskIo& io, absl::Duration latency);
   static void Tell(Ending::Done done, const absl::Status& status);
   void MaybeFinishClosing();
 
@@ -146,6 +153,8 @@ class Disk : public Object,
   uint64_t failed_ios_ = 0;
   absl::Duration latency_sum_;
   absl::Duration latency_max_;
+  Transfers reads_;
+  Transfers writes_;
 };
 
 }  // namespace skiff::library

@@ -85,6 +85,7 @@ skiff_session_info InfoOf(const protocol::SessionInfo& session) {
   info.bytes_out = session.bytes_out;
   info.wire_bytes_in = session.connection.counters.bytes_in;
   info.wire_bytes_out = session.connection.counters.bytes_out;
+  info.counts = CountsOf(session.counts);
   return info;
 }
 

@@ -1,5 +1,6 @@
 #include "tools/library/target.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -7,6 +8,30 @@
 #include "tools/library/error.h"
 
 namespace skiff::library {
+namespace {
+
+skiff_latency LatencyOf(const scsi::LatencyCounts& latency) {
+  skiff_latency copy = {latency.sum_ns, latency.max_ns, {}};
+  static_assert(SKIFF_LATENCY_COUNTS == scsi::LatencyCounts::kBuckets);
+  std::copy(latency.buckets.begin(), latency.buckets.end(), copy.counts);
+  return copy;
+}
+
+}  // namespace
+
+skiff_command_counts CountsOf(const scsi::CommandCounts& counts) {
+  return {.reads = counts.reads,
+          .writes = counts.writes,
+          .others = counts.others,
+          .read_bytes = counts.read_bytes,
+          .written_bytes = counts.written_bytes,
+          .check_conditions = counts.check_conditions,
+          .busy = counts.busy,
+          .aborted = counts.aborted,
+          .in_flight = counts.in_flight,
+          .read_latency = LatencyOf(counts.read_latency),
+          .write_latency = LatencyOf(counts.write_latency)};
+}
 
 int Target::AddLun(const std::shared_ptr<Backend>& backend,
                    const scsi::LogicalUnitOptions& options) {

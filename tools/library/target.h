@@ -16,6 +16,9 @@
 
 namespace skiff::library {
 
+// The same in the words of C.
+skiff_command_counts CountsOf(const scsi::CommandCounts& counts);
+
 // A SCSI target, and what its logical units are made of. Thread-safe.
 class Target : public Object, public std::enable_shared_from_this<Target> {
  public:

@@ -42,6 +42,7 @@ skiff_lun_info InfoOf(const scsi::LogicalUnitStatus& unit) {
   info.failed_unmaps = unit.failures.unmaps;
   info.failed_write_zeroes = unit.failures.write_zeroes;
   info.failed_compare_and_writes = unit.failures.compare_and_writes;
+  info.counts = skiff::library::CountsOf(unit.commands);
   return info;
 }
 

@@ -14,6 +14,20 @@ extern "C" {
 
 #define SKIFF_API __attribute__((visibility("default")))
 
+/// How many counts a skiff_latency has.
+#define SKIFF_LATENCY_COUNTS 24
+
+/// How long things took, in nanoseconds. The clock is read once in each turn of
+/// an event loop: what ends in the turn in which it began took 0. This struct
+/// never changes.
+typedef struct skiff_latency {
+  uint64_t sum_ns;
+  uint64_t max_ns;
+  /// The first is how many took less than 1024 ns. Each next one has those of
+  /// up to twice as long as the one before; the last, all from 4.3 s on.
+  uint64_t counts[SKIFF_LATENCY_COUNTS];
+} skiff_latency;
+
 /// The version of these headers.
 #define SKIFF_VERSION_MAJOR 1
 #define SKIFF_VERSION_MINOR 0

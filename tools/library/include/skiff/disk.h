@@ -159,6 +159,14 @@ typedef struct skiff_disk_stats {
   char device[64];      ///< Of RDMA, else "".
   char peer[128];       ///< "host:port", in numbers.
   char target[256];     ///< The target's name.
+  /// Of this disk: I/O that reads and that writes, the bytes of what succeeded,
+  /// and how long they took.
+  uint64_t reads;
+  uint64_t writes;
+  uint64_t read_bytes;
+  uint64_t written_bytes;
+  skiff_latency read_latency;
+  skiff_latency write_latency;
 } skiff_disk_stats;
 
 /// Fills `*stats`, whose size the caller has set. Context's thread; in a

@@ -76,6 +76,25 @@ SKIFF_API int skiff_target_add_lun(skiff_target* target, uint64_t lun,
 SKIFF_API int skiff_target_remove_lun(skiff_target* target, uint64_t lun,
                                       skiff_done_fn done, void* user);
 
+/// What became of commands. Each counter only grows, but for `in_flight`. Read
+/// while commands run, they may differ by those of just now. This struct never
+/// changes.
+typedef struct skiff_command_counts {
+  uint64_t reads;       ///< READ of all lengths, answered with whatever status.
+  uint64_t writes;      ///< WRITE, and WRITE AND VERIFY.
+  uint64_t others;      ///< All other commands.
+  uint64_t read_bytes;  ///< Data of reads that succeeded.
+  uint64_t written_bytes;
+  uint64_t check_conditions;  ///< Answered with an error.
+  uint64_t busy;              ///< Answered with BUSY or TASK SET FULL.
+  /// Ended by task management, by a reset, with the session or with the logical
+  /// unit: in none of those above.
+  uint64_t aborted;
+  uint64_t in_flight;          ///< Just now, until the answer has left.
+  skiff_latency read_latency;  ///< From arrival to answer.
+  skiff_latency write_latency;
+} skiff_command_counts;
+
 /// A logical unit, for operators. Made by the library; later versions append.
 /// Counted since it was added.
 typedef struct skiff_lun_info {
@@ -90,6 +109,7 @@ typedef struct skiff_lun_info {
   uint64_t failed_unmaps;
   uint64_t failed_write_zeroes;
   uint64_t failed_compare_and_writes;
+  skiff_command_counts counts;  ///< Of all sessions, also of past ones.
 } skiff_lun_info;
 
 /// Calls `each` for every logical unit, ascending, before it returns and on the
@@ -190,6 +210,7 @@ typedef struct skiff_session_info {
   uint64_t bytes_out;
   uint64_t wire_bytes_in;  ///< With headers.
   uint64_t wire_bytes_out;
+  skiff_command_counts counts;  ///< Of commands that got to a logical unit.
 } skiff_session_info;
 
 /// Calls `each` for every session, on a thread of the context, then `done`.

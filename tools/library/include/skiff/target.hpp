@@ -142,7 +142,8 @@ struct SessionInfo {
         device(info.device),
         commands(info.commands),
         bytes_in(info.bytes_in),
-        bytes_out(info.bytes_out) {}
+        bytes_out(info.bytes_out),
+        counts(info.counts) {}
   uint64_t id;  ///< For Server::DropSession().
   std::string initiator;
   std::string target;  ///< "": for discovery.
@@ -154,6 +155,7 @@ struct SessionInfo {
   uint64_t commands;
   uint64_t bytes_in;  ///< Payload.
   uint64_t bytes_out;
+  skiff_command_counts counts;  ///< Of commands that got to a logical unit.
 };
 
 /// Serves targets by portals. Move-only. Targets have to stay until it was
