@@ -86,7 +86,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
 std::string NoAuthentication(absl::string_view given) {
   return absl::StrCat(
       given,
-      ": this program has no authentication (CHAP) yet; leave the credentials "
+      ": Skiff has no authentication (CHAP) yet; leave the credentials "
       "out to log in without");
 }
 

@@ -207,7 +207,10 @@ TEST_P(DataModelsTest, CancelsWhatABackendHolds) {
     uint64_t id = 0;
     ASSERT_EQ(skiff_disk_submit(disk, &io, 1, &id), 0) << skiff_last_error();
     ASSERT_TRUE(server_.Await([&] { return store.held() == 1; }));
-    ASSERT_EQ(skiff_disk_cancel(disk, id), 0) << skiff_last_error();
+    Outcome abort;
+    ASSERT_EQ(skiff_disk_abort(disk, id, Outcome::Done, &abort), 0)
+        << skiff_last_error();
+    abort.then = [&] { EXPECT_EQ(write.times(), 1); };
     if (lets_go) {
       ASSERT_TRUE(server_.Await(write));
     } else {
@@ -218,10 +221,73 @@ TEST_P(DataModelsTest, CancelsWhatABackendHolds) {
       ASSERT_TRUE(server_.Await(write));
     }
     EXPECT_EQ(write.result(), -ECANCELED) << write.message();
+    ASSERT_TRUE(server_.Await(abort));
+    EXPECT_EQ(abort.result(), 0) << abort.message();
     EXPECT_EQ(LunCounts().aborted, aborted + 1);
+    EXPECT_EQ(skiff_disk_abort(disk, id, nullptr, nullptr), -EALREADY);
+    EXPECT_EQ(skiff_disk_abort(disk, id + 1000, nullptr, nullptr), -ENOENT);
+    EXPECT_EQ(skiff_disk_abort(disk, 0, nullptr, nullptr), -ENOENT);
     EXPECT_EQ(skiff_disk_close(disk, nullptr, nullptr), 0);
     StopServing(&store);
   }
+}
+
+// The second megabyte is not mapped.
+TEST_P(DataModelsTest, TellsWhatIsMapped) {
+  skiff_backend_ops ops;
+  SKIFF_INIT(ops);
+  ops.submit = [](void* user, const skiff_request* request) {
+    skiff_backend_complete(*static_cast<skiff_backend**>(user), request->id, 0);
+  };
+  ops.provisioning = [](void*, uint64_t offset, uint64_t* length) {
+    const uint64_t megabyte = offset >> 20;
+    *length = megabyte < 2 ? ((megabyte + 1) << 20) - offset : kSize - offset;
+    return megabyte == 1 ? 0 : 1;
+  };
+  skiff_backend* backend = nullptr;
+  skiff_backend_options options;
+  SKIFF_INIT(options);
+  options.size_bytes = kSize;
+  options.flags = SKIFF_BACKEND_THIN;
+  options.user = &backend;
+  ASSERT_EQ(skiff_backend_create(server_.context, &ops, &options, &backend), 0)
+      << skiff_last_error();
+  server_.AddLun(0, backend);
+  skiff_disk* const disk = Open();
+  skiff_extent extents[4];
+  size_t count = 0;
+  ASSERT_EQ(skiff_disk_get_lba_status(disk, 512, extents, 4, &count, nullptr,
+                                      nullptr),
+            0)
+      << skiff_last_error();
+  ASSERT_EQ(count, 3u);
+  constexpr uint64_t kMegabyte = 1 << 20;
+  EXPECT_EQ(extents[0].offset, 512u);
+  EXPECT_EQ(extents[0].length, kMegabyte - 512);
+  EXPECT_EQ(extents[0].state, SKIFF_EXTENT_MAPPED);
+  EXPECT_EQ(extents[1].offset, kMegabyte);
+  EXPECT_EQ(extents[1].length, kMegabyte);
+  EXPECT_EQ(extents[1].state, SKIFF_EXTENT_DEALLOCATED);
+  EXPECT_EQ(extents[2].length, kSize - 2 * kMegabyte);
+  // No more than there is room for, and told by a callback.
+  Outcome told;
+  ASSERT_EQ(skiff_disk_get_lba_status(disk, kMegabyte, extents, 1, &count,
+                                      Outcome::Done, &told),
+            0);
+  ASSERT_TRUE(server_.Await(told));
+  EXPECT_EQ(told.result(), 0) << told.message();
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(extents[0].state, SKIFF_EXTENT_DEALLOCATED);
+  const auto ask = [&](uint64_t offset, size_t capacity) {
+    return skiff_disk_get_lba_status(disk, offset, extents, capacity, &count,
+                                     nullptr, nullptr);
+  };
+  EXPECT_EQ(ask(3, 4), -EINVAL);
+  EXPECT_EQ(ask(0, 0), -EINVAL);
+  EXPECT_EQ(ask(kSize, 4), -ERANGE);
+  EXPECT_EQ(skiff_disk_close(disk, nullptr, nullptr), 0);
+  EXPECT_EQ(skiff_target_remove_lun(server_.target, 0, nullptr, nullptr), 0);
+  EXPECT_EQ(skiff_backend_close(backend), 0) << skiff_last_error();
 }
 
 // Memory that sessions have registered stays theirs until they end.

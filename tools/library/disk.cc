@@ -279,6 +279,7 @@ void Disk::OnIoDone(scsi::DiskIo* ended) {
   self->CountIo(*ended, self->Count(*io, ended->status.ok()));
   const Ending::Done done = io->done;
   absl::Status status = std::move(ended->status);
+  const uint64_t id = io->id;
   self->free_ios_.Put(io);
   self->in_flight_.fetch_sub(1);
   if (status.ok()) {
@@ -286,6 +287,7 @@ void Disk::OnIoDone(scsi::DiskIo* ended) {
   } else {
     self->Tell(done, status);
   }
+  if (!self->aborts_.empty()) self->TellAborts(id, status);
   if (self->state_.load(std::memory_order_relaxed) == State::kClosing) {
     self->MaybeFinishClosing();
   }
@@ -305,6 +307,7 @@ void Disk::OnRawCommandDone(RawCommand* command) {
   in_flight_.fetch_sub(1);
   command->FillResult();
   Tell(command->done, command->status());
+  if (!aborts_.empty()) TellAborts(command->id, command->status());
   // It is in a callback of its own.
   context_->Post(reactor(), [ended = std::unique_ptr<RawCommand>(command)] {});
   if (state_.load() == State::kClosing) MaybeFinishClosing();
@@ -346,6 +349,28 @@ void Disk::Cancel(uint64_t id) {
     disk_->Cancel(&static_cast<Io*>(pending)->io);
   } else {
     static_cast<RawCommand*>(pending)->Stop();
+  }
+}
+
+void Disk::Abort(uint64_t id, Ending::Done done) {
+  if (pending_.Find(id) == nullptr) {
+    return done(-EALREADY, "it had ended before it was to be aborted");
+  }
+  aborts_.emplace(id, done);
+  Cancel(id);
+}
+
+void Disk::TellAborts(uint64_t id, const absl::Status& end) {
+  const auto [first, last] = aborts_.equal_range(id);
+  std::vector<Ending::Done> told;
+  for (auto at = first; at != last; ++at) told.push_back(at->second);
+  aborts_.erase(first, last);
+  for (const Ending::Done& done : told) {
+    if (absl::IsCancelled(end)) {
+      done(0, "");
+    } else {
+      done(-EALREADY, "it ended by itself");
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -89,6 +90,8 @@ class Disk : public Object,
   bool Find(uint64_t id) const { return pending_.Find(id) != nullptr; }
   // `done` may run from inside.
   void Cancel(uint64_t id);
+  // Cancels, and tells what came of it.
+  void Abort(uint64_t id, Ending::Done done);
   void Reset(Ending::Done done);
   void GetStats(skiff_disk_stats* stats) const;
 
@@ -121,6 +124,7 @@ class Disk : public Object,
   absl::Duration Count(const Pending& pending, bool ok);
   void CountIo(const scsi::DiskIo& io, absl::Duration latency);
   static void Tell(Ending::Done done, const absl::Status& status);
+  void TellAborts(uint64_t id, const absl::Status& end);
   void MaybeFinishClosing();
 
   const std::shared_ptr<Context> context_;
@@ -144,6 +148,7 @@ class Disk : public Object,
   IoPool free_ios_;
   bool probing_ = false;
   bool finishing_ = false;
+  std::multimap<uint64_t, Ending::Done> aborts_;  // By what they abort.
   std::vector<Ending::Done> probe_dones_;
   std::vector<Ending::Done> next_probe_dones_;
   std::shared_ptr<Disk> self_;  // While it is being closed.

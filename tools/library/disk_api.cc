@@ -359,6 +359,23 @@ int skiff_disk_cancel(skiff_disk* disk, uint64_t id) {
   return 0;
 }
 
+int skiff_disk_abort(skiff_disk* disk, uint64_t id, skiff_done_fn done,
+                     void* user) {
+  int error = 0;
+  const std::shared_ptr<Disk> shared = ShareDisk(disk, &error);
+  if (error != 0) return error;
+  if (!shared->Knows(id)) {
+    return Fail(ENOENT,
+                absl::StrCat("this disk never had anything of number ", id));
+  }
+  Ending ending(shared->context().get(), done, user);
+  if (ending.error() != 0) return ending.error();
+  shared->context()->Post(
+      shared->reactor(),
+      [shared, id, ended = ending.done()] { shared->Abort(id, ended); });
+  return ending.Finish();
+}
+
 int skiff_disk_reset(skiff_disk* disk, skiff_done_fn done, void* user) {
   int error = 0;
   const std::shared_ptr<Disk> shared = ShareDisk(disk, &error);

@@ -115,7 +115,7 @@ TEST(EndpointTest, RefusesCredentialsInsteadOfIgnoringThem) {
       ParseLun("iscsi://me%secret@h/iqn.2026-11.com.example:a/0").status();
   EXPECT_EQ(ExitCodeOf(url), ExitCode::kUsage);
   EXPECT_THAT(std::string(url.message()),
-              HasSubstr("user me: this program has no authentication"));
+              HasSubstr("user me: Skiff has no authentication"));
   EXPECT_EQ(std::string(url.message()).find("secret"), std::string::npos);
 
   CommonOptions common;

@@ -248,10 +248,50 @@ SKIFF_API int skiff_disk_flush(skiff_disk* disk, skiff_done_fn done,
 /// asks, has ended already.
 SKIFF_API int skiff_disk_cancel(skiff_disk* disk, uint64_t id);
 
+/// As skiff_disk_cancel(), and tells what came of it, after the `done` of the
+/// I/O. 0: it was given up, and the device has let go of it. -EALREADY: it
+/// ended by itself, before or meanwhile, or since the device would not abort
+/// it.
+///
+/// @return 0; -ENOENT: there never was one of this number.
+SKIFF_API int skiff_disk_abort(skiff_disk* disk, uint64_t id,
+                               skiff_done_fn done, void* user);
+
 /// Resets the logical unit: it ends all commands, of other initiators, too.
 /// Those of this disk are then tried again, or end with an error.
 SKIFF_API int skiff_disk_reset(skiff_disk* disk, skiff_done_fn done,
                                void* user);
+
+/* ---- What is mapped ---- */
+
+/// Whether blocks have space of their own.
+typedef enum skiff_extent_state {
+  SKIFF_EXTENT_MAPPED = 0,       ///< Or it is not known.
+  SKIFF_EXTENT_DEALLOCATED = 1,  ///< Unmapped.
+  SKIFF_EXTENT_ANCHORED = 2      ///< Unmapped, with space set aside.
+} skiff_extent_state;
+
+/// Bytes in a row that are in one state. This struct never changes.
+typedef struct skiff_extent {
+  uint64_t offset;
+  uint64_t length;
+  uint32_t state;  ///< skiff_extent_state.
+  uint32_t reserved;
+} skiff_extent;
+
+/// Asks which blocks are mapped, from `offset` on (GET LBA STATUS). Fills at
+/// most `capacity` extents in ascending order, the first of which begins at
+/// `offset`, and says in `*count` how many. The device says how far it tells:
+/// for the rest, ask again from the end of the last one. Both have to stay
+/// until `done`.
+///
+/// @return as skiff_disk_submit(); -EINVAL for an offset that is no multiple of
+/// the block size; -ERANGE for one beyond the end. Later: -EOPNOTSUPP where the
+/// device does not tell.
+SKIFF_API int skiff_disk_get_lba_status(skiff_disk* disk, uint64_t offset,
+                                        skiff_extent* extents, size_t capacity,
+                                        size_t* count, skiff_done_fn done,
+                                        void* user);
 
 /* ---- SCSI commands ---- */
 

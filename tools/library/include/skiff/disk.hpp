@@ -225,6 +225,27 @@ class Disk {
   Status Cancel(uint64_t id) {
     return Status::Last(skiff_disk_cancel(disk_, id));
   }
+  /// The same, and tells what came of it: EALREADY: it ended by itself.
+  template <typename... Done>
+  Status Abort(uint64_t id, Done&&... done) {
+    return internal::Start(
+        [&](skiff_done_fn run, void* user) {
+          return skiff_disk_abort(disk_, id, run, user);
+        },
+        std::forward<Done>(done)...);
+  }
+  /// Which blocks are mapped, from `offset` on: at most `capacity` extents, and
+  /// as many as the device tells at once. Blocks.
+  Result<std::vector<skiff_extent>> LbaStatus(uint64_t offset,
+                                              size_t capacity = 64) {
+    std::vector<skiff_extent> extents(capacity);
+    size_t count = 0;
+    const int result = skiff_disk_get_lba_status(
+        disk_, offset, extents.data(), capacity, &count, nullptr, nullptr);
+    if (result < 0) return Status::Last(result);
+    extents.resize(count);
+    return extents;
+  }
   /// Resets the logical unit.
   template <typename... Done>
   Status Reset(Done&&... done) {
