@@ -82,8 +82,8 @@ struct LogicalUnitStatus {
   std::string medium;  // BackendInfo::description.
   uint64_t size_bytes = 0;
   std::string serial;
-  IoFailures failures;    // Since it was added.
-  std::string data_loss;  // BackendInfo::data_loss.
+  IoFailures failures;     // Since it was added.
+  std::string data_loss;   // BackendInfo::data_loss.
   CommandCounts commands;  // Since it was added, of all initiators.
 };
 

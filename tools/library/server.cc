@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tools/library/error.h"
 #include "tools/library/options.h"
+#include "transport/system/errno_status.h"
 
 namespace skiff::library {
 namespace {
@@ -89,15 +88,9 @@ skiff_session_info InfoOf(const protocol::SessionInfo& session) {
   return info;
 }
 
-// The status of a system call does not say which errno it was, but its message
-// does.
 int FailToListen(const absl::Status& status) {
-  for (const int error : {EADDRINUSE, EADDRNOTAVAIL, EACCES}) {
-    if (absl::StrContains(status.message(), std::strerror(error))) {
-      return Fail(error, status.message());
-    }
-  }
-  return Fail(status);
+  const int error = transport::ErrnoOf(status);
+  return error != 0 ? Fail(error, status.message()) : Fail(status);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "transport/net/socket_address.h"
+#include "transport/system/errno_status.h"
 #include "transport/system/spare_memory.h"
 #include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_stream.h"
@@ -79,9 +80,10 @@ absl::Status ListenError(const Address& address, int error_number) {
   } else if (error_number == EACCES) {
     hint = " - ports below 1024 need privileges";
   }
-  return absl::ErrnoToStatus(
-      error_number,
-      absl::StrCat("cannot listen on ", address.ToString(), hint));
+  return WithErrno(
+      absl::ErrnoToStatus(error_number, absl::StrCat("cannot listen on ",
+                                                     address.ToString(), hint)),
+      error_number);
 }
 
 // A listening socket, or the errno of what failed.

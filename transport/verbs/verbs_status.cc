@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "transport/system/errno_status.h"
 
 namespace skiff::transport {
 
@@ -138,9 +139,10 @@ absl::Status CallError(absl::string_view what, int error_number) {
     default:
       break;
   }
-  return absl::Status(
-      absl::ErrnoToStatusCode(error_number),
-      absl::StrCat(what, ": ", std::strerror(error_number), hint));
+  return WithErrno(
+      absl::Status(absl::ErrnoToStatusCode(error_number),
+                   absl::StrCat(what, ": ", std::strerror(error_number), hint)),
+      error_number);
 }
 
 std::string LockedMemoryLimit() {

@@ -3,9 +3,11 @@
 #include <rdma/fi_errno.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "transport/system/errno_status.h"
 
 namespace skiff::transport {
 namespace {
@@ -104,9 +106,11 @@ Meaning MeaningOf(int error) {
 absl::Status FabricStatus(int64_t code, absl::string_view what) {
   const int error = static_cast<int>(std::abs(code));
   const Meaning meaning = MeaningOf(error);
-  return absl::Status(
+  absl::Status status(
       meaning.code, absl::StrCat(what, ": ", fi_strerror(error), " (fi_errno ",
                                  error, ")", meaning.hint));
+  // Below are the system's own numbers, above those of libfabric.
+  return WithErrno(std::move(status), error < FI_ERRNO_OFFSET ? error : 0);
 }
 
 CompletionStatus MapOperationError(absl::string_view provider,
