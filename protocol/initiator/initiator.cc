@@ -309,6 +309,17 @@ void InitiatorImpl::Logout(absl::AnyInvocable<void(absl::Status)> done) {
                              InitiatorSession::State::kFullFeature));
 }
 
+bool InitiatorImpl::Reconnect() {
+  if (!life_.up() || !connection_.has_value() ||
+      connection_->session->ended()) {
+    return false;
+  }
+  connection_->session->Terminate(
+      absl::AbortedError("a new connection was asked for"));
+  Wake();
+  return true;
+}
+
 absl::Status InitiatorImpl::UseMemory(void* data, size_t size,
                                       std::shared_ptr<const void> owner) {
   std::erase_if(lasting_memories_, [](const LastingMemory& memory) {

@@ -139,6 +139,11 @@ class Initiator : public scsi::CommandPort {
   // Ends the session in order; commands still pending fail. Then `done` runs.
   virtual void Logout(absl::AnyInvocable<void(absl::Status)> done) = 0;
 
+  // Ends the connection, as if it had been lost, and restores the session: for
+  // who knows before the session does that its way has gone. False: there is no
+  // session just now that could end.
+  virtual bool Reconnect() = 0;
+
   // Unit attentions and the target's asynchronous SCSI events.
   virtual void SetAsyncEventHandler(
       std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>

@@ -59,6 +59,7 @@ class InitiatorImpl final : public Initiator,
       absl::AnyInvocable<void(absl::StatusOr<std::vector<DiscoveredTarget>>)>
           done) override;
   void Logout(absl::AnyInvocable<void(absl::Status)> done) override;
+  bool Reconnect() override;
   void SetAsyncEventHandler(
       std::function<void(uint64_t lun, absl::Span<const uint8_t> sense)>
           handler) override {

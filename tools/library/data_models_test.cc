@@ -232,6 +232,27 @@ TEST_P(DataModelsTest, CancelsWhatABackendHolds) {
   }
 }
 
+TEST_P(DataModelsTest, ReconnectsWhenAsked) {
+  TestStore store(TestStore::Mode::kInside, kSize);
+  Serve(&store);
+  EXPECT_EQ(skiff_disk_reconnect(nullptr), -EINVAL);
+  skiff_disk* const disk = Open();
+  ASSERT_EQ(skiff_disk_reconnect(disk), 0) << skiff_last_error();
+  skiff_disk_stats stats;
+  SKIFF_INIT(stats);
+  EXPECT_TRUE(server_.Await([&] {
+    EXPECT_EQ(skiff_disk_get_stats(disk, &stats), 0);
+    return stats.reconnects == 1 && stats.connected == 1;
+  }));
+  std::string data(4096, 'r');
+  EXPECT_EQ(
+      skiff_disk_write(disk, 0, data.data(), data.size(), 0, nullptr, nullptr),
+      0)
+      << skiff_last_error();
+  EXPECT_EQ(skiff_disk_close(disk, nullptr, nullptr), 0);
+  StopServing(&store);
+}
+
 // The second megabyte is not mapped.
 TEST_P(DataModelsTest, TellsWhatIsMapped) {
   skiff_backend_ops ops;

@@ -386,6 +386,10 @@ void Disk::Reset(Ending::Done done) {
                     [done](const absl::Status& status) { done(status); });
 }
 
+void Disk::Reconnect() {
+  if (session_->initiator() != nullptr) session_->initiator()->Reconnect();
+}
+
 void Disk::GetStats(skiff_disk_stats* stats) const {
   stats->ios = ios_;
   stats->failed_ios = failed_ios_;

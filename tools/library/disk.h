@@ -93,6 +93,7 @@ class Disk : public Object,
   // Cancels, and tells what came of it.
   void Abort(uint64_t id, Ending::Done done);
   void Reset(Ending::Done done);
+  void Reconnect();
   void GetStats(skiff_disk_stats* stats) const;
 
  private:

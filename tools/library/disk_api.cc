@@ -308,6 +308,15 @@ int skiff_disk_get_stats(skiff_disk* disk, skiff_disk_stats* stats) {
   return WriteResult(stats, "skiff_disk_stats", known);
 }
 
+int skiff_disk_reconnect(skiff_disk* disk) {
+  const Pinned<Disk> pinned(disk);
+  if (pinned.error() != 0) return pinned.error();
+  if (const int error = pinned->CheckReady(/*for_commands=*/true)) return error;
+  pinned->context()->Post(pinned->reactor(),
+                          [shared = pinned.Share()] { shared->Reconnect(); });
+  return 0;
+}
+
 int skiff_disk_submit(skiff_disk* disk, const skiff_io* ios, size_t count,
                       uint64_t* ids) {
   std::shared_ptr<Disk> waits;

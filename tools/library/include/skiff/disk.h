@@ -173,6 +173,14 @@ typedef struct skiff_disk_stats {
 /// callback on another thread of the context than the disk's, it is -EDEADLK.
 SKIFF_API int skiff_disk_get_stats(skiff_disk* disk, skiff_disk_stats* stats);
 
+/// Ends the connection of a disk's session as if it had been lost, and restores
+/// it, for all disks of the session: for who knows before the session does that
+/// its way has gone. SKIFF_DISK_LOST and SKIFF_DISK_RESTORED tell of it; I/O
+/// waits for that. Where it is being restored already, nothing happens.
+///
+/// @return 0; -ENOTCONN before the disk is open.
+SKIFF_API int skiff_disk_reconnect(skiff_disk* disk);
+
 /* ---- I/O ---- */
 
 /// What an I/O does.

@@ -159,6 +159,8 @@ class Disk {
   Result<skiff_disk_stats> Stats() const {
     return Get<skiff_disk_stats>(skiff_disk_get_stats);
   }
+  /// Ends its session's connection, and restores it.
+  Status Reconnect() { return Status::Last(skiff_disk_reconnect(disk_)); }
   /// Asks the device again what it is.
   template <typename... Done>
   Status Refresh(Done&&... done) {
