@@ -102,6 +102,10 @@ void Disk::Open(std::optional<protocol::InitiatorOptions> login,
 
 void Disk::OnLoggedIn(absl::Status status) {
   if (state_.load() != State::kOpening) return;  // It is being closed.
+  if (status.ok() && scsi::LunLookup::Needed(lun_) && !found_lun_.has_value() &&
+      session_->initiator() != nullptr) {
+    return LookUpLun();
+  }
   if (status.ok()) status = Prepare();
   if (!status.ok()) {
     state_.store(State::kFailed);
@@ -114,13 +118,25 @@ void Disk::OnLoggedIn(absl::Status status) {
   StartProbe();
 }
 
+void Disk::LookUpLun() {
+  probing_ = true;
+  lookup_ = std::make_unique<scsi::LunLookup>(
+      session_->initiator(), context_->reactor(reactor()), MakeRetryOptions());
+  lookup_->Start(lun_, [this](uint64_t lun) {
+    probing_ = false;
+    if (state_.load() == State::kClosing) return MaybeFinishClosing();
+    found_lun_ = lun;
+    OnLoggedIn(absl::OkStatus());
+  });
+}
+
 absl::Status Disk::Prepare() {
   if (session_->initiator() == nullptr) {
     return absl::UnavailableError("there is no session: its login failed");
   }
   environment_.port = session_->initiator();
   environment_.reactor = context_->reactor(reactor());
-  environment_.lun = scsi::EncodeLun(lun_);
+  environment_.lun = found_lun_.value_or(scsi::EncodeLun(lun_));
   environment_.retry = MakeRetryOptions();
   environment_.on_unit_attention = [this](const scsi::SenseData& sense) {
     OnUnitAttention(sense);
@@ -435,6 +451,7 @@ void Disk::Close(Ending::Done done) {
       Tell(refreshed, Closed());
     }
   }
+  if (lookup_ != nullptr) lookup_->Stop();
   if (disk_ != nullptr) disk_->Close();
   std::vector<uint64_t> left;
   for (Pending* at = pending_.first(); at != nullptr; at = at->next) {

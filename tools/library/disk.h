@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "scsi/initiator/disk.h"
+#include "scsi/initiator/lun_lookup.h"
 #include "scsi/initiator/retrying_command.h"
 #include "tools/library/context.h"
 #include "tools/library/handle.h"
@@ -110,6 +111,8 @@ class Disk : public Object,
   void OnChange(protocol::SessionChange change,
                 const absl::Status& why) override;
   void OnLoggedIn(absl::Status status);
+  // Finds out how the target writes the LUN, and goes on.
+  void LookUpLun();
   absl::Status Prepare();
   void FinishOpen(const absl::Status& status);
   void StartProbe();
@@ -143,6 +146,8 @@ class Disk : public Object,
   // The reactor's.
   std::unique_ptr<Context::Use> use_;
   std::unique_ptr<scsi::Disk> disk_;
+  std::unique_ptr<scsi::LunLookup> lookup_;  // Where it was needed.
+  std::optional<uint64_t> found_lun_;        // By it.
   scsi::RetryingCommand::Environment environment_;
   scsi::RetryingCommand::Environment once_environment_;
   PendingList pending_;
