@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/transport/linked_transport.h"
-#include "docs/examples/inproc_transport.h"
+#include "inproc_transport.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "docs/examples/inproc_transport.h"
+#include "inproc_transport.h"
 #include "testing/transport_conformance/conformance_main.h"
 #include "testing/transport_conformance/epoll_world.h"
 

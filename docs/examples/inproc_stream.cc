@@ -1,4 +1,4 @@
-#include "docs/examples/inproc_stream.h"
+#include "inproc_stream.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "docs/examples/inproc_transport.h"
+#include "inproc_transport.h"
 
 #include <atomic>
 #include <map>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "docs/examples/inproc_stream.h"
+#include "inproc_stream.h"
 
 namespace example {
 namespace {
