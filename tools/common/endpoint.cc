@@ -11,8 +11,31 @@ namespace {
 
 constexpr char kTransportOption[] = "transport";
 
+// Whether a transport that is named in a URL is what its scheme asks for.
+absl::Status CheckNamed(const protocol::Url& url, absl::string_view wanted,
+                        const transport::Registry* registry) {
+  const bool rdma = url.scheme == "iser";
+  if (registry == nullptr) {
+    if (wanted == "verbs" || wanted == "libfabric") return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(kTransportOption, "=", wanted,
+                     " is no RDMA transport; write verbs or "
+                     "libfabric, or leave it out"));
+  }
+  const auto found = registry->Find(wanted);
+  if (!found.ok()) return found.status();
+  if (wanted != "auto" && (*found)->capabilities().rdma == rdma) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      kTransportOption, "=", wanted, " is no transport of ",
+      rdma ? "RDMA, which iser:// needs" : "byte streams, which iscsi:// needs",
+      "; name another one, or leave it out"));
+}
+
 // Scheme and options of the transport's address.
 absl::Status ChooseTransport(const protocol::Url& url,
+                             const transport::Registry* registry,
                              transport::Address* portal) {
   portal->options = url.options;
   std::string wanted;
@@ -21,21 +44,19 @@ absl::Status ChooseTransport(const protocol::Url& url,
     wanted = found->second;
     portal->options.erase(found);
   }
-  if (url.scheme != "iser" && !wanted.empty()) {
+  const bool may_choose =
+      url.scheme == "iser" || (registry != nullptr && url.scheme == "iscsi");
+  if (!may_choose && !wanted.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         url.scheme, ":// with ", kTransportOption, "=", wanted,
         ": only iser:// leaves a choice; write iser://, or leave it out"));
   }
+  if (!wanted.empty()) {
+    portal->scheme = wanted;
+    return CheckNamed(url, wanted, registry);
+  }
   if (url.scheme == "iscsi") {
     portal->scheme = "tcp";
-  } else if (!wanted.empty()) {
-    if (wanted != "verbs" && wanted != "libfabric") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kTransportOption, "=", wanted,
-                       " is no RDMA transport; write verbs or "
-                       "libfabric, or leave it out"));
-    }
-    portal->scheme = wanted;
   } else {
     portal->scheme = "auto";
     const char* policy = url.scheme == "iser" ? "require" : "prefer";
@@ -58,7 +79,8 @@ bool IsLinkLocal(absl::string_view host) {
 
 }  // namespace
 
-absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text,
+                                       const transport::Registry* registry) {
   const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
   if (!url.ok()) return url.status();
   if (!url->user.empty()) {
@@ -66,7 +88,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
         NoAuthentication(absl::StrCat("user ", url->user)));
   }
   Endpoint endpoint;
-  const absl::Status status = ChooseTransport(*url, &endpoint.portal);
+  const absl::Status status = ChooseTransport(*url, registry, &endpoint.portal);
   if (!status.ok()) return status;
   // No machine can tell by which of its interfaces (RFC 4007 section 6).
   if (IsLinkLocal(url->portal.host) &&

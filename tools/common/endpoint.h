@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "transport/address.h"
+#include "transport/registry.h"
 
 namespace skiff::tools {
 
@@ -21,8 +22,11 @@ struct Endpoint {
   uint32_t lun = 0;
 };
 
-// Credentials are refused as long as there is nothing to use them for.
-absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
+// Credentials are refused as long as there is nothing to use them for. With a
+// registry, `transport=` may name any transport of it: one of byte streams for
+// iscsi://, one of RDMA for iser://.
+absl::StatusOr<Endpoint> ParseEndpoint(
+    const std::string& text, const transport::Registry* registry = nullptr);
 
 // Says that of `given`.
 std::string NoAuthentication(absl::string_view given);

@@ -29,11 +29,8 @@ absl::Status AddTransports(transport::Registry* registry) {
   return status;
 }
 
-absl::Status AddTransportsAndAuto(transport::Registry* registry,
-                                  protocol::LogSink log,
-                                  transport::ChoiceObserver observer) {
-  absl::Status status = AddTransports(registry);
-  if (!status.ok()) return status;
+absl::Status AddAuto(transport::Registry* registry, protocol::LogSink log,
+                     transport::ChoiceObserver observer) {
   return registry->Add(transport::MakeAutoTransport(
       registry, [log = std::move(log), observer = std::move(observer)](
                     const transport::ChoiceReport& report) {
@@ -45,6 +42,14 @@ absl::Status AddTransportsAndAuto(transport::Registry* registry,
         }
         log(protocol::LogLevel::kDebug, report.ToString());
       }));
+}
+
+absl::Status AddTransportsAndAuto(transport::Registry* registry,
+                                  protocol::LogSink log,
+                                  transport::ChoiceObserver observer) {
+  const absl::Status status = AddTransports(registry);
+  if (!status.ok()) return status;
+  return AddAuto(registry, std::move(log), std::move(observer));
 }
 
 void LoadLibraryOf([[maybe_unused]] absl::string_view scheme) {

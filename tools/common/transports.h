@@ -12,10 +12,15 @@ namespace skiff::tools {
 // Adds every transport that this build has, the better one first.
 absl::Status AddTransports(transport::Registry* registry);
 
-// Adds `auto`, too, which chooses between them. Each choice goes to the log: as
-// a warning where RDMA was preferred and is not had, for people who want
-// details otherwise. `log` is called on the threads of reactors, as is
-// `observer`, unless it is null. The registry stays where it is.
+// Adds `auto`, which chooses between those that are there, and has to be the
+// last one. Each choice goes to the log: as a warning where RDMA was preferred
+// and is not had, for people who want details otherwise. `log` is called on the
+// threads of reactors, as is `observer`, unless it is null. The registry stays
+// where it is.
+absl::Status AddAuto(transport::Registry* registry, protocol::LogSink log,
+                     transport::ChoiceObserver observer = nullptr);
+
+// Both.
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
                                   transport::ChoiceObserver observer = nullptr);

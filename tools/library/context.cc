@@ -12,6 +12,7 @@
 #include "tools/common/transports.h"
 #include "tools/library/error.h"
 #include "tools/library/options.h"
+#include "tools/library/own_transport.h"
 #include "transport/thread/background_threads.h"
 
 namespace skiff::library {
@@ -57,7 +58,39 @@ absl::Status CheckContextOptions(const skiff_context_options& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.threads, " threads are too many: at most ", kMax));
   }
+  constexpr size_t kMaxTransports = 64;
+  if (options.transport_count > kMaxTransports) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("transport_count is ", options.transport_count,
+                     ": at most ", kMaxTransports));
+  }
+  if (options.transport_count != 0 && options.transports == nullptr) {
+    return absl::InvalidArgumentError(
+        "transports is NULL, but transport_count is not 0");
+  }
   return absl::OkStatus();
+}
+
+absl::Status AddOwn(const skiff_own_transport& own,
+                    transport::Registry* registry) {
+  if (own.make == nullptr || own.interface == nullptr) {
+    return absl::InvalidArgumentError(
+        "a skiff_own_transport has no make, or no interface: let "
+        "OwnTransport() of tools/library/own_transport.h fill it in");
+  }
+  if (absl::string_view(own.interface) != kTransportInterface) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a transport was compiled with ", own.interface,
+        ", and this library with ", kTransportInterface,
+        ": compile the transport with the headers of this library"));
+  }
+  std::unique_ptr<transport::Transport> made(
+      static_cast<transport::Transport*>(own.make(own.user)));
+  if (made == nullptr) {
+    return absl::InvalidArgumentError(
+        "make of a skiff_own_transport returned NULL");
+  }
+  return registry->Add(std::move(made));
 }
 
 }  // namespace
@@ -97,7 +130,11 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Create(
 }
 
 absl::Status Context::Start(const skiff_context_options& options) {
-  absl::Status status = tools::AddTransportsAndAuto(&registry_, log());
+  absl::Status status = tools::AddTransports(&registry_);
+  for (size_t i = 0; status.ok() && i < options.transport_count; ++i) {
+    status = AddOwn(options.transports[i], &registry_);
+  }
+  if (status.ok()) status = tools::AddAuto(&registry_, log());
   if (!status.ok()) return status;
   transport::EpollReactorOptions reactor;
   if ((options.flags & SKIFF_CONTEXT_SPIN) != 0) {

@@ -46,7 +46,7 @@ int FailUrl(const absl::Status& status) {
 
 absl::StatusOr<tools::Endpoint> ParseUrl(const Context& context,
                                          const std::string& url) {
-  auto endpoint = tools::ParseEndpoint(url);
+  auto endpoint = tools::ParseEndpoint(url, context.registry());
   if (!endpoint.ok()) return endpoint.status();
   const auto transport = context.registry()->Find(endpoint->portal.scheme);
   if (!transport.ok()) return transport.status();

@@ -123,6 +123,14 @@ typedef void (*skiff_free_fn)(void* user, void* memory, size_t size);
 /// Never sleep: threads, or polls, look for work all the time.
 #define SKIFF_CONTEXT_SPIN (1u << 0)
 
+/// A transport of one's own. It is C++: OwnTransport() of
+/// tools/library/own_transport.h makes this struct, which stays as it is.
+typedef struct skiff_own_transport {
+  const char* interface;      ///< What it was compiled with.
+  void* (*make)(void* user);  ///< NULL from it: it cannot be made.
+  void* user;                 ///< For `make`.
+} skiff_own_transport;
+
 /// What a context is made with.
 typedef struct skiff_context_options {
   size_t struct_size;
@@ -144,6 +152,9 @@ typedef struct skiff_context_options {
   /// interrupt, such as one that looks up a name. 0: 30 s.
   uint32_t join_timeout_ms;
   uint32_t reserved;  ///< 0.
+  /// Transports of one's own, beside those of the library, at most 64.
+  const skiff_own_transport* transports;
+  size_t transport_count;
 } skiff_context_options;
 
 /// Makes a context. `options` may be NULL. One without threads belongs to the

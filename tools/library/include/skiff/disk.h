@@ -74,6 +74,9 @@ typedef struct skiff_disk_options {
 ///     iser://host[:port]/target-name/lun      over RDMA (?transport=verbs, …)
 ///     auto://host[:port]/target-name/lun      over RDMA if it can be had
 ///
+/// `?transport=NAME` may also name a transport of one's own: of byte streams
+/// for iscsi://, of RDMA for iser://.
+///
 /// `*disk` is set before the call returns, so that the opening can be given up
 /// by skiff_disk_close(); I/O before `done` is -ENOTCONN. If `done` tells an
 /// error, the disk has to be closed all the same; not so if the call itself
