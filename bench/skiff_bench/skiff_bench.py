@@ -187,21 +187,29 @@ def exponent(value):
     return math.floor(position(value))
 
 
+def program_of(options):
+    """As asked for, or where it is built or installed."""
+    here = pathlib.Path(sys.argv[0]).absolute().parent
+    installed = here.parent / "lib/skiff/skiff-benches"
+    return options.program or str(installed if installed.is_file() else here / "skiff_benches")
+
+
 def measure(options):
-    command = [options.program, "--benchmark_format=json", f"--benchmark_repetitions={options.repetitions}",
+    program = program_of(options)
+    command = [program, "--benchmark_format=json", f"--benchmark_repetitions={options.repetitions}",
                f"--benchmark_min_time={options.min_time:f}", f"--benchmark_filter={options.filter}"]
     if options.transport:
         command.append(f"--transport={options.transport}")
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     except OSError as error:
-        raise BenchError(f"cannot run {options.program}: {error.strerror}") from error
+        raise BenchError(f"cannot run {program}: {error.strerror}") from error
     if done.returncode != 0:
-        raise BenchError(f"{options.program} failed with exit status {done.returncode}")
+        raise BenchError(f"{program} failed with exit status {done.returncode}")
     try:
         report = json.loads(done.stdout)
     except ValueError as error:
-        raise BenchError(f"no benchmark of {options.program} matches \"{options.filter}\"") from error
+        raise BenchError(f"no benchmark of {program} matches \"{options.filter}\"") from error
     results = results_of(report)
     print("\n".join(run_table(results)))
     if options.json:
@@ -249,7 +257,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     run = commands.add_parser("run", help="measure, and print a table")
-    run.add_argument("--program", default=str(pathlib.Path(sys.argv[0]).absolute().parent / "skiff_benches"))
+    run.add_argument("--program", help="what has the benchmarks; else Skiff's own")
     run.add_argument("--json", metavar="FILE", help="keep the run")
     run.add_argument("--repetitions", type=positive(int), default=5)
     run.add_argument("--min-time", type=positive(float), default=0.1, metavar="SECONDS", help="of each repetition")

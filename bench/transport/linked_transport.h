@@ -16,10 +16,12 @@ namespace skiff::bench {
 //     return std::vector<std::string>{"mine://somewhere:0"};
 //   });
 struct LinkedTransport {
+  // Makes the transport, once for the program.
   using Make = std::unique_ptr<transport::Transport> (*)();
   // URLs to listen on (port 0) that are worth a try on this machine.
   using Urls = std::vector<std::string> (*)();
 
+  // Adds itself; has to stay until the program ends.
   LinkedTransport(Make make, Urls urls);
 
   Make make;

@@ -10,10 +10,12 @@
 
 namespace skiff::library {
 
+/// The name as text; of this header only.
+#define SKIFF_OWN_TRANSPORT_TEXT_(name) #name
+/// The same of what the name is defined as.
+#define SKIFF_OWN_TRANSPORT_TEXT(name) SKIFF_OWN_TRANSPORT_TEXT_(name)
 // What a transport is compiled with. A library with another one refuses it: the
 // interface of transports is C++, and compatible as source only.
-#define SKIFF_OWN_TRANSPORT_TEXT_(name) #name
-#define SKIFF_OWN_TRANSPORT_TEXT(name) SKIFF_OWN_TRANSPORT_TEXT_(name)
 inline constexpr char kTransportInterface[] =
     "Skiff " SKIFF_VERSION
     ", absl::" SKIFF_OWN_TRANSPORT_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAME)

@@ -16,6 +16,29 @@ VERSION = re.compile(r'^#define SKIFF_VERSION "([\d.]+)"$', re.MULTILINE)
 TRANSPORTS = ("verbs", "libfabric")
 # What the library needs beside the C library, as it is linked here (Debian has no static library of ISA-L).
 LIBRARIES = "-lstdc++ -lm -lisal -luring -pthread"
+# What authors of transports include, by the paths that they include. docs/transport-author-guide.md says what is in them.
+AUTHOR_HEADERS = (
+    "bench/transport/linked_transport.h",
+    "testing/transport_conformance/conformance_main.h",
+    "testing/transport_conformance/epoll_world.h",
+    "testing/transport_conformance/transport_factory.h",
+    "tools/library/own_transport.h",
+    "transport/address.h",
+    "transport/byte_stream.h",
+    "transport/capabilities.h",
+    "transport/memory.h",
+    "transport/net/scoped_fd.h",
+    "transport/rdma_endpoint.h",
+    "transport/reactor/epoll_reactor.h",
+    "transport/reactor/reactor.h",
+    "transport/registry.h",
+    "transport/transport.h",
+)
+# Each is an archive, a file for pkg-config, and a component for CMake.
+AUTHOR_PARTS = ("transport", "conformance", "bench")
+# The skeleton of a transport, and how it is built with what is installed.
+EXAMPLES = ROOT / "docs/examples"
+BENCH = ROOT / "bench/skiff_bench/skiff_bench.py"
 
 
 class InstallError(Exception):
@@ -30,16 +53,19 @@ class Built:
     skiff: pathlib.Path
     skiffd: pathlib.Path
     conformance: pathlib.Path
+    benches: pathlib.Path
+    author: list  # The archives of AUTHOR_PARTS.
 
-    # As Bazel labels, in the order of the members.
-    TARGETS = ("//tools/packaging:libskiff.so.0", "//tools/packaging:libskiff.a", "//tools/skiff:skiff", "//tools/skiffd:skiffd",
-               "//testing/transport_conformance:conformance")
-    FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff",
-             "tools/skiffd/skiffd", "testing/transport_conformance/conformance")
+    # Files of packages, in the order of the members.
+    FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff", "tools/skiffd/skiffd",
+             "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches")
+    AUTHOR_FILES = tuple(f"tools/packaging/libskiff_{part}.a" for part in AUTHOR_PARTS)
+    TARGETS = tuple(f"//{':'.join(file.rsplit('/', 1))}" for file in FILES + AUTHOR_FILES)
 
     @classmethod
     def below(cls, folder):
-        return cls(*(pathlib.Path(folder, file) for file in cls.FILES))
+        return cls(*(pathlib.Path(folder, file) for file in cls.FILES),
+                   author=[pathlib.Path(folder, file) for file in cls.AUTHOR_FILES])
 
     @classmethod
     def chosen(cls, folder, without):
@@ -101,6 +127,7 @@ class Installation:
         path = self.path(folder, name)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
+        return path
 
     def link(self, target, folder, name):
         self.path(folder, name).symlink_to(target)
@@ -125,13 +152,30 @@ class Installation:
 
     def install_programs(self, built):
         for program, folder, name in ((built.skiff, "bin", "skiff"), (built.skiffd, "sbin", "skiffd"),
-                                      (built.conformance, "bin", "skiff-conformance")):
+                                      (built.conformance, "bin", "skiff-conformance"),
+                                      (built.benches, "lib/skiff", "skiff-benches")):
             strip(self.copy(program, f"{self.prefix}/{folder}", name, 0o755), "--strip-unneeded")
+        # The system's Python, whatever else PATH has.
+        script = BENCH.read_text(encoding="utf-8").replace("#!/usr/bin/env python3", "#!/usr/bin/python3", 1)
+        self.write(script, f"{self.prefix}/bin", "skiff-bench").chmod(0o755)
+
+    def install_for_authors(self, built):
+        for archive in built.author:
+            self.copy(archive, self.libdir)
+        for header in AUTHOR_HEADERS:
+            self.copy(ROOT / header, f"{self.prefix}/include/skiff/author", header)
+        for part in AUTHOR_PARTS:
+            self.write(self.fill(f"skiff-{part}.pc.in"), f"{self.libdir}/pkgconfig", f"skiff-{part}.pc")
+            self.write(self.fill(f"SkiffPart-{part}.cmake.in"), f"{self.libdir}/cmake/Skiff", f"SkiffPart-{part}.cmake")
+        for example in sorted([*EXAMPLES.glob("inproc_*.cc"), *EXAMPLES.glob("inproc_*.h"), EXAMPLES / "inproc/CMakeLists.txt",
+                               EXAMPLES / "inproc/Makefile"]):
+            self.copy(example, f"{self.prefix}/share/doc/skiff-transport-dev/examples")
 
     def install_manual(self, built):
         pages = manpages.make(HEADERS, ROOT / "docs", self.version)
-        pages["skiff-conformance.1"] = manpages.of_program(
-            built.conformance, "skiff-conformance", "the conformance suite for transports of Skiff", self.version)
+        for program, name, title in ((built.conformance, "skiff-conformance", "the conformance suite for transports of Skiff"),
+                                     (BENCH, "skiff-bench", "measure transports and protocol of Skiff, and compare runs")):
+            pages[f"{name}.1"] = manpages.of_program(program, name, title, self.version)
         for name, page in pages.items():
             folder = f"{self.prefix}/share/man/man{name[-1]}"
             if isinstance(page, manpages.Link):
@@ -142,6 +186,7 @@ class Installation:
     def install(self, built):
         self.install_library(built)
         self.install_programs(built)
+        self.install_for_authors(built)
         self.install_manual(built)
         self.copy(ROOT / "LICENSE", f"{self.prefix}/share/doc/skiff")
 

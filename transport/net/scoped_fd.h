@@ -11,6 +11,7 @@ namespace skiff::transport {
 class ScopedFd {
  public:
   ScopedFd() = default;
+  // Takes it over; a negative one is none.
   explicit ScopedFd(int fd) : fd_(fd) {}
   ScopedFd(ScopedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ScopedFd& operator=(ScopedFd&& other) noexcept {
@@ -22,8 +23,11 @@ class ScopedFd {
   }
   ~ScopedFd() { reset(); }
 
+  // Stays this object's; -1 if there is none.
   int get() const { return fd_; }
+  // Whether there is one.
   bool valid() const { return fd_ >= 0; }
+  // Closes it now.
   void reset() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
