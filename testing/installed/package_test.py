@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
-PACKAGES = {"libskiff-dev", "libskiff0", "skiff", "skiff-conformance"}
+PACKAGES = {"libskiff-dev", "libskiff0", "skiff", "skiff-bench", "skiff-conformance", "skiff-transport-dev"}
 
 built = None
 
@@ -53,7 +53,7 @@ class PackageTest(unittest.TestCase):
     def field(self, package, name):
         return run("dpkg-deb", "--field", self.packages[package], name).strip()
 
-    def test_there_are_four(self):
+    def test_there_are_six(self):
         self.assertEqual(PACKAGES, set(self.packages))
 
     def test_lintian_finds_nothing(self):
@@ -74,6 +74,8 @@ class PackageTest(unittest.TestCase):
             self.assertNotRegex(self.field(name, "Depends"), "ibverbs|rdmacm|fabric")
         self.assertRegex(self.field("libskiff-dev", "Depends"), r"libskiff0 \(= ")
         self.assertIn("libfabric1", self.field("libskiff0", "Recommends"))
+        for package in ("libskiff-dev", "libabsl-dev", "libgtest-dev", "libbenchmark-dev"):
+            self.assertIn(package, self.field("skiff-transport-dev", "Depends"))
 
     def test_dpkg_takes_and_removes_them(self):
         root = self.temporary / "dpkg"
@@ -103,6 +105,8 @@ class PackageTest(unittest.TestCase):
         for program in ("usr/bin/skiff", "usr/sbin/skiffd"):
             self.assertIn(self.field("skiff", "Version").partition("-")[0], run(self.root / program, "--version"))
         self.assertIn("--transport", run(self.root / "usr/bin/skiff-conformance", "--help"))
+        self.assertIn("codec/Encode", run(self.root / "usr/bin/skiff-bench", "run", "--filter=codec/Encode", "--repetitions=1",
+                                          "--min-time=0.001"))
 
 
 def main():
