@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
 #include <mutex>
 
 #include "absl/strings/match.h"
@@ -51,11 +52,14 @@ std::once_flag first_getinfo;
 // There may be threads that read the environment, so it is not changed, as
 // setenv(3) would: it gets a new block, and the old one stays as it is.
 void TurnOffRegistrationCache() {
-  static char setting[] = "FI_MR_CACHE_MAX_COUNT=0";
+  constexpr char kSetting[] = "FI_MR_CACHE_MAX_COUNT=0";
   constexpr absl::string_view kName = "FI_MR_CACHE_MAX_COUNT=";
   size_t count = 0;
   while (environ != nullptr && environ[count] != nullptr) ++count;
-  // Never freed: others may keep pointers into it.
+  // Never freed: others may keep pointers into them. Nor are they of this
+  // library, as the environment is still read when it has been unloaded.
+  char* const setting = new char[sizeof(kSetting)];
+  std::memcpy(setting, kSetting, sizeof(kSetting));
   char** const block = new char*[count + 2];
   size_t size = 0;
   for (size_t i = 0; i < count; ++i) {
