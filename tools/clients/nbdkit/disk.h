@@ -6,6 +6,7 @@
 /* The disk of one client's connection: a session of its own, so that clients
  * share nothing, and each sees the size that is there when it connects. */
 struct disk {
+  struct disk* next; /* The plugin's list. */
   skiff_disk* handle;
   skiff_disk_info info;
 };

@@ -1,5 +1,6 @@
 /* nbdkit's plugin for disks of iSCSI and iSER targets: `nbdkit skiff URL`. */
 #include <errno.h>
+#include <pthread.h>
 #include <skiff/skiff.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,43 @@
 
 /* Made after nbdkit has forked: a child has no part in its parent's. */
 static skiff_context* context;
+
+/* The disks of all clients. */
+static struct disk* first_disk;
+static pthread_mutex_t first_disk_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Clients' connections ---- */
+
+static void* plugin_open(int readonly) {
+  (void)readonly;
+  char why[DISK_MAX_WHY];
+  struct disk* disk = calloc(1, sizeof(*disk));
+  if (disk == NULL) {
+    nbdkit_error("calloc: out of memory");
+    return NULL;
+  }
+  if (disk_open(context, disk, why) != 0) {
+    nbdkit_error("%s", why);
+    free(disk);
+    return NULL;
+  }
+  pthread_mutex_lock(&first_disk_mutex);
+  disk->next = first_disk;
+  first_disk = disk;
+  pthread_mutex_unlock(&first_disk_mutex);
+  return disk;
+}
+
+static void plugin_close(void* handle) {
+  struct disk* disk = handle;
+  pthread_mutex_lock(&first_disk_mutex);
+  struct disk** place = &first_disk;
+  while (*place != disk) place = &(*place)->next;
+  *place = disk->next;
+  pthread_mutex_unlock(&first_disk_mutex);
+  disk_close(disk);
+  free(disk);
+}
 
 /* ---- The plugin's life ---- */
 
@@ -47,7 +85,9 @@ static int plugin_after_fork(void) {
   return -1;
 }
 
+/* When nbdkit ends, no client is left, but it does not close their handles. */
 static void plugin_cleanup(void) {
+  while (first_disk != NULL) plugin_close(first_disk);
   if (context != NULL && skiff_context_close(context) != 0) {
     nbdkit_debug("close: %s", skiff_last_error());
   }
@@ -66,26 +106,7 @@ static void plugin_dump(void) {
   printf("\n");
 }
 
-/* ---- A client's connection ---- */
-
-static void* plugin_open(int readonly) {
-  (void)readonly;
-  char why[DISK_MAX_WHY];
-  struct disk* disk = calloc(1, sizeof(*disk));
-  if (disk == NULL) {
-    nbdkit_error("calloc: out of memory");
-    return NULL;
-  }
-  if (disk_open(context, disk, why) == 0) return disk;
-  nbdkit_error("%s", why);
-  free(disk);
-  return NULL;
-}
-
-static void plugin_close(void* handle) {
-  disk_close(handle);
-  free(handle);
-}
+/* ---- What a disk is ---- */
 
 static int64_t plugin_get_size(void* handle) {
   const struct disk* disk = handle;
