@@ -54,11 +54,13 @@ class Built:
     skiffd: pathlib.Path
     conformance: pathlib.Path
     benches: pathlib.Path
+    nbdkit_plugin: pathlib.Path
     author: list  # The archives of AUTHOR_PARTS.
 
     # Files of packages, in the order of the members.
     FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff", "tools/skiffd/skiffd",
-             "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches")
+             "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches",
+             "tools/clients/nbdkit/nbdkit-skiff-plugin.so")
     AUTHOR_FILES = tuple(f"tools/packaging/libskiff_{part}.a" for part in AUTHOR_PARTS)
     TARGETS = tuple(f"//{':'.join(file.rsplit('/', 1))}" for file in FILES + AUTHOR_FILES)
 
@@ -171,6 +173,11 @@ class Installation:
                                EXAMPLES / "inproc/Makefile"]):
             self.copy(example, f"{self.prefix}/share/doc/skiff-transport-dev/examples")
 
+    def install_clients(self, built):
+        """What other programs load. It finds the library one folder above."""
+        for plugin in (built.nbdkit_plugin,):
+            strip(self.copy(plugin, f"{self.libdir}/skiff"), "--strip-unneeded")
+
     def install_manual(self, built):
         pages = manpages.make(HEADERS, ROOT / "docs", self.version)
         for program, name, title in ((built.conformance, "skiff-conformance", "the conformance suite for transports of Skiff"),
@@ -187,6 +194,7 @@ class Installation:
         self.install_library(built)
         self.install_programs(built)
         self.install_for_authors(built)
+        self.install_clients(built)
         self.install_manual(built)
         self.copy(ROOT / "LICENSE", f"{self.prefix}/share/doc/skiff")
 
