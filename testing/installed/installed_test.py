@@ -166,6 +166,12 @@ class InstalledTest(unittest.TestCase):
         for program in ("bin/skiff", "sbin/skiffd"):
             self.assertIn(version, run(self.prefix / program, "--version").split())
 
+    def test_a_plugin_finds_the_library_and_exports_nothing_of_it(self):
+        plugin = self.lib / "skiff/nbdkit-skiff-plugin.so"
+        self.assertEqual({"plugin_init"}, exported(plugin))
+        self.assertEqual({"libskiff.so.0", "libc.so.6"}, set(needed(plugin)))
+        self.assertIn("name=skiff\n", run("nbdkit", plugin, "--dump-plugin"))
+
     def test_another_libdir_below_destdir(self):
         run(ROOT / "tools/install", "--prefix", "/usr", "--libdir", "/usr/lib/x86_64-linux-gnu", "--destdir", self.work / "root",
             "--use", built)
@@ -258,10 +264,12 @@ class InstalledTest(unittest.TestCase):
         output = run("cmake", "-S", self.work, "-B", self.work / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", check=False)
         self.assertIn('compatible with requested version "2.0"', " ".join(output.split()))
 
-    # What the page says.
+    # What the pages say.
 
-    def test_the_commands_of_the_page(self):
-        print(run(ROOT / "testing/docs/run_doc.py", "docs/installing.md", prefix=str(self.prefix)))
+    def test_the_commands_of_the_pages(self):
+        for page in ("installing.md", "clients.md"):
+            with self.subTest(page=page):
+                print(run(ROOT / "testing/docs/run_doc.py", f"docs/{page}", prefix=str(self.prefix)))
 
 
 def main():

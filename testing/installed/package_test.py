@@ -6,6 +6,7 @@ Usage: package_test.py BUILT [-- TEST...]     BUILT is a folder as bazel-bin is
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import unittest
 ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
-PACKAGES = {"libskiff-dev", "libskiff0", "skiff", "skiff-bench", "skiff-conformance", "skiff-transport-dev"}
+PACKAGES = {"libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance", "skiff-transport-dev"}
 
 built = None
 
@@ -53,7 +54,7 @@ class PackageTest(unittest.TestCase):
     def field(self, package, name):
         return run("dpkg-deb", "--field", self.packages[package], name).strip()
 
-    def test_there_are_six(self):
+    def test_there_are_all(self):
         self.assertEqual(PACKAGES, set(self.packages))
 
     def test_lintian_finds_nothing(self):
@@ -76,6 +77,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn("libfabric1", self.field("libskiff0", "Recommends"))
         for package in ("libskiff-dev", "libabsl-dev", "libgtest-dev", "libbenchmark-dev"):
             self.assertIn(package, self.field("skiff-transport-dev", "Depends"))
+        self.assertRegex(self.field("nbdkit-plugin-skiff", "Depends"), r"nbdkit, .*libskiff0 \(>= ")
 
     def test_dpkg_takes_and_removes_them(self):
         root = self.temporary / "dpkg"
@@ -107,6 +109,14 @@ class PackageTest(unittest.TestCase):
         self.assertIn("--transport", run(self.root / "usr/bin/skiff-conformance", "--help"))
         self.assertIn("codec/Encode", run(self.root / "usr/bin/skiff-bench", "run", "--filter=codec/Encode", "--repetitions=1",
                                           "--min-time=0.001"))
+
+    def test_nbdkit_finds_its_plugin(self):
+        libdir = pathlib.Path("usr/lib", run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip())
+        plugins = re.search(r"^plugindir=/(.*)$", run("nbdkit", "--dump-config"), re.MULTILINE)[1]
+        self.assertEqual(str(libdir / "nbdkit/plugins"), plugins)
+        facts = run("nbdkit", self.root / plugins / "nbdkit-skiff-plugin.so", "--dump-plugin",
+                    LD_LIBRARY_PATH=str(self.root / libdir))
+        self.assertIn("name=skiff\n", facts)
 
 
 def main():
