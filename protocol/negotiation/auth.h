@@ -1,6 +1,7 @@
 #ifndef SKIFF_PROTOCOL_NEGOTIATION_AUTH_H_
 #define SKIFF_PROTOCOL_NEGOTIATION_AUTH_H_
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,12 @@ using KeyValue = std::pair<std::string, std::string>;
 class AuthExchange {
  public:
   // What a step led to.
-  enum class Progress { kContinue, kDone, kFailed };
+  enum class Progress {
+    kContinue,  // The peer has to send more.
+    kDone,
+    kFailed,
+    kWaiting,  // Somebody here has to answer first: see SetReady().
+  };
   virtual ~AuthExchange() = default;
   // Consumes the peer's keys of one complete key set, appends the answer to
   // `out`. kDone: this side is satisfied, the stage may end. kFailed: `status`
@@ -29,6 +35,10 @@ class AuthExchange {
   virtual Progress Step(absl::Span<const KeyValue> in,
                         std::vector<KeyValue>* out, LoginStatus* status,
                         std::string* reason) = 0;
+  // Called before the first step. After a step that ends in kWaiting, `ready`
+  // is called once, on the same thread and not within the step; Step() without
+  // keys is what to do then. Only a target waits.
+  virtual void SetReady(std::function<void()> /*ready*/) {}
 };
 
 }  // namespace skiff::protocol

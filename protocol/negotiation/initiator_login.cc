@@ -401,6 +401,8 @@ absl::Status InitiatorLogin::Impl::StepExchange(
     case AuthExchange::Progress::kDone:
       authenticated_ = true;
       return absl::OkStatus();
+    case AuthExchange::Progress::kWaiting:
+      return absl::InternalError("an initiator's exchange waits for nobody");
     case AuthExchange::Progress::kFailed:
       break;
   }

@@ -37,7 +37,7 @@ std::string TargetAnswer(TargetLogin* target, absl::string_view keys,
   request.transit = true;
   request.csg = LoginStage::kOperational;
   request.nsg = LoginStage::kFullFeature;
-  const TargetLogin::Reply reply = target->OnRequest(
+  const TargetLogin::Reply reply = *target->OnRequest(
       request, Bytes(Text(absl::StrCat("InitiatorName=", kInitiator,
                                        "|TargetName=", kTarget,
                                        "|SessionType=", session, "|", keys))));

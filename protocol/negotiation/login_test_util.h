@@ -193,7 +193,7 @@ class Login {
       LoginRequestPdu received;
       if (!Decode(bhs.data(), &received).ok()) return;
       TargetLogin::Reply reply =
-          target.OnRequest(received, Bytes(request.data));
+          *target.OnRequest(received, Bytes(request.data));
       longest = std::max({longest, reply.data.size()});
       Encode(reply.pdu, bhs.data());
       LoginResponsePdu response;

@@ -65,10 +65,12 @@ class TargetLogin::Impl {
         limits_(limits),
         collector_(limits.max_key_set_bytes) {}
 
-  Reply OnRequest(const LoginRequestPdu& request,
-                  absl::Span<const uint8_t> data);
+  absl::optional<Reply> OnRequest(const LoginRequestPdu& request,
+                                  absl::Span<const uint8_t> data);
+  absl::optional<Reply> Resume();
 
   State state() const { return state_; }
+  bool waiting() const { return waiting_; }
   const LoginIdentity& identity() const { return identity_; }
   const Parameters& parameters() const {
     return negotiator_ != nullptr ? negotiator_->parameters() : defaults_;
@@ -91,6 +93,10 @@ class TargetLogin::Impl {
   Verdict Admit(std::vector<KeyValue>* out);
   Verdict OnSecurityKeys(const SortedKeys& keys, std::vector<KeyValue>* out);
   Verdict OnAuthMethod(absl::string_view value, std::vector<KeyValue>* out);
+  Verdict StepExchange(absl::Span<const TextPair> keys,
+                       std::vector<KeyValue>* out);
+  absl::optional<Reply> Conclude(const LoginRequestPdu& request,
+                                 const Verdict& verdict, Reply reply);
   Verdict OnOperationalKeys(const SortedKeys& keys, std::vector<KeyValue>* out);
   bool MayGoWithoutAuthentication() const;
 
@@ -120,17 +126,39 @@ class TargetLogin::Impl {
   std::string auth_method_;                // Chosen.
   std::unique_ptr<AuthExchange> exchange_;
   bool authenticated_ = false;
+  bool waiting_ = false;    // For what the exchange has asked somebody,
+  LoginRequestPdu asking_;  // before this is answered.
   std::unique_ptr<Negotiator> negotiator_;  // Once admitted.
   uint16_t tsih_ = 0;
 };
 
-TargetLogin::Reply TargetLogin::Impl::OnRequest(
+absl::optional<TargetLogin::Reply> TargetLogin::Impl::OnRequest(
     const LoginRequestPdu& request, absl::Span<const uint8_t> data) {
-  assert(state_ == State::kInProgress);
+  assert(state_ == State::kInProgress && !waiting_);
   Reply reply = ReplyTo(request);
   reply.pdu.csg = request.csg;
   const Verdict verdict = Handle(request, data, &reply);
-  return verdict.ok() ? reply : Reject(request, verdict);
+  return Conclude(request, verdict, std::move(reply));
+}
+
+absl::optional<TargetLogin::Reply> TargetLogin::Impl::Resume() {
+  assert(state_ == State::kInProgress && waiting_);
+  waiting_ = false;
+  Reply reply = ReplyTo(asking_);
+  reply.pdu.csg = asking_.csg;
+  std::vector<KeyValue> out;
+  Verdict verdict = StepExchange({}, &out);
+  for (const KeyValue& key : out) writer_.Add(key.first, key.second);
+  if (verdict.ok() && !waiting_) verdict = SendNext(asking_, &reply);
+  return Conclude(asking_, verdict, std::move(reply));
+}
+
+absl::optional<TargetLogin::Reply> TargetLogin::Impl::Conclude(
+    const LoginRequestPdu& request, const Verdict& verdict, Reply reply) {
+  if (!verdict.ok()) return Reject(request, verdict);
+  if (!waiting_) return reply;
+  asking_ = request;
+  return absl::nullopt;
 }
 
 Verdict TargetLogin::Impl::Handle(const LoginRequestPdu& request,
@@ -163,7 +191,7 @@ Verdict TargetLogin::Impl::Handle(const LoginRequestPdu& request,
   std::vector<KeyValue> out;
   verdict = OnKeySet(collector_.text(), &out);
   for (const KeyValue& key : out) writer_.Add(key.first, key.second);
-  if (!verdict.ok()) return verdict;
+  if (!verdict.ok() || waiting_) return verdict;
   return SendNext(request, reply);
 }
 
@@ -359,14 +387,21 @@ Verdict TargetLogin::Impl::OnSecurityKeys(const SortedKeys& keys,
   if (exchange_ == nullptr || authenticated_) {
     return ToVerdict(negotiator_->OnKeys(kInSecurity, keys.unknown, out));
   }
-  if (keys.unknown.empty()) return Verdict();
+  return keys.unknown.empty() ? Verdict() : StepExchange(keys.unknown, out);
+}
+
+Verdict TargetLogin::Impl::StepExchange(absl::Span<const TextPair> keys,
+                                        std::vector<KeyValue>* out) {
   LoginStatus status = LoginStatus::kAuthenticationFailure;
   std::string reason;
-  switch (exchange_->Step(CopyKeys(keys.unknown), out, &status, &reason)) {
+  switch (exchange_->Step(CopyKeys(keys), out, &status, &reason)) {
     case AuthExchange::Progress::kContinue:
       return Verdict();
     case AuthExchange::Progress::kDone:
       authenticated_ = true;
+      return Verdict();
+    case AuthExchange::Progress::kWaiting:
+      waiting_ = true;
       return Verdict();
     case AuthExchange::Progress::kFailed:
       break;
@@ -413,6 +448,7 @@ Verdict TargetLogin::Impl::OnAuthMethod(absl::string_view value,
                   absl::StrCat("the target can't start AuthMethod=",
                                auth_method_, ", which it allows"));
   }
+  exchange_->SetReady([this] { policy_->LoginReady(); });
   return Verdict();
 }
 
@@ -508,10 +544,16 @@ TargetLogin::TargetLogin(TargetLoginPolicy* policy, const Limits& limits)
 
 TargetLogin::~TargetLogin() = default;
 
-TargetLogin::Reply TargetLogin::OnRequest(const LoginRequestPdu& request,
-                                          absl::Span<const uint8_t> data) {
+absl::optional<TargetLogin::Reply> TargetLogin::OnRequest(
+    const LoginRequestPdu& request, absl::Span<const uint8_t> data) {
   return impl_->OnRequest(request, data);
 }
+
+absl::optional<TargetLogin::Reply> TargetLogin::Resume() {
+  return impl_->Resume();
+}
+
+bool TargetLogin::waiting() const { return impl_->waiting(); }
 
 TargetLogin::State TargetLogin::state() const { return impl_->state(); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/negotiation/auth.h"
@@ -38,6 +39,9 @@ class TargetLoginPolicy {
                                 const LoginIdentity& identity,
                                 const Parameters& parameters,
                                 uint16_t* tsih) = 0;
+  // A login that waited can go on: call TargetLogin::Resume(), from within this
+  // call or soon. Never called from within a call into the login.
+  virtual void LoginReady() {}
 };
 
 // The target's side of the login phase: Login Requests in, Login Responses out.
@@ -60,11 +64,14 @@ class TargetLogin {
   ~TargetLogin();
 
   // Handles one decoded request with its data segment (already checked against
-  // the 8192-byte limit of login). Always produces a reply; after kFailed the
-  // caller sends it and closes. Requests after the end are invariant
-  // violations.
-  Reply OnRequest(const LoginRequestPdu& request,
-                  absl::Span<const uint8_t> data);
+  // the 8192-byte limit of login). After kFailed the caller sends the reply and
+  // closes. No reply: the login waits for somebody here, and the policy's
+  // LoginReady() tells when Resume() has one. Requests after the end, or while
+  // it waits, are invariant violations.
+  absl::optional<Reply> OnRequest(const LoginRequestPdu& request,
+                                  absl::Span<const uint8_t> data);
+  absl::optional<Reply> Resume();
+  bool waiting() const;
 
   State state() const;
   const LoginIdentity& identity() const;

@@ -40,7 +40,7 @@ class TargetLoginTest : public ::testing::Test {
     if (login_ == nullptr) {
       login_ = std::make_unique<TargetLogin>(&policy_, limits_);
     }
-    reply_ = login_->OnRequest(pdu, Bytes(Text(text)));
+    reply_ = *login_->OnRequest(pdu, Bytes(Text(text)));
     return reply_;
   }
 
@@ -483,7 +483,7 @@ TEST_F(TargetLoginTest, RandomRequestsAreSafe) {
       const LoginStage stages[] = {kSec, kOp, kFull};
       if (random() % 4 == 0) pdu.nsg = stages[random() % 3];
       if (random() % 16 == 0) pdu.csg = stages[random() % 3];
-      const TargetLogin::Reply reply = login.OnRequest(pdu, Bytes(Text(text)));
+      const TargetLogin::Reply reply = *login.OnRequest(pdu, Bytes(Text(text)));
       EXPECT_LE(reply.data.size(), 8192u);
       const bool failed = login.state() == TargetLogin::State::kFailed;
       EXPECT_EQ(failed, reply.pdu.status_class != 0);

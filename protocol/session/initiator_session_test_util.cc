@@ -74,7 +74,7 @@ void InitiatorSessionTest::AnswerLogin(LoginStatus status) {
     std::string data;
     const auto request = Sent<LoginRequestPdu>(&data);
     EXPECT_EQ(request.cmd_sn, options_.initial_cmd_sn);
-    TargetLogin::Reply reply = target.OnRequest(request, AsBytes(data));
+    TargetLogin::Reply reply = *target.OnRequest(request, AsBytes(data));
     reply.pdu.initiator_task_tag = request.initiator_task_tag;
     Deliver(reply.pdu, reply.data);
   }

@@ -65,6 +65,7 @@ class TargetSession::Policy final : public TargetLoginPolicy {
                         const Parameters& parameters, uint16_t* tsih) override {
     return session_->Establish(last, identity, parameters, tsih);
   }
+  void LoginReady() override { session_->ResumeLogin(); }
 
  private:
   TargetSession* const session_;
@@ -250,9 +251,10 @@ void TargetSession::RejectField(const ControlPdu& in, const char* field) {
 void TargetSession::HandleLogin(const ControlPdu& pdu) {
   LoginRequestPdu request;
   const DecodeResult decoded = Decode(pdu.bhs, &request);
-  if (held_reply_.has_value() || decoded.code == DecodeResult::kWrongOpcode) {
+  if (held_reply_.has_value() || login_->waiting() ||
+      decoded.code == DecodeResult::kWrongOpcode) {
     // Section 11.13.5: "invalid during login"; also while the last reply is
-    // held back.
+    // held back, or not known yet.
     LoginResponsePdu refusal;
     refusal.isid = isid_;
     refusal.initiator_task_tag = pdu.frame.initiator_task_tag;
@@ -275,8 +277,20 @@ void TargetSession::HandleLogin(const ControlPdu& pdu) {
     isid_ = request.isid;
     cid_ = request.cid;
   }
-  TargetLogin::Reply reply = login_->OnRequest(request, pdu.data);
-  reply.pdu.initiator_task_tag = request.initiator_task_tag;
+  absl::optional<TargetLogin::Reply> reply =
+      login_->OnRequest(request, pdu.data);
+  if (reply.has_value()) HoldOrSend(*std::move(reply));
+}
+
+void TargetSession::ResumeLogin() {
+  if (phase_ != Phase::kLogin) return;
+  absl::optional<TargetLogin::Reply> reply = login_->Resume();
+  if (!reply.has_value()) return;
+  HoldOrSend(*std::move(reply));
+  host_->Wake();
+}
+
+void TargetSession::HoldOrSend(TargetLogin::Reply reply) {
   if (login_->state() == TargetLogin::State::kFullFeature &&
       host_->MustWaitForReinstatement()) {
     held_reply_ = std::move(reply);

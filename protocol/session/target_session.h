@@ -215,6 +215,8 @@ class TargetSession final : public TargetDatamoverClient,
   absl::Time CheckSilence(absl::Time now, absl::Time last_receive);
   absl::Time CheckDataOut(absl::Time now);
   void SendPing();
+  void ResumeLogin();
+  void HoldOrSend(TargetLogin::Reply reply);
   void SendLoginReply(TargetLogin::Reply reply);
   void Close(const absl::Status& why, bool after_sending);
   // How many commands more the initiator may send: MaxCmdSN is as far ahead of

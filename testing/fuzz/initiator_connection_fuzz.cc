@@ -148,7 +148,7 @@ class Connection {
       const auto* bhs = reinterpret_cast<const uint8_t*>(bytes.data());
       LoginRequestPdu request;
       SKIFF_FUZZ_CHECK(Decode(bhs, &request).ok());
-      TargetLogin::Reply reply = login.OnRequest(
+      TargetLogin::Reply reply = *login.OnRequest(
           request, {bhs + kBhsSize, DecodeFrame(bhs).data_segment_length});
       reply.pdu.initiator_task_tag = request.initiator_task_tag;
       reply.pdu.stat_sn = stat_sn++;

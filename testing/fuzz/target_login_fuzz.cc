@@ -41,7 +41,7 @@ void Run(uint8_t settings, absl::Span<const uint8_t> input) {
          testing::TakePdu(&input, &bhs, &data)) {
     LoginRequestPdu request;
     if (!Decode(bhs.data(), &request).ok()) return;
-    CheckReply(login, request, login.OnRequest(request, data));
+    CheckReply(login, request, *login.OnRequest(request, data));
   }
   const bool done = login.state() == TargetLogin::State::kFullFeature;
   SKIFF_FUZZ_CHECK(done == (policy.establishments == 1));
