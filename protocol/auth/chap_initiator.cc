@@ -25,17 +25,21 @@ class ChapInitiator final : public AuthExchange {
     return Progress::kFailed;
   }
 
+  // The target's, where it had to.
+  std::string peer_name() const override { return peer_name_; }
+
  private:
   enum class Phase : uint8_t { kPropose, kRespond, kVerify, kDone };
 
   absl::Status Take(absl::Span<const KeyValue> in, std::vector<KeyValue>* out);
   absl::Status Respond(const ChapKeys& keys, std::vector<KeyValue>* out);
-  absl::Status Verify(const ChapKeys& keys) const;
+  absl::Status Verify(const ChapKeys& keys);
 
   const ChapInitiatorOptions options_;
   Phase phase_ = Phase::kPropose;
   ChapAlgorithm algorithm_ = ChapAlgorithm::kMd5;
   ChapChallenge challenge_;  // For the target.
+  std::string peer_name_;
 };
 
 absl::Status ChapInitiator::Take(absl::Span<const KeyValue> in,
@@ -113,7 +117,7 @@ absl::Status ChapInitiator::Respond(const ChapKeys& keys,
   return absl::OkStatus();
 }
 
-absl::Status ChapInitiator::Verify(const ChapKeys& keys) const {
+absl::Status ChapInitiator::Verify(const ChapKeys& keys) {
   const ChapCredential& target = *options_.target;
   const absl::StatusOr<std::vector<uint8_t>> right =
       ChapResponse(algorithm_, challenge_.identifier, target.secret.bytes(),
@@ -139,6 +143,7 @@ absl::Status ChapInitiator::Verify(const ChapKeys& keys) const {
                                                    keys.name, "' and not '",
                                                    target.name, "'"));
   }
+  peer_name_ = keys.name;
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ class ChapTarget final : public AuthExchange {
   }
   Progress Step(absl::Span<const KeyValue> in, std::vector<KeyValue>* out,
                 LoginStatus* status, std::string* reason) override;
+  std::string peer_name() const override { return initiator_.name; }
 
  private:
   enum class Phase : uint8_t { kChoose, kRespond, kLookUp, kDone };

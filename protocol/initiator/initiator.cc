@@ -68,6 +68,10 @@ absl::Status Check(InitiatorOptions* options) {
   }
   absl::Status offer = Validate(options->offer, Role::kInitiator);
   if (!offer.ok()) return offer;
+  if (options->chap.has_value()) {
+    absl::Status chap = Validate(*options->chap);
+    if (!chap.ok()) return chap;
+  }
   for (std::string* name : {&options->initiator_name, &options->target_name}) {
     if (name == &options->target_name && name->empty()) continue;
     absl::StatusOr<std::string> normal = NormalizeName(*name);

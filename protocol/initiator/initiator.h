@@ -12,12 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "protocol/auth/chap.h"
 #include "protocol/connection/connection_info.h"
 #include "protocol/datamover/policies.h"
 #include "protocol/initiator/answer_coalescer.h"
 #include "protocol/initiator/backoff.h"
 #include "protocol/initiator/session_change.h"
-#include "protocol/negotiation/auth.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/negotiation/send_targets.h"
 #include "protocol/session/session_timeouts.h"
@@ -59,9 +60,10 @@ struct InitiatorOptions {
   absl::Duration rdma_retry_interval = absl::Seconds(30);
   absl::Duration rdma_move_patience = absl::Seconds(2);
   uint32_t max_redirects = 4;
-  std::vector<std::string> auth_methods = {"None"};
-  std::function<std::unique_ptr<AuthExchange>(const std::string& method)>
-      start_auth;
+  // With this, the initiator offers CHAP: and nothing else where the target has
+  // to authenticate itself, too; otherwise the target may do without, which
+  // `warn` is told. None: no target that asks for it lets the initiator in.
+  absl::optional<ChapInitiatorOptions> chap;
   RdmaPolicy rdma;
   // Registrations of memory that was not given to UseMemory() are kept, too,
   // for the next command that uses the same buffer, or a part of it. Whoever

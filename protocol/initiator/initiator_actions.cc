@@ -177,6 +177,13 @@ void InitiatorImpl::AnswerReady(bool up) {
   on_ready_ = nullptr;
 }
 
+void InitiatorImpl::WarnIfNotAuthenticated() {
+  if (!options_.chap.has_value() || chap_wanted_) return;
+  Warn(
+      "the target lets everybody in: it did not ask for the secret that is "
+      "configured here");
+}
+
 std::string InitiatorImpl::OverDialect() const {
   const std::string dialect = IserDialect(parameters_.iser);
   return dialect.empty() ? "" : absl::StrCat(", iSER ", dialect);

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "protocol/codec/text_value.h"
 #include "protocol/initiator/initiator_impl.h"
 
 namespace skiff::protocol {
@@ -56,8 +57,17 @@ InitiatorSessionOptions InitiatorImpl::SessionOptions() {
   // The same ISID every time, and no TSIH: the target ends the old session
   // before it begins the new one (RFC 7143 section 6.3.5).
   login.isid = options_.isid;
-  login.auth_methods = options_.auth_methods;
-  login.start_auth = options_.start_auth;
+  if (options_.chap.has_value()) {
+    login.auth_methods = {std::string(kChapMethod)};
+    if (!options_.chap->target.has_value()) {
+      login.auth_methods.emplace_back(kValueNone);
+    }
+    chap_wanted_ = false;
+    login.start_auth = [this](const std::string& /*method*/) {
+      chap_wanted_ = true;
+      return StartChapInitiator(*options_.chap);
+    };
+  }
   session.max_commands = options_.max_commands;
   session.timeouts = options_.timeouts;
   session.on_async_event = [this](uint64_t lun,
@@ -194,6 +204,7 @@ InitiatorImpl::TransportOf(transport::Endpoint endpoint,
 void InitiatorImpl::OnSessionUp() {
   parameters_ = connection_->session->parameters();
   identity_ = connection_->session->identity();
+  WarnIfNotAuthenticated();
   Do(life_.LoggedIn(reactor_->Now(), CanMoveLater(), !queue_.empty()));
 }
 

@@ -152,6 +152,7 @@ class InitiatorImpl final : public Initiator,
   absl::Status Explain(const absl::Status& why) const;
   void Log(absl::string_view message,
            const transport::LogSite& site = transport::LogSite());
+  void WarnIfNotAuthenticated();
   void Warn(absl::string_view message,
             const transport::LogSite& site = transport::LogSite());
   std::string About(absl::string_view message) const;
@@ -209,6 +210,7 @@ class InitiatorImpl final : public Initiator,
   CommandList queue_;  // Not yet issued, in order.
 
   InitiatorLife life_;
+  bool chap_wanted_ = false;  // By the target, in the last login.
   transport::Timer life_timer_;
 
   // What there is of a connection, as far as it has come.

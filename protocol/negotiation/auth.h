@@ -35,6 +35,9 @@ class AuthExchange {
   virtual Progress Step(absl::Span<const KeyValue> in,
                         std::vector<KeyValue>* out, LoginStatus* status,
                         std::string* reason) = 0;
+  // Once done: the name by which the peer has authenticated itself. Empty: it
+  // did not have to.
+  virtual std::string peer_name() const = 0;
   // Called before the first step. After a step that ends in kWaiting, `ready`
   // is called once, on the same thread and not within the step; Step() without
   // keys is what to do then. Only a target waits.

@@ -400,6 +400,7 @@ absl::Status InitiatorLogin::Impl::StepExchange(
       return absl::OkStatus();
     case AuthExchange::Progress::kDone:
       authenticated_ = true;
+      options_.identity.authenticated_peer = exchange_->peer_name();
       return absl::OkStatus();
     case AuthExchange::Progress::kWaiting:
       return absl::InternalError("an initiator's exchange waits for nobody");

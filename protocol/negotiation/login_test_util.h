@@ -55,6 +55,7 @@ class FakeAuth : public AuthExchange {
     if (side_ == Side::kInitiator) return InitiatorStep(in, out, reason);
     return TargetStep(in, out, status, reason);
   }
+  std::string peer_name() const override { return "fake"; }
 
  private:
   static std::string Find(absl::Span<const KeyValue> keys,

@@ -151,6 +151,8 @@ struct LoginIdentity {
   std::string initiator_name;
   std::string initiator_alias;
   std::string target_name;  // Empty in discovery sessions.
+  // Who the peer has shown to be (CHAP_N); empty: nobody asked.
+  std::string authenticated_peer;
   std::string target_alias;
   SessionType session_type = SessionType::kNormal;
   // None in a discovery session that names a target which is not there.

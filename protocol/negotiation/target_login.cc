@@ -399,6 +399,7 @@ Verdict TargetLogin::Impl::StepExchange(absl::Span<const TextPair> keys,
       return Verdict();
     case AuthExchange::Progress::kDone:
       authenticated_ = true;
+      identity_.authenticated_peer = exchange_->peer_name();
       return Verdict();
     case AuthExchange::Progress::kWaiting:
       waiting_ = true;

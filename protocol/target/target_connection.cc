@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/text_value.h"
 #include "protocol/negotiation/negotiated_keys.h"
 #include "transport/system/spare_memory.h"
 
@@ -320,13 +321,45 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
   return context_.node->Admit(portal_, identity);
 }
 
-std::vector<std::string> TargetConnection::AuthMethods(const LoginIdentity&) {
-  return {"None"};
+std::vector<std::string> TargetConnection::AuthMethods(
+    const LoginIdentity& identity) {
+  Authenticator* const authenticator = context_.options->authenticator.get();
+  if (authenticator != nullptr) {
+    terms_ = authenticator->TermsOf({identity, peer_});
+  }
+  return {std::string(terms_.algorithms.empty() ? kValueNone : kChapMethod)};
 }
 
-std::unique_ptr<AuthExchange> TargetConnection::StartAuth(const LoginIdentity&,
-                                                          absl::string_view) {
-  return nullptr;
+// The account comes by the reactor, whoever knows it and wherever: so the login
+// never goes on within a call of its own.
+std::unique_ptr<AuthExchange> TargetConnection::StartAuth(
+    const LoginIdentity& identity, absl::string_view /*method*/) {
+  ChapTargetOptions options;
+  options.algorithms = terms_.algorithms;
+  options.find =
+      [authenticator = context_.options->authenticator,
+       attempt = LoginAttempt{identity, peer_}, post_to = context_.post_to,
+       id = id_](const std::string& name, ChapTargetOptions::Answer answer) {
+        authenticator->FindAccount(
+            attempt, name,
+            [post_to, id,
+             answer = std::move(answer)](absl::StatusOr<ChapAccount> account) {
+              post_to(id, [answer, account = std::move(account)](
+                              TargetConnection* connection) mutable {
+                connection->TakeAccount(answer, std::move(account));
+              });
+            });
+      };
+  return StartChapTarget(std::move(options));
+}
+
+void TargetConnection::TakeAccount(const ChapTargetOptions::Answer& answer,
+                                   absl::StatusOr<ChapAccount> account) {
+  if (ending_ >= Ending::kNow) return;
+  UnlessNoMemory([&] {
+    answer(std::move(account));
+    OnProgress();
+  });
 }
 
 LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
@@ -426,6 +459,7 @@ SessionInfo TargetConnection::Info() const {
   const LoginIdentity& identity = session_->identity();
   info.initiator_name = identity.initiator_name;
   info.initiator_alias = identity.initiator_alias;
+  info.authenticated_as = identity.authenticated_peer;
   info.target_name = identity.target_name;
   info.portal = portal_.ToString();
   info.peer = peer_;

@@ -14,6 +14,7 @@
 #include "protocol/connection/connection_pump.h"
 #include "protocol/connection/connection_transport.h"
 #include "protocol/session/target_session.h"
+#include "protocol/target/authenticator.h"
 #include "protocol/target/command_coalescer.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/target_node.h"
@@ -84,6 +85,8 @@ class TargetConnection final : private TargetSessionHost,
   LoginStatus Establish(const LoginRequestPdu& last,
                         const LoginIdentity& identity,
                         const Parameters& parameters, uint16_t* tsih) override;
+  void TakeAccount(const ChapTargetOptions::Answer& answer,
+                   absl::StatusOr<ChapAccount> account);
   // TargetSessionHost:
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) override;
   scsi::Worker* worker() override { return context_.worker; }
@@ -131,6 +134,7 @@ class TargetConnection final : private TargetSessionHost,
   const std::string peer_;
   Ending ending_ = Ending::kNo;
   bool must_wait_ = false;
+  Authenticator::Terms terms_;  // Of the login.
   bool session_ended_ = false;
   bool in_login_ = true;
   bool draining_ = false;

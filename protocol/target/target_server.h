@@ -17,6 +17,7 @@
 #include "protocol/datamover/policies.h"
 #include "protocol/negotiation/parameters.h"
 #include "protocol/session/target_session_options.h"
+#include "protocol/target/authenticator.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/portal_group.h"
 #include "scsi/target/target.h"
@@ -79,6 +80,9 @@ struct TargetServerOptions {
   transport::AcceptOptions accept;
   // A session takes IserMemoryOfSession() of `rdma.message_memory`.
   RdmaPolicy rdma;
+  // Who has to authenticate himself; null: nobody. It may be asked until
+  // Shutdown() has called back.
+  std::shared_ptr<Authenticator> authenticator;
   // To share `limits.memory_budget` with other servers; null: one of its own.
   std::shared_ptr<MemoryBudget> budget;
   LogSink log;  // Null: silent.
@@ -100,8 +104,9 @@ struct SessionInfo {
   uint64_t id = 0;
   std::string initiator_name;
   std::string initiator_alias;
-  std::string target_name;  // Empty: discovery.
-  std::string portal;       // Ours.
+  std::string authenticated_as;  // CHAP_N; empty: not asked.
+  std::string target_name;       // Empty: discovery.
+  std::string portal;            // Ours.
   std::string peer;
   ConnectionInfo connection;
   uint16_t tsih = 0;

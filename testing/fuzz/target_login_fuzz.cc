@@ -1,7 +1,13 @@
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "protocol/auth/chap.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/negotiation/login_test_util.h"
 #include "protocol/negotiation/target_login.h"
@@ -9,10 +15,40 @@
 #include "testing/fuzz/pdu_stream.h"
 
 // A stream of Login Requests from anybody, before authentication. The first
-// byte chooses what the target wants.
+// byte chooses what the target wants: nothing, a made-up method, or CHAP, whose
+// accounts are known at once or later.
 
 namespace skiff::protocol {
 namespace {
+
+class Policy final : public FakePolicy {
+ public:
+  std::unique_ptr<AuthExchange> StartAuth(const LoginIdentity& identity,
+                                          absl::string_view method) override {
+    if (method != kChapMethod) return FakePolicy::StartAuth(identity, method);
+    ChapTargetOptions options;
+    options.find = [this](const std::string& name,
+                          ChapTargetOptions::Answer answer) {
+      SKIFF_FUZZ_CHECK(!name.empty() && name.size() <= 255);
+      if (later) {
+        pending = std::move(answer);
+      } else {
+        answer(Account());
+      }
+    };
+    return StartChapTarget(std::move(options));
+  }
+  static ChapAccount Account() {
+    ChapAccount account;
+    account.secret = ChapSecret("a secret of 20 bytes");
+    account.target =
+        ChapCredential{"target", ChapSecret("another one of them")};
+    return account;
+  }
+
+  bool later = false;
+  ChapTargetOptions::Answer pending;
+};
 
 void CheckReply(const TargetLogin& login, const LoginRequestPdu& request,
                 const TargetLogin::Reply& reply) {
@@ -30,10 +66,12 @@ void CheckReply(const TargetLogin& login, const LoginRequestPdu& request,
 }
 
 void Run(uint8_t settings, absl::Span<const uint8_t> input) {
-  FakePolicy policy;
+  Policy policy;
   if ((settings & 1) != 0) policy.auth_methods = {"Fake"};
   if ((settings & 2) != 0) policy.offer.immediate_data = false;
   if ((settings & 4) != 0) policy.alias = "Disk";
+  if ((settings & 8) != 0) policy.auth_methods = {"CHAP"};
+  policy.later = (settings & 16) != 0;
   TargetLogin login(&policy, TargetLogin::Limits());
   absl::Span<const uint8_t> bhs;
   absl::Span<const uint8_t> data;
@@ -41,7 +79,14 @@ void Run(uint8_t settings, absl::Span<const uint8_t> input) {
          testing::TakePdu(&input, &bhs, &data)) {
     LoginRequestPdu request;
     if (!Decode(bhs.data(), &request).ok()) return;
-    CheckReply(login, request, *login.OnRequest(request, data));
+    absl::optional<TargetLogin::Reply> reply = login.OnRequest(request, data);
+    if (!reply.has_value()) {
+      SKIFF_FUZZ_CHECK(login.waiting() && policy.pending != nullptr);
+      policy.pending(absl::NotFoundError("nobody"));
+      reply = login.Resume();
+    }
+    SKIFF_FUZZ_CHECK(reply.has_value());
+    CheckReply(login, request, *reply);
   }
   const bool done = login.state() == TargetLogin::State::kFullFeature;
   SKIFF_FUZZ_CHECK(done == (policy.establishments == 1));

@@ -1,0 +1,50 @@
+#ifndef SKIFF_PROTOCOL_TARGET_AUTHENTICATOR_H_
+#define SKIFF_PROTOCOL_TARGET_AUTHENTICATOR_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protocol/auth/chap.h"
+#include "protocol/negotiation/parameters.h"
+
+namespace skiff::protocol {
+
+// Who wants to log in, as far as he has said.
+struct LoginAttempt {
+  LoginIdentity identity;  // Which target, or a discovery session.
+  std::string peer;        // Where from: "host:port".
+};
+
+// Who has to authenticate himself, and by which secrets: the front of a user
+// database. Asked for each login, also for one that takes a session over.
+//
+// Called on the reactors of the logins, several at once: it is thread-safe, and
+// does not block.
+class Authenticator {
+ public:
+  struct Terms {
+    // Empty: nobody has to. Else CHAP, with the first of these that the
+    // initiator offers.
+    std::vector<ChapAlgorithm> algorithms;
+  };
+  virtual ~Authenticator() = default;
+
+  virtual Terms TermsOf(const LoginAttempt& attempt) = 0;
+
+  // Who is called `chap_name` (CHAP_N) to the target of this attempt. `answer`
+  // is called once, by any thread, within this call or later; it may outlive
+  // the login, and does nothing then. The login goes on waiting until the
+  // server's `login_timeout`.
+  //
+  // NotFound: nobody, which the initiator can't tell from a wrong secret. Other
+  // errors end the login with "service unavailable", and are logged.
+  using Answer = ChapTargetOptions::Answer;
+  virtual void FindAccount(const LoginAttempt& attempt,
+                           const std::string& chap_name, Answer answer) = 0;
+};
+
+}  // namespace skiff::protocol
+
+#endif  // SKIFF_PROTOCOL_TARGET_AUTHENTICATOR_H_

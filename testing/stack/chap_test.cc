@@ -1,0 +1,196 @@
+// Logins by CHAP through the whole stack, over both data models.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/target/authenticator.h"
+#include "protocol/target/target_server.h"
+#include "testing/stack/end_to_end_test_util.h"
+
+namespace skiff::protocol {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kName[] = "client";
+constexpr char kSecret[] = "the client's secret";
+constexpr char kTargetSecret[] = "the target's secret";
+
+// One account, for all targets; not for discovery.
+class OneAccount final : public Authenticator {
+ public:
+  Terms TermsOf(const LoginAttempt& attempt) override {
+    Terms terms;
+    if (attempt.identity.session_type == SessionType::kNormal) {
+      terms.algorithms.assign(AllChapAlgorithms().begin(),
+                              AllChapAlgorithms().end());
+    }
+    return terms;
+  }
+  void FindAccount(const LoginAttempt& attempt, const std::string& chap_name,
+                   Answer answer) override {
+    peer = attempt.peer;
+    if (!silent) return Tell(chap_name, answer);
+    asked = chap_name;
+    pending = std::move(answer);
+  }
+  static void Tell(const std::string& chap_name, const Answer& answer) {
+    if (chap_name != kName) return answer(absl::NotFoundError("nobody"));
+    answer(ChapAccount{ChapSecret(kSecret),
+                       ChapCredential{"disks", ChapSecret(kTargetSecret)}});
+  }
+
+  bool silent = false;
+  std::string asked;
+  Answer pending;
+  std::string peer;
+};
+
+ChapInitiatorOptions Credentials(bool mutual) {
+  ChapInitiatorOptions chap;
+  chap.self = {kName, ChapSecret(kSecret)};
+  if (mutual) chap.target = ChapCredential{"disks", ChapSecret(kTargetSecret)};
+  return chap;
+}
+
+class ChapStackTest : public ::testing::TestWithParam<bool> {
+ protected:
+  ChapStackTest()
+      : stack_(testing::SimWorld::SeedFromEnvironment(1),
+               /*server_reactors=*/2,
+               GetParam()
+                   ? std::make_optional(testing::SimRdmaOptions::InfiniBand())
+                   : std::nullopt) {
+    Serve(accounts_);
+  }
+  void Serve(std::shared_ptr<Authenticator> authenticator) {
+    stack_.StopServer();
+    stack_.server_options.authenticator = std::move(authenticator);
+    stack_.server_options.log = [this](LogLevel, absl::string_view line) {
+      log_.emplace_back(line);
+    };
+    stack_.StartServer();
+  }
+  InitiatorOptions With(std::optional<ChapInitiatorOptions> chap) {
+    InitiatorOptions options = stack_.Options();
+    if (chap.has_value()) options.chap = *std::move(chap);
+    options.warn = [this](absl::string_view line) {
+      warnings_.emplace_back(line);
+    };
+    return options;
+  }
+  absl::Status LogIn(std::optional<ChapInitiatorOptions> chap) {
+    stack_.Connect(With(std::move(chap)));
+    EXPECT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+    return stack_.ready().value_or(absl::UnknownError("not told"));
+  }
+
+  const std::shared_ptr<OneAccount> accounts_ = std::make_shared<OneAccount>();
+  std::vector<std::string> log_;
+  std::vector<std::string> warnings_;
+  SimStack stack_;
+};
+
+INSTANTIATE_TEST_SUITE_P(DataModels, ChapStackTest, ::testing::Bool(),
+                         [](const auto& test) {
+                           return test.param ? "Iser" : "Iscsi";
+                         });
+
+TEST_P(ChapStackTest, BothSidesShowWhoTheyAre) {
+  for (const bool mutual : {false, true}) {
+    ASSERT_EQ(LogIn(Credentials(mutual)), absl::OkStatus());
+    // It wants the medium as it is at first.
+    if (!mutual) stack_.RunLoad({.commands = 50});
+    EXPECT_EQ(stack_.initiator->identity().authenticated_peer,
+              mutual ? "disks" : "");
+    EXPECT_EQ(stack_.Sessions().back().authenticated_as, kName);
+    EXPECT_THAT(accounts_->peer, HasSubstr(":"));
+  }
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_P(ChapStackTest, WhoDoesNotIsRefused) {
+  ChapInitiatorOptions wrong = Credentials(false);
+  wrong.self.secret = ChapSecret("another one's secret");
+  ChapInitiatorOptions stranger = Credentials(false);
+  stranger.self.name = "stranger";
+  for (const auto& chap :
+       {std::optional<ChapInitiatorOptions>(), std::make_optional(wrong),
+        std::make_optional(stranger)}) {
+    const absl::Status refused = LogIn(chap);
+    EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("authentication failure (0x0201)"));
+  }
+  EXPECT_THAT(log_, Contains(HasSubstr("nobody is called 'stranger'")));
+  EXPECT_THAT(log_, Contains(HasSubstr("does not know its secret")));
+  for (const std::string& line : log_) {
+    EXPECT_FALSE(absl::StrContains(line, "secret of"));
+    EXPECT_FALSE(absl::StrContains(line, kSecret));
+  }
+}
+
+TEST_P(ChapStackTest, TheInitiatorSaysThatNobodyAsked) {
+  Serve(nullptr);
+  ASSERT_EQ(LogIn(Credentials(false)), absl::OkStatus());
+  EXPECT_THAT(warnings_, Contains(HasSubstr("lets everybody in")));
+  // It is not taken for one that has shown who it is.
+  const absl::Status refused = LogIn(Credentials(true));
+  EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
+}
+
+TEST_P(ChapStackTest, BadCredentialsAreRefusedBeforeAnyLogin) {
+  ChapInitiatorOptions chap = Credentials(false);
+  chap.self.secret = ChapSecret("short");
+  const auto made =
+      Initiator::Create(&stack_.registry, stack_.initiator_reactor(),
+                        With(chap), [](const absl::Status&) {});
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("5 bytes"));
+}
+
+TEST_P(ChapStackTest, TheAnswerMayComeLater) {
+  accounts_->silent = true;
+  stack_.Connect(With(Credentials(true)));
+  ASSERT_TRUE(stack_.RunUntil([&] { return accounts_->pending != nullptr; }));
+  stack_.RunFor(absl::Seconds(2));
+  EXPECT_FALSE(stack_.ready().has_value());
+  OneAccount::Tell(accounts_->asked, accounts_->pending);
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_EQ(*stack_.ready(), absl::OkStatus());
+  stack_.RunLoad({.commands = 20});
+}
+
+TEST_P(ChapStackTest, AnAnswerThatNeverComesEndsInTheTimeOfALogin) {
+  accounts_->silent = true;
+  stack_.Connect(With(Credentials(true)));
+  ASSERT_TRUE(stack_.RunUntil([&] { return accounts_->pending != nullptr; }));
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+  EXPECT_FALSE(stack_.ready()->ok());
+  // Too late: nobody is there any more.
+  OneAccount::Tell(accounts_->asked, accounts_->pending);
+  stack_.RunFor(absl::Seconds(1));
+  EXPECT_THAT(stack_.Sessions(), IsEmpty());
+}
+
+TEST_P(ChapStackTest, ASessionIsRestoredByCHAP) {
+  ASSERT_EQ(LogIn(Credentials(true)), absl::OkStatus());
+  stack_.StopServer();
+  stack_.StartServer();
+  ASSERT_TRUE(stack_.RunUntil([&] { return stack_.initiator->connected(); }));
+  stack_.RunLoad({.commands = 20});
+  EXPECT_EQ(stack_.Sessions().back().authenticated_as, kName);
+}
+
+}  // namespace
+}  // namespace skiff::protocol
