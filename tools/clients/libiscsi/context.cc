@@ -1,0 +1,149 @@
+#include "tools/clients/libiscsi/context.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace skiff::libiscsi {
+namespace {
+
+// libiscsi's levels: 1 is an error, and the higher, the more is said.
+constexpr int kTurnMs = 1000;
+
+}  // namespace
+
+iscsi_context* iscsi_context::Create(const char* initiator_name) {
+  auto* const iscsi = new (std::nothrow) iscsi_context;
+  if (iscsi == nullptr) return nullptr;
+  iscsi->settings_.initiator_name = initiator_name;
+  std::string error;
+  iscsi->loop_ = Loop::Create(OnLog, iscsi, &error);
+  if (iscsi->loop_ != nullptr) return iscsi;
+  delete iscsi;
+  return nullptr;
+}
+
+iscsi_context::~iscsi_context() {
+  while (!free_.empty()) {
+    Call* const call = free_.first();
+    free_.Remove(call);
+    delete call;
+  }
+}
+
+void iscsi_context::SetError(std::string text) { error_ = std::move(text); }
+
+int iscsi_context::Fail(std::string text) {
+  SetError(std::move(text));
+  return -1;
+}
+
+void iscsi_context::OnLog(void* user, int level, const char* message) {
+  const auto* const self = static_cast<iscsi_context*>(user);
+  const iscsi_log_fn log = self->log_;
+  if (log != nullptr && level <= self->log_level_) log(level, message);
+}
+
+void iscsi_context::Prepare() {
+  loop_->PollIfDue();
+  const int64_t own = std::min(next_expiry_, reopen_at_);
+  loop_->Arm(ended_.empty() ? own : 0);
+}
+
+int iscsi_context::Turn(int wait_ms, bool* gone) {
+  ++depth_;
+  if (wait_ms == 0 || !ended_.empty()) {
+    loop_->Poll();
+  } else {
+    loop_->Wait(wait_ms);
+  }
+  RunTimers();
+  RunEnded();
+  const int result = broken_ ? -1 : 0;
+  --depth_;
+  const bool destroyed = destroyed_;
+  if (gone != nullptr) *gone = destroyed;
+  if (destroyed && depth_ == 0) {
+    delete this;
+    return 0;
+  }
+  if (!destroyed && depth_ == 0) Prepare();
+  return result;
+}
+
+bool iscsi_context::TurnUntil(const bool* finished) {
+  bool gone = false;
+  while (!*finished && !gone) {
+    int64_t own = std::min(next_expiry_, reopen_at_);
+    int wait_ms = kTurnMs;
+    if (own != Loop::kNever) {
+      own =
+          std::clamp<int64_t>((own - Loop::Now()) / 1'000'000 + 1, 1, kTurnMs);
+      wait_ms = static_cast<int>(own);
+    }
+    Turn(wait_ms, &gone);
+  }
+  return !gone;
+}
+
+void iscsi_context::RunTimers() {
+  if (next_expiry_ == Loop::kNever && reopen_at_ == Loop::kNever) return;
+  const int64_t now = Loop::Now();
+  if (next_expiry_ <= now) ExpireCalls();
+  if (reopen_at_ <= now) {
+    reopen_at_ = Loop::kNever;
+    Reopen();
+  }
+}
+
+void iscsi_context::RunEnded() {
+  // What callbacks start is for the next turn: the program wants to look at
+  // other descriptors, too.
+  for (size_t left = ended_.size(); left > 0 && !ended_.empty(); --left) {
+    Job* const job = ended_.Pop();
+    if (job->function == nullptr) {
+      Deliver(static_cast<Call*>(job));
+      continue;
+    }
+    const std::unique_ptr<Job> owned(job);
+    owned->function();
+  }
+}
+
+void iscsi_context::Later(std::function<void()> function) {
+  auto* const job = new Job;
+  job->function = std::move(function);
+  ended_.Push(job);
+}
+
+void iscsi_context::Destroy() {
+  if (destroyed_) return;
+  destroyed_ = true;
+  reopen_ = false;
+  reopen_at_ = Loop::kNever;
+  CloseUnits();
+  // Blocks at most as long as Skiff waits for a target that says nothing.
+  while (open_units_ > 0 || discovered_ != nullptr) loop_->Wait(kTurnMs);
+  CancelAll();
+  SessionRestored();
+  while (!ended_.empty()) RunEnded();
+  if (depth_ == 0) delete this;
+}
+
+void Outcome::Note(iscsi_context* /*iscsi*/, int status, void* command_data,
+                   void* private_data) {
+  auto* const self = static_cast<Outcome*>(private_data);
+  self->status = status;
+  self->data = command_data;
+  self->finished = true;
+}
+
+int RunAndWait(iscsi_context* iscsi,
+               const std::function<int(iscsi_command_cb, void*)>& start) {
+  Outcome outcome;
+  if (start(Outcome::Note, &outcome) != 0) return kError;
+  iscsi->TurnUntil(&outcome.finished);
+  return outcome.finished ? outcome.status : kCancelled;
+}
+
+}  // namespace skiff::libiscsi
