@@ -179,9 +179,10 @@ struct iscsi_context {
 
   State state_ = State::kIdle;
   bool logged_in_ = false;
-  bool broken_ = false;  // Ended, and not to be restored.
-  bool reopen_ = false;  // After kClosing.
-  std::string portal_;   // With options of the URL.
+  bool has_socket_ = false;  // As far as the program is concerned.
+  bool broken_ = false;      // Ended, and not to be restored.
+  bool reopen_ = false;      // After kClosing.
+  std::string portal_;       // With options of the URL.
   uint32_t first_lun_ = 0;
   std::vector<std::unique_ptr<Unit>> units_;
   size_t open_units_ = 0;  // Disks of Skiff that are not closed.

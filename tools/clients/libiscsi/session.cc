@@ -103,6 +103,7 @@ int iscsi_context::ConnectThen(const char* portal,
   if (portal == nullptr || *portal == '\0') return Fail("there is no portal");
   portal_ = portal;
   broken_ = false;
+  has_socket_ = true;
   if (settings_.session_type == kDiscoverySession) {
     // Skiff asks in one step: that shows whether the portal is there.
     const auto found = [this, done = std::move(done)](int status) {
@@ -398,6 +399,8 @@ int iscsi_context::Logout(iscsi_command_cb cb, void* private_data) {
 }
 
 int iscsi_context::Disconnect() {
+  // With libiscsi, a socket is left after a logout.
+  if (std::exchange(has_socket_, false) && state_ == State::kIdle) return 0;
   if (state_ == State::kIdle) return Fail("not connected");
   reopen_ = false;
   if (state_ == State::kNoted || state_ == State::kDiscovery) {
