@@ -69,6 +69,11 @@ class RetryingCommand {
 
   // Resets the request part.
   void Prepare();
+  // From now on it belongs to another user, on the same reactor. Only when not
+  // running.
+  void SetEnvironment(const Environment* environment) {
+    environment_ = environment;
+  }
   // Only when not running.
   void Start();
   // Gives up: aborts the command, or ends the pause before the next attempt, in

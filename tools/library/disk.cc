@@ -309,6 +309,22 @@ void Disk::OnIoDone(scsi::DiskIo* ended) {
   }
 }
 
+std::unique_ptr<RawCommand> Disk::NewCommand(const skiff_command& given,
+                                             skiff_command_result* result) {
+  const scsi::RetryingCommand::Environment* const environment =
+      (given.flags & SKIFF_COMMAND_ONCE) != 0 ? &once_environment_
+                                              : &environment_;
+  std::unique_ptr<RawCommand> command;
+  if (OnReactor() && !free_commands_.empty()) {
+    command = std::move(free_commands_.back());
+    free_commands_.pop_back();
+  } else {
+    command = std::make_unique<RawCommand>(this, environment);
+  }
+  command->Fill(environment, given, result);
+  return command;
+}
+
 void Disk::Start(std::unique_ptr<RawCommand> command) {
   RawCommand* const started = command.release();
   started->begun = context_->reactor(reactor())->Now();
@@ -324,8 +340,13 @@ void Disk::OnRawCommandDone(RawCommand* command) {
   command->FillResult();
   Tell(command->done, command->status());
   if (!aborts_.empty()) TellAborts(command->id, command->status());
-  // It is in a callback of its own.
-  context_->Post(reactor(), [ended = std::unique_ptr<RawCommand>(command)] {});
+  std::unique_ptr<RawCommand> ended(command);
+  if (free_commands_.size() < kMaxFreeCommands) {
+    free_commands_.push_back(std::move(ended));
+  } else {
+    // It is in a callback of its own.
+    context_->Post(reactor(), [ended = std::move(ended)] {});
+  }
   if (state_.load() == State::kClosing) MaybeFinishClosing();
 }
 

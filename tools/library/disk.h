@@ -33,6 +33,8 @@ class Disk : public Object,
  public:
   static constexpr Kind kKind = Kind::kDisk;
   static constexpr uint32_t kMaxInFlight = 65536;
+  // Commands that ended and are kept to be used again.
+  static constexpr size_t kMaxFreeCommands = 1024;
 
   // `options` is a copy. The session's reactor is the disk's.
   Disk(std::shared_ptr<Context> context, std::shared_ptr<Session> session,
@@ -77,13 +79,7 @@ class Disk : public Object,
   Io* NewIo();
   // A command to be started, on any thread. The disk is ready.
   std::unique_ptr<RawCommand> NewCommand(const skiff_command& given,
-                                         skiff_command_result* result) {
-    return std::make_unique<RawCommand>(this,
-                                        (given.flags & SKIFF_COMMAND_ONCE) != 0
-                                            ? &once_environment_
-                                            : &environment_,
-                                        given, result);
-  }
+                                         skiff_command_result* result);
   // Both were reserved.
   void Start(Io* io);
   void Start(std::unique_ptr<RawCommand> command);
@@ -152,6 +148,7 @@ class Disk : public Object,
   scsi::RetryingCommand::Environment once_environment_;
   PendingList pending_;
   IoPool free_ios_;
+  std::vector<std::unique_ptr<RawCommand>> free_commands_;
   bool probing_ = false;
   bool finishing_ = false;
   std::multimap<uint64_t, Ending::Done> aborts_;  // By what they abort.

@@ -425,9 +425,13 @@ int skiff_disk_command(skiff_disk* disk, const skiff_command* command,
   raw->done = ending.done();
   raw->id = shared->NextId();
   if (id != nullptr) *id = raw->id;
-  shared->context()->Run(shared->reactor(),
-                         [shared, raw = std::move(raw)]() mutable {
-                           shared->Start(std::move(raw));
-                         });
+  if (shared->OnReactor()) {
+    shared->Start(std::move(raw));
+  } else {
+    shared->context()->Post(shared->reactor(),
+                            [shared, raw = std::move(raw)]() mutable {
+                              shared->Start(std::move(raw));
+                            });
+  }
   return ending.Finish();
 }

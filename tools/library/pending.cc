@@ -56,14 +56,18 @@ void IoPool::Put(Io* io) {
 }
 
 RawCommand::RawCommand(Disk* disk,
-                       const scsi::RetryingCommand::Environment* environment,
-                       const skiff_command& given, skiff_command_result* result)
+                       const scsi::RetryingCommand::Environment* environment)
     : Pending(What::kRawCommand),
       disk_(disk),
-      command_(environment, OnDone, this),
-      out_(given.data_out, given.data_out + given.data_out_count),
-      in_(given.data_in, given.data_in + given.data_in_count),
-      result_(result) {
+      command_(environment, OnDone, this) {}
+
+void RawCommand::Fill(const scsi::RetryingCommand::Environment* environment,
+                      const skiff_command& given,
+                      skiff_command_result* result) {
+  out_.assign(given.data_out, given.data_out + given.data_out_count);
+  in_.assign(given.data_in, given.data_in + given.data_in_count);
+  result_ = result;
+  command_.SetEnvironment(environment);
   command_.Prepare();
   command_.set_idempotent((given.flags & SKIFF_COMMAND_ONCE) == 0);
   scsi::Command& command = *command_.command();

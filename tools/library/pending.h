@@ -95,12 +95,14 @@ class IoPool {
   size_t count_ = 0;
 };
 
-// A SCSI command, with what it is copied to.
+// A SCSI command, with what it is copied to. Used again and again.
 class RawCommand : public Pending {
  public:
-  RawCommand(Disk* disk, const scsi::RetryingCommand::Environment* environment,
-             const skiff_command& given, skiff_command_result* result);
+  RawCommand(Disk* disk, const scsi::RetryingCommand::Environment* environment);
 
+  // Copies it. Only when not running, as Start().
+  void Fill(const scsi::RetryingCommand::Environment* environment,
+            const skiff_command& given, skiff_command_result* result);
   Disk* disk() const { return disk_; }
   void Start() { command_.Start(); }
   void Stop() { command_.Stop(); }
@@ -115,7 +117,7 @@ class RawCommand : public Pending {
   scsi::RetryingCommand command_;
   std::vector<iovec> out_;
   std::vector<iovec> in_;
-  skiff_command_result* const result_;
+  skiff_command_result* result_ = nullptr;
 };
 
 }  // namespace skiff::library
