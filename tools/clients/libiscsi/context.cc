@@ -7,8 +7,8 @@
 namespace skiff::libiscsi {
 namespace {
 
-// libiscsi's levels: 1 is an error, and the higher, the more is said.
 constexpr int kTurnMs = 1000;
+constexpr size_t kFew = 2;
 
 }  // namespace
 
@@ -40,14 +40,21 @@ int iscsi_context::Fail(std::string text) {
 
 void iscsi_context::OnLog(void* user, int level, const char* message) {
   const auto* const self = static_cast<iscsi_context*>(user);
+  // libiscsi's levels: 1 is an error, and the higher, the more is said.
   const iscsi_log_fn log = self->log_;
   if (log != nullptr && level <= self->log_level_) log(level, message);
 }
 
 void iscsi_context::Prepare() {
-  loop_->PollIfDue();
-  const int64_t own = std::min(next_expiry_, reopen_at_);
-  loop_->Arm(ended_.empty() ? own : 0);
+  bool due = loop_->due();
+  // A few are sent at once. With many in flight, the program is about to
+  // submit more: then the next turn sends all.
+  if (due && calls_.size() <= kFew) {
+    loop_->Poll();
+    due = loop_->due();
+  }
+  if (due || !ended_.empty()) return loop_->Kick();
+  loop_->Arm(std::min(next_expiry_, reopen_at_));
 }
 
 int iscsi_context::Turn(int wait_ms, bool* gone) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace skiff::libiscsi {
 namespace {
@@ -63,26 +64,34 @@ void Loop::Adopt() {
 }
 
 void Loop::Poll() {
-  ReadTimer();
+  BeginTurn();
   skiff_context_poll(skiff_);
 }
 
-void Loop::PollIfDue() {
-  int64_t deadline = kNever;
-  skiff_context_deadline(skiff_, &deadline);
-  if (deadline == 0) skiff_context_poll(skiff_);
-}
-
 void Loop::Wait(int timeout_ms) {
-  ReadTimer();
+  BeginTurn();
   skiff_context_wait(skiff_, timeout_ms);
 }
 
-void Loop::ReadTimer() {
+void Loop::BeginTurn() {
+  kicked_ = false;
   if (armed_ == kNever || armed_ > Now()) return;
   uint64_t expirations = 0;
   // Not readable yet: it was armed anew.
   if (read(timer_fd_, &expirations, sizeof(expirations)) > 0) armed_ = kNever;
+}
+
+bool Loop::due() const {
+  int64_t deadline = kNever;
+  skiff_context_deadline(skiff_, &deadline);
+  return deadline == 0;
+}
+
+void Loop::Kick() {
+  // Costs less than the timer: the next turn needs not read it.
+  if (std::exchange(kicked_, true)) return;
+  skiff_context_post(
+      skiff_, 0, [](void*) {}, nullptr);
 }
 
 void Loop::Arm(int64_t deadline) {

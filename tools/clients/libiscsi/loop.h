@@ -32,23 +32,25 @@ class Loop {
   // The calling thread drives it from now on. libiscsi's users see to it that
   // only one at a time is in a call.
   void Adopt();
-  // One turn without sleeping; the same where Skiff wants one at once; and one
-  // that sleeps until something happens.
+  // One turn without sleeping, and one that sleeps until something happens.
   void Poll();
-  void PollIfDue();
   void Wait(int timeout_ms);
-  // Lets fd() be readable at `deadline`, and when Skiff has something to do.
+  // Whether Skiff wants a turn at once, such as to send what was submitted.
+  bool due() const;
+  // Lets fd() be readable at once, or at `deadline` and when Skiff wants to.
+  void Kick();
   void Arm(int64_t deadline);
 
  private:
   Loop() = default;
-  void ReadTimer();
+  void BeginTurn();
 
   skiff_context* skiff_ = nullptr;
   pthread_t owner_ = pthread_self();
   int epoll_fd_ = -1;
   int timer_fd_ = -1;
   int64_t armed_ = kNever;
+  bool kicked_ = false;
 };
 
 }  // namespace skiff::libiscsi
