@@ -20,7 +20,6 @@ constexpr int64_t kSecond = 1'000'000'000;
 // Task management's responses (RFC 7143 section 11.6.1).
 constexpr uint32_t kFunctionComplete = 0;
 constexpr uint32_t kTaskDoesNotExist = 1;
-constexpr uint32_t kNotSupported = 5;
 constexpr uint32_t kFunctionRejected = 255;
 
 size_t Total(const scsi_iovector& vector) {
@@ -72,11 +71,11 @@ class Iovecs {
 }  // namespace
 
 size_t iscsi_context::waiting() const {
-  size_t count = 0;
+  size_t count = unsent_;
   for (const Call* call = calls_.first(); call != nullptr; call = call->next) {
     if (call->state == Call::State::kWaiting) ++count;
   }
-  return count;
+  return std::min(count, calls_.size());
 }
 
 Call* iscsi_context::NewCall() {
@@ -120,14 +119,15 @@ bool iscsi_context::PrepareBuffers(scsi_task* task, iscsi_data* data) {
     scsi_task_set_iov_out(task, iov, 1);
   }
   const scsi_iovector& vector = out ? task->iovector_out : task->iovector_in;
-  if (!out && vector.iov == nullptr) return true;  // We have the buffer.
-  const auto length = static_cast<size_t>(task->expxferlen);
-  if (const size_t total = Total(vector); total < length) {
-    return Fail("the iovecs of a command have " + std::to_string(total) +
-                " bytes, but " + std::to_string(length) +
-                " are to be transferred") == 0;
-  }
-  return true;
+  return vector.iov == nullptr || CheckIovecs(vector, task->expxferlen);
+}
+
+bool iscsi_context::CheckIovecs(const scsi_iovector& vector, int length) {
+  const size_t total = Total(vector);
+  if (total >= static_cast<size_t>(length)) return true;
+  return Fail("the iovecs of a command have " + std::to_string(total) +
+              " bytes, but " + std::to_string(length) +
+              " are to be transferred") == 0;
 }
 
 int iscsi_context::Submit(int lun, scsi_task* task, iscsi_command_cb cb,
@@ -157,17 +157,36 @@ int iscsi_context::Submit(int lun, scsi_task* task, iscsi_command_cb cb,
   call->private_data = private_data;
   task->lun = static_cast<uint32_t>(lun);
   task->itt = next_tag_++;
-  if (unit->state == Unit::State::kOpen && Start(call) != 0) {
-    SetError(skiff_last_error());
-    Recycle(call);
-    return -1;
+  // A program may say where the data are after it has submitted the task.
+  const bool bare =
+      task->xfer_dir != kNoTransfer &&
+      (task->xfer_dir == kTransferOut ? task->iovector_out : task->iovector_in)
+              .iov == nullptr;
+  if (unit->state == Unit::State::kOpen) {
+    if (bare) {
+      bare_.push_back(call);
+    } else if (Start(call) != 0) {
+      Recycle(call);
+      return -1;
+    }
   }
   calls_.Add(call);
+  ++unsent_;
   if (settings_.timeout_seconds > 0) {
     call->expiry = Loop::Now() + settings_.timeout_seconds * kSecond;
     next_expiry_ = std::min(next_expiry_, call->expiry);
   }
   return 0;
+}
+
+void iscsi_context::StartBare() {
+  for (Call* call : std::exchange(bare_, {})) StartOrEnd(call);
+}
+
+void iscsi_context::StartOrEnd(Call* call) {
+  if (Start(call) == 0) return;
+  call->message = error_;
+  End(call, kError);
 }
 
 int iscsi_context::Start(Call* call) {
@@ -184,7 +203,7 @@ int iscsi_context::Start(Call* call) {
   scsi_iovector buffer = {&own, 1, 0, 0, 0};
   const bool moves = task->xfer_dir != kNoTransfer && length > 0;
   if (moves && vector.iov == nullptr) {
-    // Not before it is sent: many may wait.
+    if (out) return Fail("a command is to send data, but has none");
     if (call->buffer == nullptr) {
       call->buffer = static_cast<unsigned char*>(malloc(length));
     }
@@ -200,8 +219,9 @@ int iscsi_context::Start(Call* call) {
   call->state = Call::State::kStarted;
   const int error = skiff_disk_command(
       call->unit->disk, &command, &call->result, OnCallDone, call, &call->id);
-  if (error != 0) call->state = Call::State::kWaiting;
-  return error;
+  if (error == 0) return 0;
+  call->state = Call::State::kWaiting;
+  return Fail(skiff_last_error());
 }
 
 void iscsi_context::OnCallDone(void* user, int result, const char* message) {
@@ -265,6 +285,7 @@ void iscsi_context::Settle(Call* call) {
     while (call->state == Call::State::kStarted) loop_->Wait(1000);
   }
   if (call->state == Call::State::kEnded) ended_.Remove(call);
+  if (!bare_.empty()) std::erase(bare_, call);
   call->result.answered = 0;
   call->status = kCancelled;
   call->message = "the command was cancelled";
@@ -299,6 +320,7 @@ void iscsi_context::ExpireCalls() {
     call->expired = true;
     call->message = "the command timed out";
     if (call->state != Call::State::kStarted) {
+      std::erase(bare_, call);
       End(call, kTimedOut);
     } else {
       skiff_disk_cancel(call->unit->disk, call->id);
@@ -311,7 +333,8 @@ void iscsi_context::ExpireCalls() {
 int iscsi_context::Answer(iscsi_command_cb cb, void* private_data, int status,
                           uint32_t response) {
   Later([this, cb, private_data, status, response]() mutable {
-    if (cb != nullptr) cb(this, status, &response, private_data);
+    if (cb == nullptr) return;
+    cb(this, status, status == kGood ? &response : nullptr, private_data);
   });
   return 0;
 }
@@ -325,6 +348,7 @@ int iscsi_context::Abort(scsi_task* task, iscsi_command_cb cb,
     return Answer(cb, private_data, kGood, kTaskDoesNotExist);
   }
   if (call->state == Call::State::kWaiting) {
+    std::erase(bare_, call);
     call->state = Call::State::kAborted;
     return Answer(cb, private_data, kGood, kFunctionComplete);
   }
@@ -343,6 +367,7 @@ scsi_task* iscsi_context::TaskOf(uint32_t tag) const {
 
 int iscsi_context::AbortAll(int lun, iscsi_command_cb cb, void* private_data) {
   if (!logged_in_) return Fail("task management needs a session");
+  StartBare();
   for (Call* call = calls_.first(); call != nullptr; call = call->next) {
     if (call->unit->lun != static_cast<uint32_t>(lun)) continue;
     if (call->state == Call::State::kStarted) {
@@ -369,10 +394,10 @@ int iscsi_context::ResetUnit(int lun, iscsi_command_cb cb, void* private_data) {
   const auto done = [](void* user, int result, const char* message) {
     const std::unique_ptr<Reset> ended(static_cast<Reset*>(user));
     if (result != 0) ended->iscsi->SetError(message);
-    const uint32_t response = result == 0             ? kFunctionComplete
-                              : result == -EOPNOTSUPP ? kNotSupported
-                                                      : kFunctionRejected;
-    ended->iscsi->Answer(ended->cb, ended->private_data, kGood, response);
+    const bool over = result == -ECANCELED || result == -ENOTCONN;
+    ended->iscsi->Answer(ended->cb, ended->private_data,
+                         over ? kCancelled : kGood,
+                         result == 0 ? kFunctionComplete : kFunctionRejected);
   };
   if (skiff_disk_reset(unit->disk, done, reset) == 0) return 0;
   delete reset;

@@ -46,11 +46,13 @@ void iscsi_context::OnLog(void* user, int level, const char* message) {
 }
 
 void iscsi_context::Prepare() {
+  if (!bare_.empty()) StartBare();
   bool due = loop_->due();
   // A few are sent at once. With many in flight, the program is about to
   // submit more: then the next turn sends all.
   if (due && calls_.size() <= kFew) {
     loop_->Poll();
+    unsent_ = 0;
     due = loop_->due();
   }
   if (due || !ended_.empty()) return loop_->Kick();
@@ -59,11 +61,13 @@ void iscsi_context::Prepare() {
 
 int iscsi_context::Turn(int wait_ms, bool* gone) {
   ++depth_;
+  if (!bare_.empty()) StartBare();
   if (wait_ms == 0 || !ended_.empty()) {
     loop_->Poll();
   } else {
     loop_->Wait(wait_ms);
   }
+  unsent_ = 0;
   RunTimers();
   RunEnded();
   const int result = broken_ ? -1 : 0;

@@ -108,6 +108,7 @@ struct iscsi_context {
           void* private_data);
   size_t nops_in_flight() const { return waiting_nops_.size(); }
   size_t calls() const { return calls_.size(); }
+  // Of them, those that were not sent.
   size_t waiting() const;
 
  private:
@@ -159,7 +160,11 @@ struct iscsi_context {
   Call* NewCall();
   void Recycle(Call* call);
   bool PrepareBuffers(scsi_task* task, iscsi_data* data);
+  bool CheckIovecs(const scsi_iovector& vector, int length);
+  // Skiff's, or -1 with an error; the other lets it end with that.
   int Start(Call* call);
+  void StartOrEnd(Call* call);
+  void StartBare();
   static void OnCallDone(void* user, int result, const char* message);
   void CallDone(Call* call, int result, const char* message);
   void End(Call* call, int status);
@@ -195,9 +200,11 @@ struct iscsi_context {
   int reopen_attempts_ = 0;
   int64_t reopen_at_ = Loop::kNever;
 
-  CallList calls_;  // All commands that have not been delivered.
-  CallList free_;   // To be used again.
-  JobQueue ended_;  // What the program is to be told.
+  CallList calls_;           // All commands that have not been delivered.
+  CallList free_;            // To be used again.
+  std::vector<Call*> bare_;  // Without iovecs: started in the next turn.
+  size_t unsent_ = 0;        // Submitted since the last turn.
+  JobQueue ended_;           // What the program is to be told.
   uint32_t next_tag_ = 1;
   int64_t next_expiry_ = Loop::kNever;
   int depth_ = 0;  // Turns that are under way.

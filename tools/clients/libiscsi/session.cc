@@ -285,10 +285,7 @@ void iscsi_context::StartWaiting(Unit* unit) {
       if (unit->state == Unit::State::kClosed) FailWaiting(unit, error_);
     }
     if (unit->state != Unit::State::kOpen) return;
-    if (Start(waiting) != 0) {
-      waiting->message = skiff_last_error();
-      End(waiting, kError);
-    }
+    StartOrEnd(waiting);
   }
 }
 
@@ -318,6 +315,7 @@ void iscsi_context::OnUnitClosed(void* user, int /*result*/,
 
 void iscsi_context::CloseUnits() {
   logged_in_ = false;
+  bare_.clear();  // They wait, or fail, as all that was not sent.
   if (state_ != State::kIdle) state_ = State::kClosing;
   if (connected_ != nullptr) {
     when_closed_.push_back(
