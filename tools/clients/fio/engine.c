@@ -15,6 +15,9 @@
 #include "fio.h"
 #include "optgroup.h"
 
+// With the target at once. More of a job's I/O waits in the library.
+#define MAX_COMMANDS 4096
+
 // What a job file says. fio takes a member at offset 0 for none.
 struct engine_options {
   struct thread_data* unused;
@@ -136,7 +139,8 @@ static int open_disk(struct thread_data* td, skiff_context* context,
   options.initiator_name = given->initiator;
   options.flags = (given->header_digest ? SKIFF_DISK_HEADER_DIGEST : 0) |
                   (given->data_digest ? SKIFF_DISK_DATA_DIGEST : 0);
-  options.max_commands = td->o.iodepth;
+  options.max_commands =
+      td->o.iodepth < MAX_COMMANDS ? td->o.iodepth : MAX_COMMANDS;
   options.command_timeout_ms = 1000 * given->command_timeout;
   options.restore_timeout_ms = 1000 * given->restore_timeout;
   const int result = skiff_disk_open(context, url, &options, NULL, NULL, disk);
@@ -315,7 +319,13 @@ static void engine_cleanup(struct thread_data* td) {
 
 /* ---- I/O: queue, commit, getevents, event ---- */
 
-static void add_ended(struct job* job, struct io_u* unit, int result) {
+// The same error again is not news.
+static void end_unit(struct job* job, struct io_u* unit, int result,
+                     const char* message) {
+  if (result < 0 && result != job->last_error) {
+    log_err("skiff: %s\n", message);
+  }
+  job->last_error = result;
   unit->error = -result;
   unit->resid = result < 0 ? unit->xfer_buflen : 0;
   job->ended[(job->ended_head + job->ended_count++) % job->depth] = unit;
@@ -324,12 +334,8 @@ static void add_ended(struct job* job, struct io_u* unit, int result) {
 static void io_done(void* user, int result, const char* message) {
   struct io_u* unit = user;
   struct job* job = unit->engine_data;
-  if (result < 0 && result != job->last_error) {
-    log_err("skiff: %s\n", message);
-  }
-  job->last_error = result;
   --job->in_flight;
-  add_ended(job, unit, result);
+  end_unit(job, unit, result, message);
 }
 
 static uint32_t operation_of(enum fio_ddir direction) {
@@ -403,8 +409,7 @@ static void submit(struct job* job, const skiff_io* ios, unsigned count) {
       ++job->in_flight;
       continue;
     }
-    log_err("skiff: %s\n", skiff_last_error());
-    add_ended(job, ios[i].user, result);
+    end_unit(job, ios[i].user, result, skiff_last_error());
   }
 }
 
