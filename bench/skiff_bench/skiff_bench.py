@@ -1,14 +1,30 @@
 #!/usr/bin/env python3
 """Measures Skiff's codec, datamovers and transports, compares two such runs, and draws them.
 
-Usage: skiff-bench run [--json FILE] [--program PROGRAM] [--repetitions N] [--min-time SECONDS] [--filter REGEX]
-                       [--transport URL,URL...]
+Usage: skiff-bench run [OPTION]...
        skiff-bench compare A.json B.json [--svg FILE] [--limit RATIO]
        skiff-bench chart A.json [B.json] [--filter REGEX] > FILE.svg
+       skiff-bench beside REPORT.json --ours TEXT --theirs TEXT [--filter REGEX] > FILE.svg
 
-PROGRAM has the benchmarks, and the transports that are linked into it. docs/skiff-bench.md tells what the figures mean.
+Options of run:
+  --json FILE         keep the run
+  --program PROGRAM   what has the benchmarks, and the transports that are linked into it; else Skiff's own
+  --repetitions N     of each benchmark; 5 if not given
+  --min-time SECONDS  of each repetition; 0.1 if not given
+  --filter REGEX      only the benchmarks whose names have it
+  --transport URLS    URLs to listen on, by commas; else every transport that works on the machine
+
+Options of compare:
+  --svg FILE          also draw them
+  --limit RATIO       the exit status is 1 if one is beyond the spread and takes more than RATIO times
+
+Options of beside:
+  --ours TEXT         what names of samples have that are ours
+  --theirs TEXT       what stands in its place where they are the peer's
+
 compare says of each benchmark that both have how many times A's time B takes. Where the repetitions of both overlap, that
-is within the spread. With --limit, the exit status is 1 if one is beyond the spread and takes more than RATIO times.
+is within the spread. beside draws how many times as fast ours is in a report of Skiff's comparisons with its peers.
+docs/skiff-bench.md, in Skiff's sources, tells what the figures mean.
 """
 
 import argparse
@@ -20,6 +36,7 @@ import re
 import statistics
 import subprocess
 import sys
+import typing
 
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 # What Google Benchmark has besides the counters of a benchmark.
@@ -136,46 +153,106 @@ def compare(before, after):
         yield name, ratio, verdict
 
 
-def svg(runs, title):
-    """Bars of the medians, each with a line from the least to the most; on a scale by powers of ten."""
-    names = list(dict.fromkeys(name for _, results in runs for name in results))
-    if not names:
+class Chart(typing.NamedTuple):
+    """What a chart of bars is made of; its scale is logarithmic."""
+    title: str
+    labels: list  # Of the bars of a row: none where there is one, and the title says what it is.
+    rows: list  # Name, and for each label the values, or None.
+    ticks: list  # Values that have a line; the first and the last one are the ends.
+    origin: float  # Where bars begin.
+    text: typing.Callable  # A value as text.
+
+
+COLOURS = ("#4878a8", "#d08040")
+PLOT, BAR = 560, 14  # Pixels: how wide the plot is, how high the place of a bar.
+
+
+def svg(chart):
+    """Bars of the medians, each with a line from the least to the most."""
+    if not chart.rows:
         raise BenchError("nothing to draw")
-    low = min(min(each.times) for _, results in runs for each in results.values())
-    high = max(max(each.times) for _, results in runs for each in results.values())
-    first, last = exponent(low), exponent(high) + 1
-    left, width, bar = 20 + 7 * max(map(len, names)), 560, 14
-    row = bar * len(runs) + 8
-    height = 60 + row * len(names)
+    left = 20 + 7 * max(len(name) for name, _ in chart.rows)
+    first, last = position(chart.ticks[0]), position(chart.ticks[-1])
+    row = BAR * len(chart.rows[0][1]) + 8
+    height = 60 + row * len(chart.rows)
 
     def x_of(value):
-        return left + width * (position(value) - first) / (last - first)
+        return left + PLOT * (position(value) - first) / (last - first)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{height + 30}" '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + PLOT + 110}" height="{height + 30}" '
            'font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>', f'<text x="10" y="18">{html.escape(title)}</text>']
-    colours = ("#4878a8", "#d08040")
-    for i, (label, _) in enumerate(runs):
-        out.append(f'<rect x="{left + 200 * i}" y="26" width="10" height="10" fill="{colours[i % 2]}"/>'
-                   f'<text x="{left + 14 + 200 * i}" y="36">{html.escape(pathlib.Path(label).name)}</text>')
-    for power in range(first, last + 1):
-        x = x_of(10.0 ** power)
+           '<rect width="100%" height="100%" fill="white"/>', f'<text x="10" y="18">{html.escape(chart.title)}</text>']
+    for i, label in enumerate(chart.labels):
+        out.append(f'<rect x="{left + 200 * i}" y="26" width="10" height="10" fill="{COLOURS[i % 2]}"/>'
+                   f'<text x="{left + 14 + 200 * i}" y="36">{html.escape(label)}</text>')
+    for tick in chart.ticks:
+        x = x_of(tick)
         out.append(f'<line x1="{x:.1f}" y1="44" x2="{x:.1f}" y2="{height}" stroke="#ddd"/>'
-                   f'<text x="{x:.1f}" y="{height + 16}" text-anchor="middle">{time_text(10.0 ** power)}</text>')
-    for i, name in enumerate(names):
+                   f'<text x="{x:.1f}" y="{height + 16}" text-anchor="middle">{chart.text(tick)}</text>')
+    for i, (name, bars) in enumerate(chart.rows):
         top = 50 + row * i
         out.append(f'<text x="{left - 8}" y="{top + row / 2}" text-anchor="end">{html.escape(name)}</text>')
-        for j, (_, results) in enumerate(runs):
-            if name not in results:
-                continue
-            each, y = results[name], top + bar * j
-            end = x_of(each.median)
-            out.append(f'<rect x="{left}" y="{y}" width="{max(end - left, 1):.1f}" height="{bar - 3}" '
-                       f'fill="{colours[j % 2]}"/>'
-                       f'<line x1="{x_of(min(each.times)):.1f}" y1="{y + 5}" x2="{x_of(max(each.times)):.1f}" '
-                       f'y2="{y + 5}" stroke="black" stroke-width="2"/>'
-                       f'<text x="{max(end, x_of(max(each.times))) + 5:.1f}" y="{y + 10}">{time_text(each.median)}</text>')
+        out += [bar_of(chart, values, COLOURS[j % 2], top + BAR * j, x_of) for j, values in enumerate(bars) if values]
     return "\n".join([*out, "</svg>", ""])
+
+
+def bar_of(chart, values, colour, y, x_of):
+    median = statistics.median(values)
+    begin, end = sorted((x_of(chart.origin), x_of(median)))
+    least, most = x_of(min(values)), x_of(max(values))
+    return (f'<rect x="{begin:.1f}" y="{y}" width="{max(end - begin, 1):.1f}" height="{BAR - 3}" fill="{colour}"/>'
+            f'<line x1="{least:.1f}" y1="{y + 5}" x2="{most:.1f}" y2="{y + 5}" stroke="black" stroke-width="2"/>'
+            f'<text x="{max(end, most) + 5:.1f}" y="{y + 10}">{chart.text(median)}</text>')
+
+
+def chart_of_runs(runs):
+    """Times of an operation, of one run or two with their labels."""
+    names = list(dict.fromkeys(name for _, results in runs for name in results))
+    every = [time for _, results in runs for each in results.values() for time in each.times]
+    if not every:
+        raise BenchError("nothing to draw")
+    ticks = [10.0 ** power for power in range(exponent(min(every)), exponent(max(every)) + 2)]
+    return Chart("time of an operation", [pathlib.Path(label).name for label, _ in runs],
+                 [(name, [results[name].times if name in results else None for _, results in runs]) for name in names],
+                 ticks, ticks[0], time_text)
+
+
+# Ratios that a scale may show, if there is room: those to the left are chosen first.
+RATIOS = (1, 2, 5, 10, 20, 50, 100, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1.5, 0.7, 1.2, 0.8, 1.1, 0.9, 1.05, 0.95)
+APART = 36  # Pixels.
+
+
+def ratio_ticks(low, high):
+    """Ends that have all between them, and what there is room for."""
+    low, high = min(low, 0.95) / 1.02, max(high, 1.05) * 1.02
+    span = position(high) - position(low)
+    chosen = []
+    for ratio in RATIOS:
+        if low <= ratio <= high and all(abs(position(ratio) - position(one)) / span * PLOT >= APART
+                                        for one in [low, high, *chosen]):
+            chosen.append(ratio)
+    return [low, *sorted(chosen), high]
+
+
+def chart_of_peers(samples, ours, theirs, wanted):
+    """How many times as fast ours is, round by round; of a report with samples of both."""
+    rows = []
+    for name, values in samples.items():
+        peer = samples.get(name.replace(ours, theirs)) if ours in name else None
+        if peer is None or not re.search(wanted, name):
+            continue
+        if len(peer) != len(values) or not all(value > 0 for value in [*values, *peer]):
+            raise BenchError(f"\"{name}\" and its peer have other rounds, or no figures above 0")
+        ratios = [a / b for a, b in zip(values, peer)]
+        # Less time is faster.
+        takes_time = re.search(r"\b(ns|µs|ms|s)\b", name.replace(ours, "")) is not None
+        label = " ".join(name.replace(ours, "").split()).strip(":, ")
+        rows.append((label, [[1 / ratio for ratio in ratios] if takes_time else ratios]))
+    if not rows:
+        raise BenchError(f"no sample has \"{ours}\" where another one has \"{theirs}\"")
+    every = [ratio for _, (ratios,) in rows for ratio in ratios]
+    return Chart(f"{ours}: how many times as fast as {theirs}; the lines span all rounds", [], rows,
+                 ratio_ticks(min(every), max(every)), 1, lambda ratio: f"{ratio:.3g}")
 
 
 def position(value):
@@ -227,7 +304,7 @@ def compare_runs(options):
         if lonely:
             print(f"only in {label}: {', '.join(lonely)}")
     if options.svg:
-        chart = svg([(options.before, before), (options.after, after)], "time of an operation")
+        chart = svg(chart_of_runs([(options.before, before), (options.after, after)]))
         pathlib.Path(options.svg).write_text(chart, encoding="utf-8")
     beyond = [name for name, ratio, verdict in rows if options.limit and verdict == "slower" and ratio > options.limit]
     if beyond:
@@ -240,7 +317,17 @@ def draw(options):
     for path in options.runs:
         wanted = {name: each for name, each in load(path).items() if re.search(options.filter, name)}
         runs.append((path, wanted))
-    sys.stdout.write(svg(runs, "time of an operation"))
+    sys.stdout.write(svg(chart_of_runs(runs)))
+    return 0
+
+
+def draw_beside(options):
+    try:
+        samples = {name: [float(value) for value in values] for name, values in
+                   json.loads(pathlib.Path(options.report).read_text(encoding="utf-8"))["samples"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BenchError(f"{options.report} is no report of a comparison: {error!r}") from error
+    sys.stdout.write(svg(chart_of_peers(samples, options.ours, options.theirs, options.filter)))
     return 0
 
 
@@ -254,26 +341,33 @@ def positive(kind):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    run = commands.add_parser("run", help="measure, and print a table")
-    run.add_argument("--program", help="what has the benchmarks; else Skiff's own")
-    run.add_argument("--json", metavar="FILE", help="keep the run")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    run = commands.add_parser("run")
+    run.add_argument("--program")
+    run.add_argument("--json", metavar="FILE")
     run.add_argument("--repetitions", type=positive(int), default=5)
-    run.add_argument("--min-time", type=positive(float), default=0.1, metavar="SECONDS", help="of each repetition")
+    run.add_argument("--min-time", type=positive(float), default=0.1, metavar="SECONDS")
     run.add_argument("--filter", default=".", metavar="REGEX")
-    run.add_argument("--transport", metavar="URLS", help="URLs to listen on, by commas; else every one that works")
+    run.add_argument("--transport", metavar="URLS")
     run.set_defaults(action=measure)
-    both = commands.add_parser("compare", help="two runs that were kept")
+    both = commands.add_parser("compare")
     both.add_argument("before", metavar="A.json")
     both.add_argument("after", metavar="B.json")
-    both.add_argument("--svg", metavar="FILE", help="also draw them")
+    both.add_argument("--svg", metavar="FILE")
     both.add_argument("--limit", type=positive(float), metavar="RATIO")
     both.set_defaults(action=compare_runs)
-    chart = commands.add_parser("chart", help="draw one run, or two, as SVG on the standard output")
+    chart = commands.add_parser("chart")
     chart.add_argument("runs", nargs="+", metavar="RUN.json")
     chart.add_argument("--filter", default=".", metavar="REGEX")
     chart.set_defaults(action=draw)
+    beside = commands.add_parser("beside")
+    beside.add_argument("report", metavar="REPORT.json")
+    beside.add_argument("--ours", required=True, metavar="TEXT")
+    beside.add_argument("--theirs", required=True, metavar="TEXT")
+    beside.add_argument("--filter", default=".", metavar="REGEX")
+    beside.set_defaults(action=draw_beside)
     return parser.parse_args()
 
 

@@ -71,6 +71,23 @@ class SkiffBenchTest(unittest.TestCase):
         xml.etree.ElementTree.fromstring((self.folder / "both.svg").read_text(encoding="utf-8"))
         self.assertEqual(bench("compare", before, after, "--limit", "1.6").returncode, 0)
 
+    def test_draws_ours_beside_a_peer(self):
+        report = self.folder / "report.json"
+        report.write_text(json.dumps({"goals": [], "samples": {
+            "tgt 4 KiB read IOPS": [100, 110], "skiff 4 KiB read IOPS": [1000, 1210], "raw 4 KiB read IOPS": [1, 1],
+            "skiff 4 KiB µs": [10, 20], "tgt 4 KiB µs": [25, 40], "skiff alone": [1], "skiff odd": [1], "tgt odd": [1, 2],
+            "skiff zero": [0], "tgt zero": [1]}}), encoding="utf-8")
+        done = bench("beside", report, "--ours", "skiff", "--theirs", "tgt", "--filter", "KiB")
+        self.assertEqual(done.returncode, 0, done)
+        texts = [element.text for element in xml.etree.ElementTree.fromstring(done.stdout) if element.tag.endswith("text")]
+        self.assertIn("skiff: how many times as fast as tgt; the lines span all rounds", texts)
+        for label, ratio in (("4 KiB read IOPS", "10.5"), ("4 KiB µs", "2.25")):
+            self.assertEqual(texts[texts.index(label) + 1], ratio)
+        self.expect_error("other rounds", "beside", report, "--ours", "skiff", "--theirs", "tgt", "--filter", "odd")
+        self.expect_error("no figures above 0", "beside", report, "--ours", "skiff", "--theirs", "tgt", "--filter", "zero")
+        self.expect_error("no sample has", "beside", report, "--ours", "skiff", "--theirs", "LIO")
+        self.expect_error("is no report", "beside", self.keep("a.json", one=[1.0]), "--ours", "skiff", "--theirs", "tgt")
+
     def test_names_what_is_wrong(self):
         good = self.keep("a.json", one=[1.0])
         broken = self.folder / "broken.json"
