@@ -69,7 +69,7 @@ class InstalledTest(unittest.TestCase):
         cls.prefix = cls.temporary / "prefix"
         cls.lib = cls.prefix / "lib"
         cls.include = cls.prefix / "include/skiff"
-        run(ROOT / "tools/install", "--prefix", cls.prefix, "--use", built, DESTDIR="")
+        run(ROOT / "tools/install", "--prefix", cls.prefix, "--use", built, "--with", "fio", DESTDIR="")
         cls.functions = set()
         for header in cls.include.glob("*.h"):
             cls.functions |= set(DECLARES.findall(header.read_text(encoding="utf-8")))
