@@ -93,6 +93,17 @@ absl::Status AddOwn(const skiff_own_transport& own,
   return registry->Add(std::move(made));
 }
 
+// Until the reactor has something to do, or that time. A turn would look in
+// vain before.
+void SleepUntil(const transport::EpollReactor& reactor, absl::Time until) {
+  const absl::Duration left = until - transport::EpollReactor::MonotonicNow();
+  if (left <= absl::ZeroDuration()) return;
+  pollfd readable = {reactor.fd(), POLLIN, 0};
+  poll(&readable, 1,
+       static_cast<int>(absl::ToInt64Milliseconds(
+           absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1)))));
+}
+
 }  // namespace
 
 class Context::Driving {
@@ -211,23 +222,17 @@ int Context::Poll() {
 
 int Context::Wait(absl::Duration timeout) {
   const Driving driving(this);
+  const absl::Time until = transport::EpollReactor::MonotonicNow() + timeout;
   int handled = 0;
-  const absl::Time begun = transport::EpollReactor::MonotonicNow();
+  absl::Time now;
   // The reactor sleeps in fd(), so a turn that finds nothing ends the wait of
   // one.
   do {
+    SleepUntil(*driven_, std::min(until, driven_->NextDeadline()));
     handled = driven_->Poll();
-    if (handled != 0) break;
-    const absl::Time now = transport::EpollReactor::MonotonicNow();
-    const absl::Time until = std::min(begun + timeout, driven_->NextDeadline());
-    pollfd readable = {driven_->fd(), POLLIN, 0};
-    const absl::Duration left =
-        std::clamp(until - now, absl::ZeroDuration(), absl::Hours(1));
-    poll(&readable, 1,
-         static_cast<int>(absl::ToInt64Milliseconds(
-             absl::Ceil(left, absl::Milliseconds(1)))));
-  } while (transport::EpollReactor::MonotonicNow() - begun < timeout);
-  return handled != 0 ? handled : driven_->Poll();
+    now = transport::EpollReactor::MonotonicNow();
+  } while (handled == 0 && now < until);
+  return handled;
 }
 
 void Context::DriveUntil(absl::FunctionRef<bool()> finished) {
