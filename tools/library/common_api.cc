@@ -71,8 +71,9 @@ int skiff_context_create(const skiff_context_options* options,
   if (const int error = ReadOptions(options, "skiff_context_options", &known)) {
     return error;
   }
-  if (const int error = CheckFlags(known.flags, SKIFF_CONTEXT_SPIN,
-                                   "skiff_context_options")) {
+  if (const int error = CheckFlags(
+          known.flags, SKIFF_CONTEXT_SPIN | SKIFF_CONTEXT_ADAPTIVE_SPIN,
+          "skiff_context_options")) {
     return error;
   }
   auto created = Context::Create(known);

@@ -40,6 +40,12 @@ absl::Status CheckContextOptions(const skiff_context_options& options) {
         "alloc and free of skiff_context_options belong together: set both, or "
         "none");
   }
+  constexpr uint32_t kSpins = SKIFF_CONTEXT_SPIN | SKIFF_CONTEXT_ADAPTIVE_SPIN;
+  if ((options.flags & kSpins) == kSpins) {
+    return absl::InvalidArgumentError(
+        "SKIFF_CONTEXT_SPIN and SKIFF_CONTEXT_ADAPTIVE_SPIN exclude each "
+        "other: one never sleeps");
+  }
   if (options.log_level > SKIFF_LOG_DEBUG) {
     return absl::InvalidArgumentError(
         absl::StrCat("log_level is ", options.log_level,
@@ -151,6 +157,7 @@ absl::Status Context::Start(const skiff_context_options& options) {
   if ((options.flags & SKIFF_CONTEXT_SPIN) != 0) {
     reactor.spin = absl::InfiniteDuration();
   }
+  reactor.adaptive_spin = (options.flags & SKIFF_CONTEXT_ADAPTIVE_SPIN) != 0;
   if (options.threads == 0) {
     auto driven = transport::EpollReactor::Create(reactor);
     if (!driven.ok()) return driven.status();

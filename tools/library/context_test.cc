@@ -82,6 +82,8 @@ TEST(LibraryTest, RefusesOptionsThatMakeNoSense) {
   SKIFF_INIT(options);
   options.flags = 1u << 7;
   EXPECT_THAT(error_of(options), HasSubstr("have 0x80"));
+  options.flags = SKIFF_CONTEXT_SPIN | SKIFF_CONTEXT_ADAPTIVE_SPIN;
+  EXPECT_THAT(error_of(options), HasSubstr("exclude each other"));
   SKIFF_INIT(options);
   options.alloc = [](void*, size_t, size_t) -> void* { return nullptr; };
   EXPECT_THAT(error_of(options), HasSubstr("alloc and free"));
@@ -194,6 +196,31 @@ TEST_F(DrivenContextTest, CanBeWaitedForInALoopOfTheCallers) {
                 context_.get(), 1, [](void*) {}, nullptr),
             -ERANGE);
   EXPECT_EQ(skiff_context_post(context_.get(), 0, nullptr, nullptr), -EINVAL);
+}
+
+// A thread that posts, and a wait for each of what it posts.
+TEST(LibraryTest, AnAdaptiveContextSleepsWhenNothingComes) {
+  skiff_context_options options;
+  SKIFF_INIT(options);
+  options.flags = SKIFF_CONTEXT_ADAPTIVE_SPIN;
+  skiff_context* context = nullptr;
+  ASSERT_EQ(skiff_context_create(&options, &context), 0) << skiff_last_error();
+  int ran = 0;
+  for (int i = 1; i <= 100; ++i) {
+    std::thread other([&] {
+      skiff_context_post(
+          context, 0, [](void* user) { ++*static_cast<int*>(user); }, &ran);
+    });
+    while (ran < i) ASSERT_GE(skiff_context_wait(context, -1), 0);
+    other.join();
+  }
+  const clock_t before = clock();
+  EXPECT_EQ(skiff_context_wait(context, 500), 0);
+  EXPECT_LT(clock() - before, CLOCKS_PER_SEC / 4);
+  int timeout_ms = 0;
+  EXPECT_EQ(skiff_context_timeout(context, &timeout_ms), 0);
+  EXPECT_NE(timeout_ms, 0);
+  EXPECT_EQ(skiff_context_close(context), 0);
 }
 
 TEST_F(DrivenContextTest, BelongsToOneThread) {

@@ -122,6 +122,10 @@ typedef void (*skiff_free_fn)(void* user, void* memory, size_t size);
 
 /// Never sleep: threads, or polls, look for work all the time.
 #define SKIFF_CONTEXT_SPIN (1u << 0)
+/// Look for work before sleeping, but only where it came soon of late. Costs no
+/// processor time when idle. Without threads, skiff_context_wait() does so, and
+/// skiff_context_deadline() is 0 meanwhile. Not with SKIFF_CONTEXT_SPIN.
+#define SKIFF_CONTEXT_ADAPTIVE_SPIN (1u << 1)
 
 /// A transport of one's own. It is C++: OwnTransport() of
 /// tools/library/own_transport.h makes this struct, which stays as it is.
