@@ -25,7 +25,7 @@ struct engine_options {
   char* initiator;
   unsigned header_digest;
   unsigned data_digest;
-  unsigned spin;
+  unsigned spin;             // Flags of the context.
   unsigned command_timeout;  // Seconds.
   unsigned restore_timeout;
 };
@@ -48,8 +48,18 @@ static struct fio_option options_table[] = {
            .help = "Ask for CRC32C over headers"),
     OPTION(data_digest, "Data digest", FIO_OPT_BOOL, .def = "0",
            .help = "Ask for CRC32C over data"),
-    OPTION(spin, "Spin", FIO_OPT_BOOL, .def = "0",
-           .help = "Never sleep: look for answers all the time"),
+    OPTION(spin, "Spin", FIO_OPT_STR, .def = "auto",
+           .help = "Look for answers instead of sleeping",
+           .posval =
+               {
+                   {.ival = "auto",
+                    .oval = SKIFF_CONTEXT_ADAPTIVE_SPIN,
+                    .help = "Where they come soon"},
+                   {.ival = "always",
+                    .oval = SKIFF_CONTEXT_SPIN,
+                    .help = "Always: never sleep"},
+                   {.ival = "never", .oval = 0, .help = "Sleep at once"},
+               }),
     OPTION(command_timeout, "Command timeout", FIO_OPT_INT, .def = "60",
            .minval = 1, .maxval = 86400,
            .help = "Seconds for one command, before it is aborted"),
@@ -121,7 +131,7 @@ static int open_context(struct thread_data* td, skiff_context** context) {
   const struct engine_options* given = td->eo;
   skiff_context_options options;
   SKIFF_INIT(options);
-  options.flags = given->spin ? SKIFF_CONTEXT_SPIN : 0;
+  options.flags = given->spin;
   options.log = log_line;
   options.log_level = SKIFF_LOG_WARNING;
   const int result = skiff_context_create(&options, context);
@@ -444,7 +454,8 @@ static int engine_getevents(struct thread_data* td, unsigned min, unsigned max,
   job->ended_head = (job->ended_head + job->handed_out) % job->depth;
   job->ended_count -= job->handed_out;
   job->handed_out = 0;
-  int result = skiff_context_poll(job->context);
+  // What has ended is handed out first: fio's next I/O then goes out together.
+  int result = min == 0 ? skiff_context_poll(job->context) : 0;
   while (result >= 0 && job->ended_count < min && job->in_flight > 0) {
     result = skiff_context_wait(job->context, wait_ms(timeout));
     if (result == 0 && timeout != NULL) break;

@@ -168,7 +168,7 @@ class FioTest(unittest.TestCase):
 
     def test_options_that_change_the_way(self):
         with self.target() as target:
-            for options in (("--spin=1",), ("--header_digest=1", "--data_digest=1"), ("--initiator=iqn.2026-11.com.example:me",),
+            for options in (("--spin=always",), ("--spin=never",), ("--header_digest=1", "--data_digest=1"), ("--initiator=iqn.2026-11.com.example:me",),
                             ("--iodepth_batch=8", "--iodepth_batch_complete_min=4"), ("--iodepth_batch_complete_min=0",),
                             ("--create_serialize=0",), ("--direct=1", "--iomem_align=64k"), ("--verify_async=2",),
                             ("--iodepth=5000",)):
@@ -222,6 +222,7 @@ class FioTest(unittest.TestCase):
                     r"the disk is read-only, and the job writes": (f"--url={target.url(3)}", "--rw=randrw"),
                     r"initiator.*not an iSCSI name|not an iSCSI name": (url, "--rw=read", "--initiator=me"),
                     r"restore_timeout|min value": (url, "--rw=read", "--restore_timeout=0"),
+                    r"spin: 'maybe' not found|valid values: auto": (url, "--rw=read", "--spin=maybe"),
                     r"can't be used with offloaded submit": (url, "--rw=read", "--io_submit_mode=offload"),
                     r"'mem/iomem' conflicts": (url, "--rw=read", "--iomem=shm")}.items():
                 with self.subTest(arguments=arguments):
