@@ -5,11 +5,15 @@ Usage: qemu_test.py SKIFFD FACE LIBSKIFF
 """
 
 import contextlib
+import fcntl
+import os
 import pathlib
 import re
+import select
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 sys.dont_write_bytecode = True
@@ -27,6 +31,7 @@ PATTERNS = ("write -P 7 0 1M", "read -P 7 0 1M", "write -P 9 512 1536", "read -P
             "readv -P 3 1M 512 8k 4k", "write -f -P 4 2M 4k", "read -P 4 2M 4k", "write -z -u 0 1M", "read -P 0 0 1M")
 PARALLEL = tuple(f"aio_write -P {number + 1} {number * 64}k 64k" for number in range(48)) + ("aio_flush",)
 PARALLEL_READS = tuple(f"aio_read -P {number + 1} {number * 64}k 64k" for number in range(48)) + ("aio_flush",)
+WAIT_SECONDS = 20
 RATES = re.compile(r", \d+ ops; .*sec\)")
 
 
@@ -101,25 +106,39 @@ def check_errors(libraries, target):
 
 
 class Interactive:
-    """A qemu-io that is told one command after another."""
+    """A qemu-io that is told one command after another: of more that are there at once, it would read all, and look at the first."""
 
     def __init__(self, libraries, url):
         self.process = libraries.start(SKIFF, "qemu-io", "-f", "raw", "-t", "none", url, stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.said = ""
 
     def tell(self, *commands):
-        self.process.stdin.write("".join(f"{command}\n" for command in commands))
-        self.process.stdin.flush()
+        deadline = time.monotonic() + WAIT_SECONDS
+        for command in commands:
+            self.process.stdin.write(f"{command}\n")
+            self.process.stdin.flush()
+            while self._unread() > 0:
+                if time.monotonic() > deadline:
+                    raise face.Failure(f"qemu-io does not take '{command}' within {WAIT_SECONDS} s")
+                time.sleep(0.001)
+
+    def _unread(self):
+        return int.from_bytes(fcntl.ioctl(self.process.stdin, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def wait_for(self, text):
-        line = self.process.stdout.readline()
-        while text not in line:
-            if not line:
-                raise face.Failure(f"qemu-io ended before it said '{text}'")
-            line = self.process.stdout.readline()
+        deadline = time.monotonic() + WAIT_SECONDS
+        output = self.process.stdout.fileno()
+        while text not in self.said:
+            ready, _, _ = select.select([output], [], [], max(0, deadline - time.monotonic()))
+            more = os.read(output, 65536).decode() if ready else ""
+            self.said += more
+            if not more or "verification failed" in self.said:
+                raise face.Failure(f"no '{text}' within {WAIT_SECONDS} s: {self.said}")
+        self.said = self.said.partition(text)[2]
 
     def end(self):
-        output, _ = self.process.communicate("quit\n", timeout=face.SECONDS)
+        output, _ = self.process.communicate("quit\n", timeout=WAIT_SECONDS)
         if self.process.returncode != 0 or "failed" in output:
             raise face.Failure(f"qemu-io: status {self.process.returncode}\n{output}")
 
@@ -155,8 +174,8 @@ def check_restart(libraries, skiffd, directory):
         time.sleep(0.5)
         target.start()  # At the same port.
         session.tell("aio_flush", "read -P 1 0 1M", *(f"read -P {number + 2} {number + 1}M 1M" for number in range(24)))
-        for _ in range(25):
-            session.wait_for("read 1048576/1048576")
+        for number in range(25):
+            session.wait_for(f"read 1048576/1048576 bytes at offset {number * MIB}")
         session.end()
 
 
