@@ -172,6 +172,15 @@ class InstalledTest(unittest.TestCase):
         self.assertEqual({"libskiff.so.0", "libc.so.6"}, set(needed(plugin)))
         self.assertIn("name=skiff\n", run("nbdkit", plugin, "--dump-plugin"))
 
+    def test_libiscsis_face_finds_the_library_and_exports_nothing_of_it(self):
+        face = self.lib / "skiff/libiscsi.so.7"
+        self.assertIn("[libiscsi.so.7]", run("readelf", "-dW", face))
+        self.assertIn("[$ORIGIN/..]", run("readelf", "-dW", face))
+        self.assertIn("libskiff.so.0", needed(face))
+        self.assertGreater(len(exported(face)), 200)
+        for name in exported(face):
+            self.assertRegex(name, r"\A(iscsi|scsi)_\w+\Z")
+
     def test_another_libdir_below_destdir(self):
         run(ROOT / "tools/install", "--prefix", "/usr", "--libdir", "/usr/lib/x86_64-linux-gnu", "--destdir", self.work / "root",
             "--use", built)

@@ -55,12 +55,13 @@ class Built:
     conformance: pathlib.Path
     benches: pathlib.Path
     nbdkit_plugin: pathlib.Path
+    libiscsi: pathlib.Path
     author: list  # The archives of AUTHOR_PARTS.
 
     # Files of packages, in the order of the members.
     FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff", "tools/skiffd/skiffd",
              "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches",
-             "tools/clients/nbdkit/nbdkit-skiff-plugin.so")
+             "tools/clients/nbdkit/nbdkit-skiff-plugin.so", "tools/clients/libiscsi/libiscsi.so.7")
     AUTHOR_FILES = tuple(f"tools/packaging/libskiff_{part}.a" for part in AUTHOR_PARTS)
     TARGETS = tuple(f"//{':'.join(file.rsplit('/', 1))}" for file in FILES + AUTHOR_FILES)
 
@@ -175,7 +176,7 @@ class Installation:
 
     def install_clients(self, built):
         """What other programs load. It finds the library one folder above."""
-        for plugin in (built.nbdkit_plugin,):
+        for plugin in (built.nbdkit_plugin, built.libiscsi):
             strip(self.copy(plugin, f"{self.libdir}/skiff"), "--strip-unneeded")
 
     def install_manual(self, built):
