@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "protocol/auth/chap.h"
 #include "protocol/target/target_server.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/ram_backend.h"
@@ -26,10 +27,18 @@ struct LunConfig {
   std::variant<scsi::RamBackendOptions, scsi::FileBackendOptions> medium;
 };
 
+struct AccountConfig {
+  std::string where;
+  std::string name;
+  std::string own_name;  // Empty: what the target is called.
+  protocol::ChapAccount chap;
+};
+
 struct TargetConfig {
   std::string where;
   std::string name;
   std::string alias;
+  std::vector<AccountConfig> accounts;  // None: nobody has to be one.
   std::vector<LunConfig> luns;
 };
 
@@ -55,6 +64,10 @@ struct DaemonConfig {
   std::string state_directory = "/var/lib/skiff";
   std::vector<PortalConfig> portals;
   std::vector<TargetConfig> targets;
+  std::vector<AccountConfig> discovery_accounts;  // None: as for a target.
+  std::vector<protocol::ChapAlgorithm> chap_algorithms = {
+      protocol::AllChapAlgorithms().begin(),
+      protocol::AllChapAlgorithms().end()};
 };
 
 // Checks what was parsed. Each mistake appends a line "WHERE: what is wrong;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
+#include "tools/skiffd/account_check.h"
 #include "tools/skiffd/checker.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/config.pb.h"
@@ -132,6 +133,7 @@ void CheckTargets(const Config& config, Checker* checker,
       }
     }
     checker->Read(target, SettingsOf(&to));
+    to.accounts = CheckAccounts(target.account(), to.name, checker);
     to.luns = luns.Check(target);
     if (to.luns.empty()) {
       checker->Problem(target, 0,
@@ -161,6 +163,9 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckIser(config.iser(), &checker, out.server);
   CheckPortals(config, registry, &checker, &out.portals);
   CheckTargets(config, &checker, &out.targets);
+  out.chap_algorithms = CheckAlgorithms(config.chap(), &checker);
+  out.discovery_accounts =
+      CheckAccounts(config.discovery_account(), "discovery", &checker);
   for (TargetConfig& target : out.targets) {
     for (LunConfig& lun : target.luns) {
       auto* file = std::get_if<scsi::FileBackendOptions>(&lun.medium);

@@ -24,6 +24,7 @@
 #include "scsi/backend/ram_backend.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/units.h"
+#include "tools/skiffd/accounts.h"
 #include "tools/skiffd/descriptors.h"
 #include "tools/skiffd/flags.h"
 #include "transport/reactor/adaptive_spin.h"
@@ -120,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   self->LogSpin(config.reactors.reactor);
   self->WarnOfMemory(config);
   protocol::TargetServerOptions options = config.server;
+  options.authenticator = AccountsOf(config);
   self->FitConnections(config, &options.limits);
   self->end_limit_ = options.limits.backend_patience +
                      protocol::TargetServerLimits::kShutdownMargin +

@@ -139,6 +139,9 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
       {"", "shutdown_grace", Time{&config->shutdown_grace}},
       {"", "state_directory", Path{&config->state_directory}},
 
+      {"chap", "algorithm",
+       Other{"`\"SHA3-256\"`, `\"SHA-256\"`, `\"SHA1\"`, `\"MD5\"`"}},
+
       {"reactors", "count",
        Number{&config->reactors.count, 1,
               transport::ReactorThreadsOptions::kMaxCount}},
@@ -158,6 +161,15 @@ std::vector<Setting> SettingsOf(TargetConfig* target) {
   return {
       {"", "name", Other{"", "an iSCSI name"}},
       {"", "alias", Text{&target->alias, 255}, ""},
+  };
+}
+
+std::vector<Setting> SettingsOf(AccountConfig* account) {
+  return {
+      {"", "name", Text{&account->name, 255}, ""},
+      {"", "secret_file", Other{}},
+      {"", "own_name", Text{&account->own_name, 255}, "the target's name"},
+      {"", "own_secret_file", Other{}},
   };
 }
 

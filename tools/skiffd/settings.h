@@ -87,6 +87,7 @@ struct Setting {
 // structs that they are set in. docs/skiffd.md says what they are for.
 std::vector<Setting> SettingsOf(DaemonConfig* config);
 std::vector<Setting> SettingsOf(TargetConfig* target);
+std::vector<Setting> SettingsOf(AccountConfig* account);
 std::vector<Setting> SettingsOf(LunConfig* lun);
 std::vector<Setting> SettingsOf(scsi::RamBackendOptions* ram);
 std::vector<Setting> SettingsOf(scsi::FileBackendOptions* file);

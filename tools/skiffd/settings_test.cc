@@ -63,6 +63,7 @@ class SettingsTest : public ::testing::Test {
   SettingsTest()
       : server_(SettingsOf(&config_)),
         targets_(SettingsOf(&target_)),
+        accounts_(SettingsOf(&account_)),
         luns_(SettingsOf(&lun_)) {
     for (const auto& medium : {SettingsOf(&ram_), SettingsOf(&file_)}) {
       luns_.insert(luns_.end(), medium.begin(), medium.end());
@@ -71,11 +72,13 @@ class SettingsTest : public ::testing::Test {
 
   DaemonConfig config_;
   TargetConfig target_;
+  AccountConfig account_;
   LunConfig lun_;
   scsi::RamBackendOptions ram_;
   scsi::FileBackendOptions file_;
   std::vector<Setting> server_;
   std::vector<Setting> targets_;
+  std::vector<Setting> accounts_;
   std::vector<Setting> luns_;
 };
 
@@ -83,6 +86,7 @@ TEST_F(SettingsTest, AreTheFieldsOfTheConfiguration) {
   for (const auto& [message, settings] :
        {std::pair(Config::descriptor(), &server_),
         std::pair(Target::descriptor(), &targets_),
+        std::pair(Account::descriptor(), &accounts_),
         std::pair(Lun::descriptor(), &luns_)}) {
     std::vector<const FieldDescriptor*> fields;
     std::vector<std::string> names;
@@ -138,6 +142,9 @@ TEST_F(DocumentTest, TellsNamesDefaultsAndRanges) {
     ExpectTold("target and lun", absl::StrCat("target.", setting.name),
                setting);
   }
+  for (const Setting& setting : accounts_) {
+    ExpectTold("account", setting.name, setting);
+  }
   for (const Setting& setting : luns_) {
     ExpectTold(
         "target and lun",
@@ -149,9 +156,9 @@ TEST_F(DocumentTest, TellsNamesDefaultsAndRanges) {
 }
 
 TEST_F(DocumentTest, TellsNoOthers) {
-  // Those of messages: sections, and targets.
-  size_t lines = 2;
-  for (const auto& settings : {server_, targets_, luns_}) {
+  // Those of messages: sections, targets, and accounts of two kinds.
+  size_t lines = 4;
+  for (const auto& settings : {server_, targets_, accounts_, luns_}) {
     lines += settings.size();
   }
   for (const absl::string_view line : absl::StrSplit(reference_, '\n')) {
