@@ -373,10 +373,13 @@ class ToolsTest(unittest.TestCase):
 
     def test_credentials_are_not_ignored(self):
         url = self.daemon.url(0).replace("iscsi://", "iscsi://user%secret@")
-        result = self.check_failure(USAGE, "user user: .*CHAP", "capacity", url)
-        self.assertNotIn(b"secret", result.stderr)
+        result = self.check_failure(USAGE, "a secret for CHAP has 6 bytes", "capacity", url)
+        self.assertNotIn(b"secret@", result.stderr)
         self.check_failure(USAGE, "SKIFF_PASSWORD", "ls", self.daemon.portal, env={"SKIFF_PASSWORD": "x"})
-        self.check_failure(USAGE, "--password-file", "ls", self.daemon.portal, "--password-file", "f")
+        self.check_failure(USAGE, "f: No such file", "ls", self.daemon.portal, "--password-file", "f")
+        self.check_failure(USAGE, "--target-user needs", "ls", self.daemon.portal, "--target-user", "f")
+        url = self.daemon.url(0).replace("iscsi://", "iscsi://user%twelve bytes@")
+        self.assertIn(b"lets everybody in", self.run_ok("capacity", url).stderr)
 
     def test_initiator_name_reaches_the_target(self):
         name = "iqn.2026-11.com.example:somebody"

@@ -23,6 +23,7 @@ namespace skiff::protocol {
 // What AuthMethod calls it.
 inline constexpr absl::string_view kChapMethod = "CHAP";
 
+// What an initiator logs in with.
 struct ChapInitiatorOptions {
   ChapCredential self;
   // With this the target has to authenticate itself as well. An empty name
@@ -46,6 +47,7 @@ struct ChapAccount {
   absl::optional<ChapCredential> target;
 };
 
+// How a target finds out who logs in.
 struct ChapTargetOptions {
   // Allowed, in order of preference: the first that the initiator offers is
   // used.

@@ -20,6 +20,7 @@ class ChapSecret {
   static constexpr size_t kMaxBytes = 255;
 
   ChapSecret() = default;
+  // Copies them.
   explicit ChapSecret(absl::string_view bytes) : bytes_(bytes) {}
   ChapSecret(const ChapSecret&) = default;
   ChapSecret(ChapSecret&& other) noexcept { *this = std::move(other); }
@@ -29,6 +30,7 @@ class ChapSecret {
 
   // Any bytes: it is no text.
   absl::string_view bytes() const { return bytes_; }
+  // There is none.
   bool empty() const { return bytes_.empty(); }
   // In a time that depends on the lengths alone.
   bool Equals(const ChapSecret& other) const;
@@ -45,9 +47,11 @@ struct ChapCredential {
   ChapSecret secret;
 };
 
-// InvalidArgument: what is wrong with it, without the secret.
+// InvalidArgument: what is wrong with the name.
 absl::Status CheckChapName(absl::string_view name);
+// The same of a secret, without showing it.
 absl::Status CheckChapSecret(const ChapSecret& secret);
+// The same of both.
 absl::Status CheckChapCredential(const ChapCredential& credential);
 
 // What may not be configured together (section 9.2.1): one secret for both

@@ -24,6 +24,7 @@ struct LoginAttempt {
 // does not block.
 class Authenticator {
  public:
+  // What an attempt has to go by.
   struct Terms {
     // Empty: nobody has to. Else CHAP, with the first of these that the
     // initiator offers.
@@ -31,8 +32,11 @@ class Authenticator {
   };
   virtual ~Authenticator() = default;
 
+  // Asked first, once for each attempt.
   virtual Terms TermsOf(const LoginAttempt& attempt) = 0;
 
+  // Takes an account, or why there is none.
+  using Answer = ChapTargetOptions::Answer;
   // Who is called `chap_name` (CHAP_N) to the target of this attempt. `answer`
   // is called once, by any thread, within this call or later; it may outlive
   // the login, and does nothing then. The login goes on waiting until the
@@ -40,7 +44,6 @@ class Authenticator {
   //
   // NotFound: nobody, which the initiator can't tell from a wrong secret. Other
   // errors end the login with "service unavailable", and are logged.
-  using Answer = ChapTargetOptions::Answer;
   virtual void FindAccount(const LoginAttempt& attempt,
                            const std::string& chap_name, Answer answer) = 0;
 };

@@ -1,5 +1,8 @@
 #include "tools/common/endpoint.h"
 
+#include <map>
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -70,6 +73,16 @@ absl::Status ChooseTransport(const protocol::Url& url,
   return absl::OkStatus();
 }
 
+absl::optional<protocol::ChapCredential> TakeTargetUser(
+    std::map<std::string, std::string>* options) {
+  const auto user = options->extract("target_user");
+  const auto password = options->extract("target_password");
+  if (user.empty() && password.empty()) return absl::nullopt;
+  return protocol::ChapCredential{
+      user.empty() ? "" : user.mapped(),
+      protocol::ChapSecret(password.empty() ? "" : password.mapped())};
+}
+
 // In fe80::/10. All of its addresses have four digits first.
 bool IsLinkLocal(absl::string_view host) {
   const std::string lower = absl::AsciiStrToLower(host.substr(0, 5));
@@ -81,13 +94,11 @@ bool IsLinkLocal(absl::string_view host) {
 
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text,
                                        const transport::Registry* registry) {
-  const absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
+  absl::StatusOr<protocol::Url> url = protocol::ParseUrl(text);
   if (!url.ok()) return url.status();
-  if (!url->user.empty()) {
-    return absl::InvalidArgumentError(
-        NoAuthentication(absl::StrCat("user ", url->user)));
-  }
   Endpoint endpoint;
+  endpoint.user = {url->user, protocol::ChapSecret(url->password)};
+  endpoint.target_user = TakeTargetUser(&url->options);
   const absl::Status status = ChooseTransport(*url, registry, &endpoint.portal);
   if (!status.ok()) return status;
   // No machine can tell by which of its interfaces (RFC 4007 section 6).
@@ -105,11 +116,25 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text,
   return endpoint;
 }
 
-std::string NoAuthentication(absl::string_view given) {
-  return absl::StrCat(
-      given,
-      ": Skiff has no authentication (CHAP) yet; leave the credentials "
-      "out to log in without");
+absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> ChapOf(
+    const Endpoint& endpoint) {
+  if (endpoint.user.name.empty()) {
+    if (!endpoint.target_user.has_value()) return absl::nullopt;
+    return absl::InvalidArgumentError(
+        "a target that has to authenticate itself (target_user, "
+        "target_password) wants to know who asks: write user%password@ before "
+        "the host");
+  }
+  if (endpoint.user.secret.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("user ", endpoint.user.name, " has no password"));
+  }
+  protocol::ChapInitiatorOptions chap;
+  chap.self = endpoint.user;
+  chap.target = endpoint.target_user;
+  const absl::Status valid = Validate(chap);
+  if (!valid.ok()) return valid;
+  return chap;
 }
 
 }  // namespace skiff::tools

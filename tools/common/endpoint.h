@@ -5,7 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "protocol/auth/chap.h"
 #include "transport/address.h"
 #include "transport/registry.h"
 
@@ -20,16 +21,20 @@ struct Endpoint {
   std::string target;  // Empty: the portal.
   bool has_lun = false;
   uint32_t lun = 0;
+  // What to log in with. No name: nothing; no secret: it was left out.
+  protocol::ChapCredential user;
+  // What the target has to log in with, too: target_user= and target_password=.
+  absl::optional<protocol::ChapCredential> target_user;
 };
 
-// Credentials are refused as long as there is nothing to use them for. With a
-// registry, `transport=` may name any transport of it: one of byte streams for
-// iscsi://, one of RDMA for iser://.
+// How to log in: by nothing without a user. Errors have nothing of a secret.
+absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> ChapOf(
+    const Endpoint& endpoint);
+
+// With a registry, `transport=` may name any transport of it: one of byte
+// streams for iscsi://, one of RDMA for iser://.
 absl::StatusOr<Endpoint> ParseEndpoint(
     const std::string& text, const transport::Registry* registry = nullptr);
-
-// Says that of `given`.
-std::string NoAuthentication(absl::string_view given);
 
 }  // namespace skiff::tools
 

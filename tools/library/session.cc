@@ -48,6 +48,8 @@ absl::StatusOr<tools::Endpoint> ParseUrl(const Context& context,
                                          const std::string& url) {
   auto endpoint = tools::ParseEndpoint(url, context.registry());
   if (!endpoint.ok()) return endpoint.status();
+  const auto chap = ChapOf(*endpoint);
+  if (!chap.ok()) return chap.status();
   const auto transport = context.registry()->Find(endpoint->portal.scheme);
   if (!transport.ok()) return transport.status();
   const absl::Status valid = (*transport)->CheckAddress(endpoint->portal);
@@ -60,6 +62,8 @@ protocol::InitiatorOptions MakeInitiatorOptions(
     const tools::Endpoint& endpoint, const skiff_disk_options& given) {
   protocol::InitiatorOptions options;
   options.portal = endpoint.portal;
+  // ParseUrl() has seen that it is right.
+  options.chap = *ChapOf(endpoint);
   options.target_name = endpoint.target;
   options.initiator_name =
       StringOf(given.initiator_name, options.initiator_name);

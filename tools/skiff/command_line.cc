@@ -157,8 +157,14 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
                 "Offer InitialR2T=No over iSER, too, and send writes up to "
                 "FirstBurstLength unasked");
   app->add_option("--password-file", o->password_file,
-                  "Read the secret from FILE")
+                  "The password of the user that a URL names (CHAP)")
       ->type_name("FILE");
+  app->add_option("--target-password-file", o->target_password_file,
+                  "Have the target authenticate itself, too, by this password")
+      ->type_name("FILE");
+  app->add_option("--target-user", o->target_user,
+                  "The name that the target has to use for that")
+      ->type_name("NAME");
   app->add_option("--trace", o->trace_file,
                   "Capture what connections carry, for Wireshark and dump")
       ->type_name("FILE");

@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<CopyPeer>> Copier::OpenLun(
     const std::string& url, uint64_t start) {
   const auto endpoint = ParseLun(url);
   if (!endpoint.ok()) return endpoint.status();
-  auto session = client_->Connect(endpoint->portal, endpoint->target);
+  auto session = client_->Connect(*endpoint, endpoint->target);
   if (!session.ok()) return session.status();
   Session* to = (sessions_[lun_count_] = *std::move(session)).get();
   auto opened = Lun::Open(to, endpoint->lun);

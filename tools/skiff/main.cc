@@ -127,7 +127,7 @@ int Main(int argc, char** argv) {
     std::printf("%s\n", ToJson(ErrorReport{status, "interrupted"}).c_str());
     std::fflush(stdout);
   });
-  const absl::Status refused = RefuseSecrets(line.common);
+  const absl::Status refused = RefuseSecrets();
   if (!refused.ok()) return Fail(line.common, refused);
   const int code = std::visit(Runner(line.common), line.command);
   if (std::fflush(stdout) != 0) {

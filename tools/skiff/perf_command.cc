@@ -86,7 +86,7 @@ absl::Status PerfRun::OpenSessions(const Endpoint& endpoint) {
   client_ = *std::move(client);
   for (uint32_t i = 0; i < options_.jobs; ++i) {
     auto session =
-        client_->Connect(endpoint.portal, endpoint.target, static_cast<int>(i));
+        client_->Connect(endpoint, endpoint.target, static_cast<int>(i));
     if (!session.ok()) return session.status();
     sessions_.push_back(*std::move(session));
     // On each session, so that each has told its unit attentions.

@@ -30,7 +30,7 @@ absl::StatusOr<Connected> Connect(const CommonOptions& common,
   auto client = Client::Create(common);
   if (!client.ok()) return client.status();
   connected.client = *std::move(client);
-  auto session = connected.client->Connect(endpoint.portal, endpoint.target);
+  auto session = connected.client->Connect(endpoint, endpoint.target);
   if (!session.ok()) return session.status();
   connected.session = *std::move(session);
   return connected;
@@ -95,7 +95,7 @@ absl::StatusOr<DiscoveryReport> Discover(const CommonOptions& common,
   if (!endpoint.ok()) return endpoint.status();
   auto client = Client::Create(common);
   if (!client.ok()) return client.status();
-  const auto targets = (*client)->Discover(endpoint->portal);
+  const auto targets = (*client)->Discover(*endpoint);
   if (!targets.ok()) return targets.status();
   DiscoveryReport report;
   for (const protocol::DiscoveredTarget& found : *targets) {
@@ -117,7 +117,7 @@ absl::StatusOr<ListReport> List(const CommonOptions& common,
   if (!endpoint->target.empty()) {
     names.push_back(endpoint->target);
   } else {
-    const auto targets = (*client)->Discover(endpoint->portal);
+    const auto targets = (*client)->Discover(*endpoint);
     if (!targets.ok()) return targets.status();
     for (const auto& target : *targets) names.push_back(target.name);
   }
@@ -126,7 +126,7 @@ absl::StatusOr<ListReport> List(const CommonOptions& common,
   for (const std::string& name : names) {
     ListReport::Target target;
     target.name = name;
-    auto session = (*client)->Connect(endpoint->portal, name);
+    auto session = (*client)->Connect(*endpoint, name);
     // With one target to look at, its problem is the whole answer.
     if (!session.ok() && names.size() == 1) return session.status();
     if (!session.ok()) {

@@ -84,7 +84,7 @@ absl::StatusOr<PingReport> Ping(const CommonOptions& common,
   if (!endpoint.ok()) return endpoint.status();
   auto client = Client::Create(common);
   if (!client.ok()) return client.status();
-  auto opened = (*client)->Connect(endpoint->portal, endpoint->target);
+  auto opened = (*client)->Connect(*endpoint, endpoint->target);
   if (!opened.ok()) return opened.status();
   Session* session = opened->get();
   PingReport report;
@@ -120,7 +120,7 @@ absl::Status Reset(const CommonOptions& common, const ResetOptions& options) {
   if (!endpoint.ok()) return endpoint.status();
   auto client = Client::Create(common);
   if (!client.ok()) return client.status();
-  auto opened = (*client)->Connect(endpoint->portal, endpoint->target);
+  auto opened = (*client)->Connect(*endpoint, endpoint->target);
   if (!opened.ok()) return opened.status();
   Session* session = opened->get();
   const uint64_t wire = options.target ? 0 : WireLun(session, endpoint->lun);

@@ -14,6 +14,7 @@
 #include "scsi/initiator/cdb.h"
 #include "scsi/initiator/scsi_error.h"
 #include "tools/common/completion.h"
+#include "tools/common/secret_file.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/transports.h"
 #include "tools/skiff/base/choice_text.h"
@@ -66,6 +67,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
     *digests = *std::move(parsed);
   }
 
+  const absl::Status secrets = client->ReadSecrets();
+  if (!secrets.ok()) return secrets;
   if (!options.trace_file.empty()) {
     auto trace =
         TraceFile::Create(options.trace_file, [](absl::string_view warning) {
@@ -92,9 +95,44 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(
   return client;
 }
 
+absl::Status Client::ReadSecrets() {
+  if (!options_.password_file.empty()) {
+    auto secret = ReadSecretFile(options_.password_file);
+    if (!secret.ok()) return UsageError(secret.status().message());
+    password_ = *std::move(secret);
+  }
+  if (!options_.target_password_file.empty()) {
+    auto secret = ReadSecretFile(options_.target_password_file);
+    if (!secret.ok()) return UsageError(secret.status().message());
+    target_user_ = {options_.target_user, *std::move(secret)};
+  } else if (!options_.target_user.empty()) {
+    return UsageError("--target-user needs --target-password-file");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> Client::ChapFor(
+    Endpoint endpoint) const {
+  if (endpoint.user.secret.empty()) endpoint.user.secret = password_;
+  if (target_user_.has_value()) endpoint.target_user = target_user_;
+  if (endpoint.user.name.empty() && !password_.empty()) {
+    return UsageError(
+        "--password-file is the password of whom? Write a user into the URL: "
+        "iscsi://user@host[:port]/...");
+  }
+  auto chap = ChapOf(endpoint);
+  if (!chap.ok()) {
+    return UsageError(absl::StrCat(chap.status().message(),
+                                   "; --password-file reads one from a file"));
+  }
+  return chap;
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Client::Login(
-    const transport::Address& portal, const std::string& target, int reactor) {
+    const transport::Address& portal, const std::string& target,
+    absl::optional<protocol::ChapInitiatorOptions> chap, int reactor) {
   protocol::InitiatorOptions options = options_.initiator;
+  options.chap = std::move(chap);
   options.portal = portal;
   options.target_name = target;
   options.connect.timeout = options.timeouts.login_timeout;
@@ -136,18 +174,20 @@ absl::Status Client::CheckAddress(const transport::Address& portal) const {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Client::Connect(
-    const transport::Address& portal, const std::string& target, int reactor) {
-  const absl::Status valid = CheckAddress(portal);
+    const Endpoint& endpoint, const std::string& target, int reactor) {
+  const absl::Status valid = CheckAddress(endpoint.portal);
   if (!valid.ok()) return UsageError(valid.message());
-  LoadLibraryOf(portal.scheme);
-  auto session = Login(portal, target, reactor);
+  auto chap = ChapFor(endpoint);
+  if (!chap.ok()) return chap.status();
+  LoadLibraryOf(endpoint.portal.scheme);
+  auto session = Login(endpoint.portal, target, *std::move(chap), reactor);
   if (session.ok()) return session;
-  return Explain(session.status(), portal, target);
+  return Explain(session.status(), endpoint, target);
 }
 
 absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
-    const transport::Address& portal) {
-  auto session = Connect(portal, "");
+    const Endpoint& endpoint) {
+  auto session = Connect(endpoint, "");
   if (!session.ok()) return session.status();
   std::vector<protocol::DiscoveredTarget> targets;
   const absl::Status status = (*session)->Await([&](Session::Done done) {
@@ -163,8 +203,8 @@ absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
   if (status.ok()) return targets;
   return WithExitCode(
       absl::Status(status.code(),
-                   absl::StrCat("discovery at ", portal.ToString(), ": ",
-                                status.message(),
+                   absl::StrCat("discovery at ", endpoint.portal.ToString(),
+                                ": ", status.message(),
                                 absl::IsDeadlineExceeded(status)
                                     ? "; --command-timeout sets the limit"
                                     : "")),
@@ -172,13 +212,13 @@ absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Client::Discover(
 }
 
 absl::Status Client::Explain(const absl::Status& failure,
-                             const transport::Address& portal,
+                             const Endpoint& endpoint,
                              const std::string& target) {
-  std::string message = WhyNotConnected(portal);
+  std::string message = WhyNotConnected(endpoint.portal);
   if (message.empty()) message = std::string(failure.message());
   if (absl::IsNotFound(failure) && !target.empty()) {
     std::vector<std::string> names;
-    const auto targets = Discover(portal);
+    const auto targets = Discover(endpoint);
     if (targets.ok()) {
       for (const protocol::DiscoveredTarget& t : *targets) {
         names.push_back(t.name);
@@ -190,10 +230,10 @@ absl::Status Client::Explain(const absl::Status& failure,
                                   : absl::StrCat("; discovery shows ",
                                                  FirstFew(std::move(names),
                                                           "discover lists")));
-  } else if (absl::IsUnauthenticated(failure)) {
+  } else if (absl::IsUnauthenticated(failure) && endpoint.user.name.empty()) {
     absl::StrAppend(&message,
-                    "; the target wants authentication, which this program "
-                    "does not have yet");
+                    "; nobody was named: write user@ before the host, and give "
+                    "--password-file");
   }
   return WithExitCode(absl::Status(failure.code(), message),
                       ExitCode::kNoSession);

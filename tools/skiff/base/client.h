@@ -12,9 +12,12 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "protocol/auth/chap.h"
 #include "protocol/initiator/initiator.h"
 #include "scsi/initiator/command.h"
+#include "tools/common/endpoint.h"
 #include "tools/common/trace_file.h"
 #include "tools/skiff/base/options.h"
 #include "tools/skiff/base/report.h"
@@ -39,12 +42,12 @@ class Client {
 
   // Logs in, on one of the reactors. Errors say what to do, and for a target
   // that is not there, which ones are.
-  absl::StatusOr<std::unique_ptr<Session>> Connect(
-      const transport::Address& portal, const std::string& target,
-      int reactor = 0);
+  absl::StatusOr<std::unique_ptr<Session>> Connect(const Endpoint& endpoint,
+                                                   const std::string& target,
+                                                   int reactor = 0);
   // Asks a portal for its targets.
   absl::StatusOr<std::vector<protocol::DiscoveredTarget>> Discover(
-      const transport::Address& portal);
+      const Endpoint& endpoint);
 
   transport::ReactorThreads* threads() { return threads_.get(); }
 
@@ -59,13 +62,19 @@ class Client {
   // Why no transport connected when there was a choice; empty if one did.
   std::string WhyNotConnected(const transport::Address& portal) const;
   absl::StatusOr<std::unique_ptr<Session>> Login(
-      const transport::Address& portal, const std::string& target, int reactor);
+      const transport::Address& portal, const std::string& target,
+      absl::optional<protocol::ChapInitiatorOptions> chap, int reactor);
+  absl::Status ReadSecrets();
+  // With the secrets that files have.
+  absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> ChapFor(
+      Endpoint endpoint) const;
   // Adds advice to why a login failed.
-  absl::Status Explain(const absl::Status& failure,
-                       const transport::Address& portal,
+  absl::Status Explain(const absl::Status& failure, const Endpoint& endpoint,
                        const std::string& target);
 
   CommonOptions options_;
+  protocol::ChapSecret password_;
+  absl::optional<protocol::ChapCredential> target_user_;
   std::unique_ptr<TraceFile> trace_;  // Outlives all that writes to it.
   transport::CaptureSink capture_;    // Null without one.
   mutable std::mutex choices_mutex_;  // Reactors note what they chose.

@@ -74,15 +74,12 @@ absl::StatusOr<Endpoint> ParseLun(const std::string& url) {
   return endpoint;
 }
 
-absl::Status RefuseSecrets(const CommonOptions& options) {
-  if (!options.password_file.empty()) {
-    return UsageError(NoAuthentication("--password-file"));
-  }
-  if (std::getenv(kPasswordVariable) != nullptr) {
-    return UsageError(NoAuthentication(
-        absl::StrCat("environment variable ", kPasswordVariable)));
-  }
-  return absl::OkStatus();
+absl::Status RefuseSecrets() {
+  if (std::getenv(kPasswordVariable) == nullptr) return absl::OkStatus();
+  return UsageError(absl::StrCat(
+      "environment variable ", kPasswordVariable,
+      ": other programs can see it; write the password to a file, and give "
+      "--password-file"));
 }
 
 }  // namespace skiff::tools

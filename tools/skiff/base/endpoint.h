@@ -3,10 +3,10 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tools/common/endpoint.h"
-#include "tools/skiff/base/options.h"
 
 namespace skiff::tools {
 
@@ -21,9 +21,8 @@ absl::StatusOr<Endpoint> ParsePortalOrTarget(const std::string& url);
 absl::StatusOr<Endpoint> ParseTarget(const std::string& url);
 absl::StatusOr<Endpoint> ParseLun(const std::string& url);
 
-// A secret that --password-file or the environment gives must not be ignored,
-// either.
-absl::Status RefuseSecrets(const CommonOptions& options);
+// A secret in the environment is neither used nor ignored.
+absl::Status RefuseSecrets();
 
 }  // namespace skiff::tools
 

@@ -110,21 +110,36 @@ TEST(EndpointTest, RefusesWhatWouldBeIgnored) {
   }
 }
 
-TEST(EndpointTest, RefusesCredentialsInsteadOfIgnoringThem) {
-  const auto url =
-      ParseLun("iscsi://me%secret@h/iqn.2026-11.com.example:a/0").status();
-  EXPECT_EQ(ExitCodeOf(url), ExitCode::kUsage);
-  EXPECT_THAT(std::string(url.message()),
-              HasSubstr("user me: Skiff has no authentication"));
-  EXPECT_EQ(std::string(url.message()).find("secret"), std::string::npos);
+TEST(EndpointTest, TakesCredentials) {
+  const auto url = ParseLun(
+      "iscsi://me%my%20twelve%20bytes@h/iqn.2026-11.com.example:a/0"
+      "?target_user=it&target_password=its%20twelve%20bytes");
+  ASSERT_TRUE(url.ok()) << url.status();
+  EXPECT_TRUE(url->portal.options.empty());
+  const auto chap = ChapOf(*url);
+  ASSERT_TRUE(chap.ok() && chap->has_value()) << chap.status();
+  EXPECT_EQ((*chap)->self.name, "me");
+  EXPECT_EQ((*chap)->self.secret.bytes(), "my twelve bytes");
+  EXPECT_EQ((*chap)->target->name, "it");
+  EXPECT_EQ((*chap)->target->secret.bytes(), "its twelve bytes");
 
-  CommonOptions common;
-  EXPECT_TRUE(RefuseSecrets(common).ok());
-  common.password_file = "f";
-  EXPECT_EQ(ExitCodeOf(RefuseSecrets(common)), ExitCode::kUsage);
-  common.password_file.clear();
+  EXPECT_FALSE(
+      ChapOf(*ParseLun("iscsi://h/iqn.2026-11.com.example:a/0"))->has_value());
+  EXPECT_THAT(
+      std::string(ChapOf(*ParsePortal("iscsi://me@h")).status().message()),
+      HasSubstr("user me has no password"));
+  const auto weak = ChapOf(*ParsePortal("iscsi://me%hidden@h")).status();
+  EXPECT_THAT(std::string(weak.message()), HasSubstr("has 6 bytes"));
+  EXPECT_EQ(std::string(weak.message()).find("hidden"), std::string::npos);
+  EXPECT_THAT(
+      std::string(ChapOf(*ParsePortal("iscsi://h?target_password=another one"))
+                      .status()
+                      .message()),
+      HasSubstr("wants to know who asks"));
+
+  EXPECT_TRUE(RefuseSecrets().ok());
   ASSERT_EQ(setenv("SKIFF_PASSWORD", "x", 1), 0);
-  EXPECT_THAT(std::string(RefuseSecrets(common).message()),
+  EXPECT_THAT(std::string(RefuseSecrets().message()),
               HasSubstr("SKIFF_PASSWORD"));
   ASSERT_EQ(unsetenv("SKIFF_PASSWORD"), 0);
 }

@@ -30,8 +30,10 @@ struct CommonOptions {
   std::string data_digest;
   // Of its reactors: adaptive unless told otherwise.
   transport::EpollReactorOptions reactor = {.adaptive_spin = true};
-  std::string password_file;
-  std::string trace_file;  // Empty: no capture.
+  std::string password_file;         // Of the URL's user; empty: in the URL.
+  std::string target_user;           // As which the target has to show itself,
+  std::string target_password_file;  // by this; empty: it does not have to.
+  std::string trace_file;            // Empty: no capture.
 };
 
 struct DiscoverOptions {
