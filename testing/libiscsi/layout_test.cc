@@ -15,6 +15,8 @@ namespace face = skiff::libiscsi;
 // Structs of libiscsi's with a common beginning derive from it in ours.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
+// Some members are pointers.
+// NOLINTBEGIN(bugprone-sizeof-expression)
 #define SAME_SIZE(type) \
   static_assert(sizeof(face::type) == sizeof(::type), #type)
 #define SAME_PLACE(type, member)                                            \
@@ -164,6 +166,8 @@ SAME_SIZE(scsi_write16_cdb);
 SAME_PLACE(scsi_write16_cdb, transfer_length);
 SAME_SIZE(scsi_writeatomic16_cdb);
 SAME_PLACE(scsi_writeatomic16_cdb, transfer_length);
+
+// NOLINTEND(bugprone-sizeof-expression)
 
 }  // namespace
 

@@ -32,6 +32,8 @@ PATTERNS = ("write -P 7 0 1M", "read -P 7 0 1M", "write -P 9 512 1536", "read -P
 PARALLEL = tuple(f"aio_write -P {number + 1} {number * 64}k 64k" for number in range(48)) + ("aio_flush",)
 PARALLEL_READS = tuple(f"aio_read -P {number + 1} {number * 64}k 64k" for number in range(48)) + ("aio_flush",)
 WAIT_SECONDS = 20
+# QEMU's exit status when boot.S is done.
+BOOTED = 33
 RATES = re.compile(r", \d+ ops; .*sec\)")
 
 
@@ -179,6 +181,27 @@ def check_restart(libraries, skiffd, directory):
         session.end()
 
 
+def check_boot(libraries, url, directory):
+    """A guest boots from the disk, reads it and writes it, by SeaBIOS's driver for virtio."""
+    code, image = pathlib.Path(directory, "boot.o"), pathlib.Path(directory, "boot.raw")
+    subprocess.run(["as", "--32", "-o", code, HERE / "boot.S"], check=True)
+    subprocess.run(["objcopy", "-O", "binary", "-j", ".text", code, image], check=True)
+    text = b"booted from Skiff's disk"
+    with open(image, "ab") as file:
+        file.write(text)
+        file.truncate(64 << 10)
+    libraries.run(SKIFF, "qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image, url)
+    output = libraries.run(SKIFF, "qemu-system-x86_64", "-nodefaults", "-display", "none", "-serial", "stdio", "-m", "64",
+                           "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=1",
+                           "-drive", f"file={url},format=raw,if=none,id=disk,cache=none",
+                           "-device", "virtio-blk-pci,drive=disk,bootindex=0", status=BOOTED)
+    expect("the guest", text.decode() in output, True)
+    back = pathlib.Path(directory, "boot.back")
+    # It counts from the start, not from what is skipped.
+    libraries.run(LIBISCSI, "qemu-img", "dd", "-f", "raw", "-O", "raw", f"if={url}", f"of={back}", "bs=512", "skip=2", "count=3")
+    expect("what the guest wrote", back.read_bytes()[:len(text)], text)
+
+
 class IserSkiffd(peers.Skiffd):
     """Without an RDMA device."""
 
@@ -214,6 +237,7 @@ def main():
         collected.run("qemu-img bench", check_bench, libraries, url)
         collected.run("errors", check_errors, libraries, target)
         collected.run("a target that is restarted", check_restart, libraries, skiffd, directory)
+        collected.run("a guest that boots", check_boot, libraries, url, directory)
         collected.run("iser://", check_iser, libraries, skiffd, directory)
     return collected.finish()
 

@@ -36,6 +36,7 @@ FACE scsi_task* scsi_cdb_unmap(int anchor, int group, uint16_t xferlen);
 FACE scsi_task* scsi_cdb_read6(uint32_t lba, uint32_t xferlen, int blocksize);
 
 // What reads and writes have in common, as in libiscsi's arguments.
+// NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions.
 #define SKIFF_FACE_TRANSFER(name, lba_type)                            \
   FACE scsi_task* scsi_cdb_##name(lba_type lba, uint32_t xferlen,      \
                                   int blocksize, int protect, int dpo, \
@@ -47,6 +48,7 @@ FACE scsi_task* scsi_cdb_read6(uint32_t lba, uint32_t xferlen, int blocksize);
 #define SKIFF_FACE_VERIFY(name, lba_type)                                      \
   FACE scsi_task* scsi_cdb_##name(lba_type lba, uint32_t xferlen, int protect, \
                                   int dpo, int bytchk, int blocksize)
+// NOLINTEND(bugprone-macro-parentheses)
 
 SKIFF_FACE_TRANSFER(read10, uint32_t);
 SKIFF_FACE_TRANSFER(read12, uint32_t);

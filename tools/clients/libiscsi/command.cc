@@ -16,6 +16,8 @@ namespace {
 constexpr int kMaxBuffer = 256 << 20;
 // More of them go back to the system.
 constexpr size_t kMaxFree = 1024;
+constexpr char kTooMany[] =
+    "too many calls wait for iscsi_service() to tell of their end";
 constexpr int64_t kSecond = 1'000'000'000;
 // Task management's responses (RFC 7143 section 11.6.1).
 constexpr uint32_t kFunctionComplete = 0;
@@ -282,7 +284,8 @@ void iscsi_context::Settle(Call* call) {
     call->settling = true;
     skiff_disk_cancel(call->unit->disk, call->id);
     // Skiff's own timeouts bound this.
-    while (call->state == Call::State::kStarted) loop_->Wait(1000);
+    while (call->state == Call::State::kStarted && loop_->Wait(1000)) {
+    }
   }
   if (call->state == Call::State::kEnded) ended_.Remove(call);
   if (!bare_.empty()) std::erase(bare_, call);
@@ -294,12 +297,14 @@ void iscsi_context::Settle(Call* call) {
 int iscsi_context::Cancel(scsi_task* task) {
   Call* const call = FindCall(task);
   if (call == nullptr) return Fail("the task is not under way");
+  const Turning turning(this);
   Settle(call);
   Deliver(call);
   return 0;
 }
 
 void iscsi_context::CancelAll() {
+  const Turning turning(this);
   // Of all that are there now: callbacks may start others.
   for (size_t left = calls_.size(); left > 0 && !calls_.empty(); --left) {
     Call* const call = calls_.first();
@@ -332,6 +337,7 @@ void iscsi_context::ExpireCalls() {
 
 int iscsi_context::Answer(iscsi_command_cb cb, void* private_data, int status,
                           uint32_t response) {
+  if (ended_.size() >= kMaxCalls) return Fail(kTooMany);
   Later([this, cb, private_data, status, response]() mutable {
     if (cb == nullptr) return;
     cb(this, status, status == kGood ? &response : nullptr, private_data);
@@ -408,7 +414,9 @@ int iscsi_context::Nop(iscsi_command_cb cb, const unsigned char* data, int size,
                        void* private_data) {
   if (state_ == State::kIdle) return Fail("a NOP-Out needs a session");
   if (size < 0) return Fail("a NOP-Out of a negative length");
-  if (waiting_nops_.size() == kMaxNops) return Fail("too many NOP-Outs wait");
+  if (waiting_nops_.size() == kMaxNops || ended_.size() >= kMaxCalls) {
+    return Fail(kTooMany);
+  }
   std::vector<unsigned char> ping;
   if (data != nullptr) ping.assign(data, data + size);
   auto told = [this, cb, private_data,

@@ -130,15 +130,21 @@ void iscsi_context::Later(std::function<void()> function) {
 void iscsi_context::Destroy() {
   if (destroyed_) return;
   destroyed_ = true;
+  const Turning turning(this);
   reopen_ = false;
   reopen_at_ = Loop::kNever;
   CloseUnits();
   // Blocks at most as long as Skiff waits for a target that says nothing.
-  while (open_units_ > 0 || discovered_ != nullptr) loop_->Wait(kTurnMs);
+  while (open_units_ > 0 || discovered_ != nullptr) {
+    if (!loop_->Wait(kTurnMs)) break;
+  }
   CancelAll();
   SessionRestored();
   while (!ended_.empty()) RunEnded();
-  if (depth_ == 0) delete this;
+}
+
+iscsi_context::Turning::~Turning() {
+  if (--context_->depth_ == 0 && context_->destroyed_) delete context_;
 }
 
 void Outcome::Note(iscsi_context* /*iscsi*/, int status, void* command_data,

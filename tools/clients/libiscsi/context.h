@@ -121,6 +121,21 @@ struct iscsi_context {
     kClosing,  // Units are being closed, to be opened again or not.
   };
 
+  // While the program's callbacks run: the context stays until they have
+  // returned, and goes then if one of them destroyed it.
+  class Turning {
+   public:
+    explicit Turning(iscsi_context* context) : context_(context) {
+      ++context_->depth_;
+    }
+    Turning(const Turning&) = delete;
+    Turning& operator=(const Turning&) = delete;
+    ~Turning();
+
+   private:
+    iscsi_context* const context_;
+  };
+
   iscsi_context() = default;
   ~iscsi_context();
 

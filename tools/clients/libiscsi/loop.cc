@@ -68,9 +68,9 @@ void Loop::Poll() {
   skiff_context_poll(skiff_);
 }
 
-void Loop::Wait(int timeout_ms) {
+bool Loop::Wait(int timeout_ms) {
   BeginTurn();
-  skiff_context_wait(skiff_, timeout_ms);
+  return skiff_context_wait(skiff_, timeout_ms) >= 0;
 }
 
 void Loop::BeginTurn() {

@@ -34,7 +34,8 @@ class Loop {
   void Adopt();
   // One turn without sleeping, and one that sleeps until something happens.
   void Poll();
-  void Wait(int timeout_ms);
+  // False: nothing will ever happen, as in the child of a fork().
+  bool Wait(int timeout_ms);
   // Whether Skiff wants a turn at once, such as to send what was submitted.
   bool due() const;
   // Lets fd() be readable at once, or at `deadline` and when Skiff wants to.

@@ -29,6 +29,7 @@ inline iscsi_data OutData(unsigned char* data, uint32_t size) {
 
 }  // namespace skiff::libiscsi
 
+// NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions.
 #define SKIFF_FACE_UNWRAP(...) __VA_ARGS__
 
 // `params`: those after the LUN, in parentheses, with a comma before each;
@@ -57,5 +58,6 @@ inline iscsi_data OutData(unsigned char* data, uint32_t size) {
                                           iovec* iov, int niov) {           \
     return SendAndWait(iscsi, lun, make, {out, iov, niov});                 \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // SKIFF_TOOLS_CLIENTS_LIBISCSI_SEND_H_

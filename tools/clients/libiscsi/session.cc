@@ -406,7 +406,8 @@ int iscsi_context::Disconnect() {
     return 0;
   }
   CloseUnits();
-  while (open_units_ > 0) loop_->Wait(1000);
+  while (open_units_ > 0 && loop_->Wait(1000)) {
+  }
   return 0;
 }
 
