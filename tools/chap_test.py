@@ -28,7 +28,7 @@ class ChapTest(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
         cls.path = pathlib.Path(cls.directory.name)
-        for name, secret in (("client", CLIENT), ("own", OWN), ("finder", FINDER), ("wrong", "not the right one")):
+        for name, secret in (("bound", "bound to one name"), ("client", CLIENT), ("own", OWN), ("finder", FINDER), ("wrong", "not the right one")):
             cls.write(name, secret + "\n")
         cls.config = cls.path / "skiffd.conf"
         cls.config.write_text(
@@ -36,6 +36,7 @@ class ChapTest(unittest.TestCase):
             f'discovery_account {{ name: "finder" secret_file: "{cls.path}/finder" }}\n'
             f'target {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }}\n'
             f'  account {{ name: "client" secret_file: "{cls.path}/client" own_name: "disks" own_secret_file: "{cls.path}/own" }}\n'
+            f'  account {{ name: "bound" secret_file: "{cls.path}/bound" initiator_name: "iqn.2026-11.com.example:mine" }}\n'
             f'  account {{ name: "plain" secret_file: "{cls.path}/finder" }}\n}}\n'
             f'target {{ name: "{OPEN}" lun {{ ram {{ size: "2MiB" }} }} }}\n', encoding="utf-8")
         with open(cls.path / "log", "w", encoding="utf-8") as log:
@@ -95,13 +96,13 @@ class ChapTest(unittest.TestCase):
         self.check(NO_SESSION, refused + ".*nobody was named", "capacity", self.url())
         self.check(NO_SESSION, refused, "capacity", self.url("client@"), self.secret("wrong"))
         self.check(NO_SESSION, refused, "capacity", self.url("stranger@"), self.secret("client"))
-        self.assertRegex(self.log(), "'client' does not know its secret")
-        self.assertRegex(self.log(), "nobody is called 'stranger'")
+        self.assertRegex(self.log(), '"client" does not know its secret')
+        self.assertRegex(self.log(), 'nobody is called "stranger"')
 
     def test_the_target_shows_who_it_is(self):
         own = f"--target-password-file={self.path}/own"
         self.check(OK, "1 MiB", "capacity", self.url("client@"), self.secret("client"), own, "--target-user=disks")
-        self.check(NO_SESSION, "calls itself 'disks' and not 'tapes'", "capacity", self.url("client@"),
+        self.check(NO_SESSION, 'calls itself "disks" and not "tapes"', "capacity", self.url("client@"),
                    self.secret("client"), own, "--target-user=tapes")
         self.check(NO_SESSION, "does not know the secret", "capacity", self.url("client@"), self.secret("client"),
                    f"--target-password-file={self.path}/wrong")
@@ -115,6 +116,22 @@ class ChapTest(unittest.TestCase):
         self.check(NO_SESSION, "0x0201", "discover", f"iscsi://{self.portal}")
         self.check(NO_SESSION, "0x0201", "discover", f"iscsi://client@{self.portal}", self.secret("client"))
 
+    def test_an_account_can_be_one_initiators(self):
+        other = ["--initiator-name", "iqn.2026-11.com.example:other"]
+        mine = ["--initiator-name", "iqn.2026-11.com.example:mine"]
+        self.check(OK, "1 MiB", "capacity", self.url("bound@"), self.secret("bound"), *mine)
+        self.check(NO_SESSION, "0x0201", "capacity", self.url("bound@"), self.secret("bound"), *other)
+
+    def test_passwords_in_urls_are_not_shown(self):
+        url = f"iscsi://client%the%20client's%20secret@{self.portal}/{NAME}"
+        plain = "the%20client's%20secret"
+        for arguments in (("capacity", url), ("discover", url), ("perf", url + "/0", "--json", "--runtime=10ms"),
+                          ("copy", url + "/0", "/nowhere/file"), ("capacity", url.replace("secret@", "sec/ret@") + "/0"),
+                          ("capacity", f"{url}/0?target_password=hidden&target_password=hidden")):
+            result = self.skiff(*arguments)
+            for secret in (plain, "secret@", "sec/ret", "hidden"):
+                self.assertNotIn(secret, result.stdout + result.stderr, arguments)
+
     def test_files_are_checked(self):
         self.write("public", CLIENT, 0o644)
         self.check(USAGE, "chmod 600", "capacity", self.url("client@"), self.secret("public"))
@@ -124,13 +141,15 @@ class ChapTest(unittest.TestCase):
                          f'account {{ name: "a" secret_file: "{self.path}/public" }}\n'
                          f'account {{ name: "a" secret_file: "{self.path}/short" }}\n'
                          f'account {{ name: "b" secret_file: "{self.path}/own" own_secret_file: "{self.path}/own" }}\n'
-                         f'account {{ secret_file: "{self.path}/none" own_name: "x" }} }}\n'
+                         f'account {{ secret_file: "{self.path}/none" own_name: "x" }}\n'
+                         f'account {{ name: "d" secret_file: "{self.path}/client" own_secret_file: "{self.path}/finder" }}\n'
+                         f'account {{ name: "c" secret_file: "{self.path}/finder" initiator_name: "nobody" }} }}\n'
                          f'chap {{ algorithm: "MD4" }}\n')
         result = subprocess.run([SKIFFD, "--check", "--config", bad], capture_output=True, text=True, timeout=SECONDS, check=False)
         self.assertEqual(result.returncode, USAGE)
         for line, pattern in ((2, "chmod 600"), (3, "a secret for CHAP has 5 bytes"), (3, "account a is defined already by"),
                               (4, "the same secret"), (5, "needs the name"), (5, "No such file"),
-                              (5, "own_name needs own_secret_file"), (6, "no algorithm of CHAP is called 'MD4'")):
+                              (5, "own_name needs own_secret_file"), (6, "secret of account c at .*bad.conf:7"), (7, "nobody"), (8, "no algorithm of CHAP is called 'MD4'")):
             self.assertRegex(result.stderr, rf"bad\.conf:{line}: .*{pattern}")
         self.assertNotIn(CLIENT, result.stderr)
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "protocol/initiator/initiator.h"
 #include "protocol/negotiation/url.h"
@@ -18,6 +19,7 @@ namespace {
 absl::Status ReadFirstBlock(const char* text) {
   auto url = skiff::protocol::ParseUrl(text);
   if (!url.ok()) return url.status();
+  if (!url->user.empty()) return absl::UnimplementedError("no CHAP here");
   skiff::transport::Registry registry;
   absl::Status status = registry.Add(skiff::transport::MakeTcpTransport());
   if (!status.ok()) return status;

@@ -23,14 +23,14 @@ struct Row {
 };
 
 constexpr std::array<Row, 4> kRows = {{
-    {ChapAlgorithm::kSha3_256, "SHA3-256", "SHA3-256", 32},
+    {ChapAlgorithm::kSha3, "SHA3-256", "SHA3-256", 32},
     {ChapAlgorithm::kSha256, "SHA-256", "SHA256", 32},
     {ChapAlgorithm::kSha1, "SHA1", "SHA1", 20},
     {ChapAlgorithm::kMd5, "MD5", "MD5", 16},
 }};
 
 constexpr std::array<ChapAlgorithm, 4> kAll = {
-    ChapAlgorithm::kSha3_256, ChapAlgorithm::kSha256, ChapAlgorithm::kSha1,
+    ChapAlgorithm::kSha3, ChapAlgorithm::kSha256, ChapAlgorithm::kSha1,
     ChapAlgorithm::kMd5};
 
 const Row& RowOf(ChapAlgorithm algorithm) {

@@ -17,7 +17,7 @@ enum class ChapAlgorithm : uint8_t {
   kMd5 = 5,
   kSha1 = 6,
   kSha256 = 7,
-  kSha3_256 = 8,
+  kSha3 = 8,
 };
 
 // All of them, strongest first.

@@ -27,7 +27,7 @@ TEST(ChapAlgorithmTest, RespondsAsAnIndependentImplementation) {
       {ChapAlgorithm::kSha1, "6ab9aefa2e5f089164f8df88cb08000fc0cd8970"},
       {ChapAlgorithm::kSha256,
        "14e2ab5bec42c915226767baea8c581dc98e3ccaf67df28d3d974d1195288401"},
-      {ChapAlgorithm::kSha3_256,
+      {ChapAlgorithm::kSha3,
        "380226dccdbab834f2ccea64f37540d46094c1311c8bc4b6189e34be84de814f"},
   };
   std::vector<uint8_t> challenge(16);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "protocol/auth/chap.h"
 #include "protocol/auth/chap_keys.h"
+#include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
 
 namespace skiff::protocol {
@@ -139,9 +140,9 @@ absl::Status ChapInitiator::Verify(const ChapKeys& keys) {
         "itself with");
   }
   if (!target.name.empty() && target.name != keys.name) {
-    return absl::UnauthenticatedError(absl::StrCat("the target calls itself '",
-                                                   keys.name, "' and not '",
-                                                   target.name, "'"));
+    return absl::UnauthenticatedError(
+        absl::StrCat("the target calls itself ", Quoted(keys.name), " and not ",
+                     Quoted(target.name)));
   }
   peer_name_ = keys.name;
   return absl::OkStatus();
@@ -150,7 +151,7 @@ absl::Status ChapInitiator::Verify(const ChapKeys& keys) {
 absl::Status CheckTarget(const ChapInitiatorOptions& options) {
   const ChapCredential& target = *options.target;
   if (!target.name.empty()) {
-    const absl::Status name = CheckChapName(target.name);
+    absl::Status name = CheckChapName(target.name);
     if (!name.ok()) return name;
   }
   const absl::Status secret = CheckChapSecret(target.secret);
@@ -161,7 +162,7 @@ absl::Status CheckTarget(const ChapInitiatorOptions& options) {
 }  // namespace
 
 absl::Status Validate(const ChapInitiatorOptions& options) {
-  const absl::Status self = CheckChapCredential(options.self);
+  absl::Status self = CheckChapCredential(options.self);
   if (!self.ok()) return self;
   if (options.algorithms.empty()) {
     return absl::InvalidArgumentError("no algorithm of CHAP is allowed");

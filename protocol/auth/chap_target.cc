@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "protocol/auth/chap.h"
 #include "protocol/auth/chap_keys.h"
+#include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
 
 namespace skiff::protocol {
@@ -16,8 +17,8 @@ class ChapTarget final : public AuthExchange {
   explicit ChapTarget(ChapTargetOptions options)
       : options_(std::move(options)) {}
 
-  void SetReady(std::function<void()> ready) override {
-    lookup_->ready = std::move(ready);
+  void SetReady(const std::function<void()>& ready) override {
+    lookup_->ready = ready;
   }
   Progress Step(absl::Span<const KeyValue> in, std::vector<KeyValue>* out,
                 LoginStatus* status, std::string* reason) override;
@@ -193,16 +194,16 @@ ChapTarget::Outcome ChapTarget::Verify(const ChapAccount* account) const {
   const bool matches = EqualInConstantTime(initiator_.response, *right);
   const bool same = EqualInConstantTime(initiator_.response, *reflected);
   if (account == nullptr) {
-    return Refuse(absl::StrCat("nobody is called '", initiator_.name, "'"));
+    return Refuse(absl::StrCat("nobody is called ", Quoted(initiator_.name)));
   }
   // Section 9.2.1: a response that this side would have given itself.
   if (same) {
-    return Refuse(absl::StrCat("'", initiator_.name,
-                               "' answers with the target's own secret"));
+    return Refuse(absl::StrCat(Quoted(initiator_.name),
+                               " answers with the target's own secret"));
   }
   if (!matches) {
     return Refuse(
-        absl::StrCat("'", initiator_.name, "' does not know its secret"));
+        absl::StrCat(Quoted(initiator_.name), " does not know its secret"));
   }
   const absl::Status strong = CheckChapSecret(secret);
   if (!strong.ok()) return Refuse(strong.message());
@@ -212,8 +213,8 @@ ChapTarget::Outcome ChapTarget::Verify(const ChapAccount* account) const {
 ChapTarget::Outcome ChapTarget::AuthenticateSelf(
     const ChapAccount& account, std::vector<KeyValue>* out) const {
   if (!account.target.has_value()) {
-    return Refuse(absl::StrCat("'", initiator_.name,
-                               "' wants the target to authenticate itself, "
+    return Refuse(absl::StrCat(Quoted(initiator_.name),
+                               " wants the target to authenticate itself, "
                                "and no secret is configured for that"));
   }
   const absl::Status valid = CheckChapCredential(*account.target);

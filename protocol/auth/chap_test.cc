@@ -132,11 +132,10 @@ TEST(ChapLoginTest, RefusesWhoDoesNotKnowTheSecret) {
        [](ChapPolicy*, ChapInitiatorOptions* chap) {
          chap->self.name = "stranger";
        },
-       "authentication failure (0x0201)", "nobody is called 'stranger'"},
+       "authentication failure (0x0201)", "nobody is called \"stranger\""},
       {"no algorithm in common",
        [](ChapPolicy* policy, ChapInitiatorOptions* chap) {
-         policy->algorithms = {ChapAlgorithm::kSha3_256,
-                               ChapAlgorithm::kSha256};
+         policy->algorithms = {ChapAlgorithm::kSha3, ChapAlgorithm::kSha256};
          chap->algorithms = {ChapAlgorithm::kMd5};
        },
        "authentication failure (0x0201)",
@@ -167,7 +166,7 @@ TEST(ChapLoginTest, RefusesWhoDoesNotKnowTheSecret) {
        [](ChapPolicy*, ChapInitiatorOptions* chap) {
          chap->target->name = "tapes";
        },
-       "the target calls itself 'disks' and not 'tapes'", nullptr},
+       "the target calls itself \"disks\" and not \"tapes\"", nullptr},
       {"the accounts can't be read",
        [](ChapPolicy* policy, ChapInitiatorOptions*) {
          policy->failure = absl::UnavailableError("the database is down");

@@ -41,7 +41,7 @@ class AuthExchange {
   // Called before the first step. After a step that ends in kWaiting, `ready`
   // is called once, on the same thread and not within the step; Step() without
   // keys is what to do then. Only a target waits.
-  virtual void SetReady(std::function<void()> /*ready*/) {}
+  virtual void SetReady(const std::function<void()>& /*ready*/) {}
 };
 
 }  // namespace skiff::protocol

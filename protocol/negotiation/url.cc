@@ -1,10 +1,12 @@
 #include "protocol/negotiation/url.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -155,9 +157,28 @@ std::string PercentEncoded(absl::string_view text) {
   return encoded;
 }
 
-}  // namespace
+// An error without what it quotes of a URL.
+std::string WithoutQuotes(absl::string_view message) {
+  std::string shown;
+  while (!message.empty()) {
+    const size_t begin = std::min(message.find('"'), message.size());
+    absl::StrAppend(&shown, message.substr(0, begin));
+    message.remove_prefix(begin);
+    if (message.empty()) break;
+    size_t end = 1;
+    while (end < message.size() && message[end] != '"') {
+      end += message[end] == '\\' ? 2 : 1;
+    }
+    const absl::string_view quoted = message.substr(0, end + 1);
+    const bool own =
+        quoted == "\"%\"" || quoted == "\"@\"" || quoted == "\"%25\"";
+    absl::StrAppend(&shown, own ? quoted : "\"...\"");
+    message.remove_prefix(quoted.size());
+  }
+  return shown;
+}
 
-absl::StatusOr<Url> ParseUrl(absl::string_view text) {
+absl::StatusOr<Url> Parse(absl::string_view text) {
   Url url;
   const size_t scheme_end = text.find("://");
   if (scheme_end == absl::string_view::npos) return Bad("there is no scheme");
@@ -172,9 +193,11 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   absl::Status status = ParseOptions(options, &url);
   if (!status.ok()) return status;
   absl::string_view authority = Cut('/', &text);
-  if (authority.find('@') != absl::string_view::npos) {
-    status = ParseUserInfo(Cut('@', &authority), &url);
+  // The last one: people forget to encode it in a password.
+  if (const size_t at = authority.rfind('@'); at != absl::string_view::npos) {
+    status = ParseUserInfo(authority.substr(0, at), &url);
     if (!status.ok()) return status;
+    authority.remove_prefix(at + 1);
   }
   absl::StatusOr<Portal> portal = ParsePortal(ZoneDecoded(authority));
   if (!portal.ok()) return Bad(portal.status().message());
@@ -189,6 +212,30 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   return url;
 }
 
+}  // namespace
+
+absl::StatusOr<Url> ParseUrl(absl::string_view text) {
+  absl::StatusOr<Url> url = Parse(text);
+  if (url.ok() || WithoutPasswords(text) == text) return url;
+  return absl::InvalidArgumentError(
+      absl::StrCat(WithoutQuotes(url.status().message()),
+                   "; in a password, write %2F for /, %3F for ?, %26 for &, "
+                   "%40 for @ and %25 for %"));
+}
+
+std::string WithoutPasswords(absl::string_view text) {
+  std::string shown(text);
+  const size_t begin = shown.find("://");
+  const size_t at = shown.rfind('@');
+  if (begin != std::string::npos && at != std::string::npos && at > begin) {
+    const size_t secret = shown.find('%', begin);
+    if (secret < at) shown.erase(secret, at - secret);
+  }
+  const size_t option = shown.find("password=");
+  if (option != std::string::npos) shown.erase(option + 9);
+  return shown;
+}
+
 std::string FormatUrl(const Url& url) {
   std::string text =
       absl::StrCat(url.scheme, "://", url.user, url.user.empty() ? "" : "@",
@@ -197,6 +244,7 @@ std::string FormatUrl(const Url& url) {
   if (url.has_lun) absl::StrAppend(&text, "/", url.lun);
   char separator = '?';
   for (const auto& [key, value] : url.options) {
+    if (absl::StrContains(key, "password")) continue;
     absl::StrAppend(&text, std::string(1, separator), PercentEncoded(key), "=",
                     PercentEncoded(value));
     separator = '&';

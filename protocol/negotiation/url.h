@@ -37,11 +37,16 @@ struct Url {
 
 // Password, target name and options may be percent-encoded (RFC 3986
 // section 2.1); the user name may not, since its first "%" starts the password.
-// Errors never show the password.
+// Errors never show a password; where there is one, they do not quote what they
+// could not parse.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 
-// The URL without the password, for logs.
+// The URL without passwords, for logs.
 std::string FormatUrl(const Url& url);
+
+// The same of text that may be no URL at all: what could be a password is left
+// out, in case of doubt more.
+std::string WithoutPasswords(absl::string_view text);
 
 }  // namespace skiff::protocol
 

@@ -156,6 +156,9 @@ TEST(UrlTest, Errors) {
       {"iscsi://u%hidden%zz@host", "%25"},
       {"iscsi://u%hidden@ho st", "letters"},
       {"iscsi://u%hidden@host/disk", "not an iSCSI name"},
+      {"iscsi://u%hid/den@host/iqn.2001-04.com.example:a", "%2F for /"},
+      {"iscsi://u%hid?den@host/0", "%3F for ?"},
+      {"iscsi://u@host/?target_password=hid\"&den", "%26 for &"},
       {"iscsi://host//0", "not an iSCSI name"},
       {"iscsi://host/iqn.2001-04.com%", "two hexadecimal"},
       {target + "/x", "the LUN"},
@@ -176,7 +179,24 @@ TEST(UrlTest, Errors) {
     const absl::StatusOr<Url> url = ParseUrl(text);
     ASSERT_FALSE(url.ok()) << text;
     EXPECT_THAT(std::string(url.status().message()), HasSubstr(error));
-    EXPECT_THAT(std::string(url.status().message()), Not(HasSubstr("hidden")));
+    for (const char* secret : {"hidden", "hid", "den"}) {
+      EXPECT_THAT(std::string(url.status().message()), Not(HasSubstr(secret)));
+    }
+  }
+}
+
+TEST(UrlTest, IsShownWithoutPasswords) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"iscsi://u%secret@h/t/0?a=b", "iscsi://u@h/t/0?a=b"},
+      {"iscsi://u@h/t", "iscsi://u@h/t"},
+      {"iscsi://u%s@e/c?r@h/t", "iscsi://u@h/t"},
+      {"iser://h?target_user=x&target_password=secret&a=b",
+       "iser://h?target_user=x&target_password="},
+      {"u%secret@h", "u%secret@h"},  // No URL.
+      {"iscsi://[fe80::1%25eth0]/t", "iscsi://[fe80::1%25eth0]/t"},
+  };
+  for (const auto& [text, shown] : cases) {
+    EXPECT_EQ(WithoutPasswords(text), shown);
   }
 }
 

@@ -26,9 +26,12 @@ class Authenticator {
  public:
   // What an attempt has to go by.
   struct Terms {
-    // Empty: nobody has to. Else CHAP, with the first of these that the
-    // initiator offers.
-    std::vector<ChapAlgorithm> algorithms;
+    // Nobody has to authenticate himself.
+    bool everybody = false;
+    // Else CHAP, with the first of these that the initiator offers. Without any
+    // nobody comes in.
+    std::vector<ChapAlgorithm> algorithms = {AllChapAlgorithms().begin(),
+                                             AllChapAlgorithms().end()};
   };
   virtual ~Authenticator() = default;
 
@@ -37,10 +40,13 @@ class Authenticator {
 
   // Takes an account, or why there is none.
   using Answer = ChapTargetOptions::Answer;
-  // Who is called `chap_name` (CHAP_N) to the target of this attempt. `answer`
-  // is called once, by any thread, within this call or later; it may outlive
-  // the login, and does nothing then. The login goes on waiting until the
-  // server's `login_timeout`.
+  // Who is called `chap_name` (CHAP_N) to the target of this attempt. An
+  // initiator's iSCSI name is what it says; only the name of CHAP is shown to
+  // be true. Where it matters that both belong together, as for an access
+  // policy or so that nobody takes another's session over, answer NotFound to a
+  // pair that does not. `answer` is called once, by any thread, within this
+  // call or later; it may outlive the login, and does nothing then. The login
+  // goes on waiting until the server's `login_timeout`.
   //
   // NotFound: nobody, which the initiator can't tell from a wrong secret. Other
   // errors end the login with "service unavailable", and are logged.

@@ -186,8 +186,11 @@ TargetConnectionContext ServerState::ContextOf(ServerShard* shard,
   context.post_to = [weak = weak_from_this(), shard](
                         TargetNode::ConnectionId id,
                         absl::AnyInvocable<void(TargetConnection*)> fn) {
+    // From any thread, perhaps when reactors are gone.
     const std::shared_ptr<ServerState> self = weak.lock();
-    if (self != nullptr) self->PostTo(shard, id, std::move(fn));
+    if (self == nullptr) return;
+    const std::lock_guard<std::mutex> lock(self->told_mutex);
+    if (!self->closed_to_others) self->PostTo(shard, id, std::move(fn));
   };
   context.find = [shard](TargetNode::ConnectionId id) {
     const auto found = shard->connections.find(id);

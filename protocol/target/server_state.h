@@ -152,6 +152,11 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
       absl::Duration grace, absl::string_view why, ConnectionsEnded done);
   // Thread-safe. Runs `fn` there, unless it may be gone: see `told`.
   void PostToFirst(absl::AnyInvocable<void()> fn);
+  // Whoever is no reactor posts nothing any more: they may be gone.
+  void CloseToOthers() {
+    const std::lock_guard<std::mutex> lock(told_mutex);
+    closed_to_others = true;
+  }
 
   const std::shared_ptr<const TargetServerOptions> options;
   const std::shared_ptr<MemoryBudget> budget;  // Outlives the shards.
@@ -166,6 +171,7 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
   // Shutdown() has called back without some reactors. When these turn again,
   // the first one may be gone. Under `told_mutex`.
   bool told = false;
+  bool closed_to_others = false;  // The same.
 };
 
 }  // namespace skiff::protocol

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
 #include "protocol/negotiation/negotiated_keys.h"
 #include "transport/system/spare_memory.h"
@@ -262,11 +263,15 @@ void TargetConnection::OnProgress() {
   const LoginIdentity& identity = session_->identity();
   const std::string dialect = IserDialect(session_->parameters().iser);
   Say(LogLevel::kInfo,
-      absl::StrCat(identity.initiator_name,
-                   identity.session_type == SessionType::kDiscovery
-                       ? " discovers targets"
-                       : absl::StrCat(" logged in to ", identity.target_name),
-                   dialect.empty() ? "" : ", iSER ", dialect));
+      absl::StrCat(
+          identity.initiator_name,
+          identity.session_type == SessionType::kDiscovery
+              ? " discovers targets"
+              : absl::StrCat(" logged in to ", identity.target_name),
+          identity.authenticated_peer.empty()
+              ? ""
+              : absl::StrCat(" as ", Quoted(identity.authenticated_peer)),
+          dialect.empty() ? "" : ", iSER ", dialect));
 }
 
 void TargetConnection::Coalesce() {
@@ -327,7 +332,12 @@ std::vector<std::string> TargetConnection::AuthMethods(
   if (authenticator != nullptr) {
     terms_ = authenticator->TermsOf({identity, peer_});
   }
-  return {std::string(terms_.algorithms.empty() ? kValueNone : kChapMethod)};
+  if (authenticator == nullptr || terms_.everybody) {
+    return {std::string(kValueNone)};
+  }
+  // Without an algorithm nobody comes in.
+  if (terms_.algorithms.empty()) return {};
+  return {std::string(kChapMethod)};
 }
 
 // The account comes by the reactor, whoever knows it and wherever: so the login
@@ -344,10 +354,16 @@ std::unique_ptr<AuthExchange> TargetConnection::StartAuth(
             attempt, name,
             [post_to, id,
              answer = std::move(answer)](absl::StatusOr<ChapAccount> account) {
-              post_to(id, [answer, account = std::move(account)](
-                              TargetConnection* connection) mutable {
-                connection->TakeAccount(answer, std::move(account));
-              });
+              try {
+                post_to(id, [answer, account = std::move(account)](
+                                TargetConnection* connection) mutable {
+                  connection->TakeAccount(answer, std::move(account));
+                });
+              } catch (const std::bad_alloc&) {
+                // Whose thread this is need not know: the login's time runs
+                // out.
+                return;
+              }
             });
       };
   return StartChapTarget(std::move(options));

@@ -122,6 +122,7 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
                            " reactors do not turn: what is on them is left "
                            "behind"));
           state->Keep();
+          state->CloseToOthers();
           {
             const std::lock_guard<std::mutex> lock(state->told_mutex);
             state->told = true;
@@ -134,10 +135,12 @@ void TargetServerImpl::Shutdown(absl::Duration grace,
     for (const std::unique_ptr<ServerShard>& shard : state->shards) {
       shard->reactor->Post([state, shard = shard.get(), grace, gather] {
         state->Drain(shard, grace, [state, gather] {
-          state->PostToFirst([gather] {
+          state->PostToFirst([state, gather] {
             if (--gather->left > 0) return;
             gather->limit.reset();
-            if (gather->done) std::exchange(gather->done, nullptr)();
+            if (!gather->done) return;
+            state->CloseToOthers();
+            std::exchange(gather->done, nullptr)();
           });
         });
       });

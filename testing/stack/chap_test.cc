@@ -32,10 +32,8 @@ class OneAccount final : public Authenticator {
  public:
   Terms TermsOf(const LoginAttempt& attempt) override {
     Terms terms;
-    if (attempt.identity.session_type == SessionType::kNormal) {
-      terms.algorithms.assign(AllChapAlgorithms().begin(),
-                              AllChapAlgorithms().end());
-    }
+    terms.everybody = attempt.identity.session_type != SessionType::kNormal;
+    terms.algorithms = algorithms;
     return terms;
   }
   void FindAccount(const LoginAttempt& attempt, const std::string& chap_name,
@@ -51,6 +49,8 @@ class OneAccount final : public Authenticator {
                        ChapCredential{"disks", ChapSecret(kTargetSecret)}});
   }
 
+  std::vector<ChapAlgorithm> algorithms = {AllChapAlgorithms().begin(),
+                                           AllChapAlgorithms().end()};
   bool silent = false;
   std::string asked;
   Answer pending;
@@ -133,11 +133,20 @@ TEST_P(ChapStackTest, WhoDoesNotIsRefused) {
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr("authentication failure (0x0201)"));
   }
-  EXPECT_THAT(log_, Contains(HasSubstr("nobody is called 'stranger'")));
+  EXPECT_THAT(log_, Contains(HasSubstr("nobody is called \"stranger\"")));
   EXPECT_THAT(log_, Contains(HasSubstr("does not know its secret")));
   for (const std::string& line : log_) {
     EXPECT_FALSE(absl::StrContains(line, "secret of"));
     EXPECT_FALSE(absl::StrContains(line, kSecret));
+  }
+}
+
+TEST_P(ChapStackTest, WithoutAnAlgorithmNobodyComesIn) {
+  accounts_->algorithms.clear();
+  for (const auto& chap : {std::optional<ChapInitiatorOptions>(),
+                           std::make_optional(Credentials(false))}) {
+    const absl::Status refused = LogIn(chap);
+    EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
   }
 }
 
@@ -181,6 +190,15 @@ TEST_P(ChapStackTest, AnAnswerThatNeverComesEndsInTheTimeOfALogin) {
   OneAccount::Tell(accounts_->asked, accounts_->pending);
   stack_.RunFor(absl::Seconds(1));
   EXPECT_THAT(stack_.Sessions(), IsEmpty());
+}
+
+TEST_P(ChapStackTest, AnAnswerMayComeWhenTheServerIsGone) {
+  accounts_->silent = true;
+  stack_.Connect(With(Credentials(true)));
+  ASSERT_TRUE(stack_.RunUntil([&] { return accounts_->pending != nullptr; }));
+  stack_.StopServer();
+  OneAccount::Tell(accounts_->asked, accounts_->pending);
+  stack_.RunFor(absl::Seconds(1));
 }
 
 TEST_P(ChapStackTest, ASessionIsRestoredByCHAP) {

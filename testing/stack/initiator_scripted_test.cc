@@ -111,8 +111,8 @@ class ScriptedTarget : private transport::StreamObserver {
       ++commands;
       return script ? script(frame, bhs) : "";
     }
-    TargetLogin::Reply reply =
-        login_->OnRequest(request, {bhs + kBhsSize, frame.data_segment_length});
+    TargetLogin::Reply reply = *login_->OnRequest(
+        request, {bhs + kBhsSize, frame.data_segment_length});
     reply.pdu.initiator_task_tag = request.initiator_task_tag;
     reply.pdu.stat_sn = stat_sn++;
     reply.pdu.exp_cmd_sn = request.cmd_sn;

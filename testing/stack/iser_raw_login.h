@@ -33,7 +33,7 @@ class RawTargetLogin {
         !Decode(parsed.bhs, &request).ok()) {
       return "";
     }
-    TargetLogin::Reply reply = login_->OnRequest(request, parsed.data);
+    TargetLogin::Reply reply = *login_->OnRequest(request, parsed.data);
     reply.pdu.initiator_task_tag = request.initiator_task_tag;
     reply.pdu.stat_sn = stat_sn;
     reply.pdu.exp_cmd_sn = request.cmd_sn;

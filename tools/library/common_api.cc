@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "protocol/negotiation/url.h"
 #include "tools/common/transports.h"
 #include "tools/common/version.h"
 #include "tools/library/context.h"
@@ -50,6 +52,15 @@ int CheckDriver(const Context& context) {
 using namespace skiff::library;  // NOLINT(google-build-using-namespace)
 
 const char* skiff_version(void) { return skiff::tools::kVersion; }
+
+int skiff_url_without_passwords(const char* url, char* text, size_t size) {
+  if (url == nullptr || text == nullptr || size == 0) {
+    return skiff::library::Fail(EINVAL, "url or text is NULL, or size is 0");
+  }
+  const std::string shown = skiff::protocol::WithoutPasswords(url);
+  text[shown.copy(text, size - 1)] = '\0';
+  return 0;
+}
 
 int skiff_has_transport(const char* name) {
   if (name == nullptr) return 0;

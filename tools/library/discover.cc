@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/send_targets.h"
+#include "protocol/negotiation/url.h"
 #include "tools/library/context.h"
 #include "tools/library/error.h"
 #include "tools/library/handle.h"
@@ -103,7 +104,7 @@ int skiff_discover(skiff_context* context, const char* url,
   auto endpoint = ParseUrl(*shared, url);
   if (!endpoint.ok()) return FailUrl(endpoint.status());
   if (!endpoint->target.empty()) {
-    return Fail(EINVAL, absl::StrCat(url,
+    return Fail(EINVAL, absl::StrCat(skiff::protocol::WithoutPasswords(url),
                                      " names a target, but a portal is "
                                      "asked for all of its targets"));
   }

@@ -11,6 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "protocol/negotiation/url.h"
 #include "tools/library/context.h"
 #include "tools/library/disk.h"
 #include "tools/library/error.h"
@@ -221,7 +222,7 @@ int skiff_disk_open(skiff_context* context, const char* url,
   const auto endpoint = ParseUrl(*shared, url);
   if (!endpoint.ok()) return FailUrl(endpoint.status());
   if (!endpoint->has_lun) {
-    return Fail(EINVAL, absl::StrCat(url,
+    return Fail(EINVAL, absl::StrCat(skiff::protocol::WithoutPasswords(url),
                                      " names no logical unit; write "
                                      "iscsi://host[:port]/target-name/lun"));
   }

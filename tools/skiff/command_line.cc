@@ -157,7 +157,7 @@ void AddCommon(CLI::App* app, CommonOptions* o) {
                 "Offer InitialR2T=No over iSER, too, and send writes up to "
                 "FirstBurstLength unasked");
   app->add_option("--password-file", o->password_file,
-                  "The password of the user that a URL names (CHAP)")
+                  "What the user that a URL names has for CHAP")
       ->type_name("FILE");
   app->add_option("--target-password-file", o->target_password_file,
                   "Have the target authenticate itself, too, by this password")

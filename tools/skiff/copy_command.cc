@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "protocol/negotiation/url.h"
 #include "tools/common/units.h"
 #include "tools/skiff/base/client.h"
 #include "tools/skiff/base/endpoint.h"
@@ -105,12 +106,13 @@ absl::StatusOr<std::unique_ptr<CopyPeer>> Copier::OpenLun(
   Lun* lun = (luns_[lun_count_++] = *std::move(opened)).get();
   const scsi::DiskInfo& info = lun->info();
   if (start % info.block_size != 0 || start > info.size_bytes) {
-    return UsageError(absl::StrCat(
-        url, ": the offset ", start, " must be a multiple of the block size, ",
-        info.block_size, ", within ", info.size_bytes, " bytes"));
+    return UsageError(
+        absl::StrCat(protocol::WithoutPasswords(url), ": the offset ", start,
+                     " must be a multiple of the block size, ", info.block_size,
+                     ", within ", info.size_bytes, " bytes"));
   }
-  return std::make_unique<LunPeer>(url, lun, start, options_.depth,
-                                   home_.get());
+  return std::make_unique<LunPeer>(protocol::WithoutPasswords(url), lun, start,
+                                   options_.depth, home_.get());
 }
 
 absl::StatusOr<std::unique_ptr<CopyPeer>> Copier::Open(Side side) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "protocol/negotiation/url.h"
 #include "tools/common/completion.h"
 #include "tools/skiff/base/client.h"
 #include "tools/skiff/base/endpoint.h"
@@ -167,7 +168,7 @@ void PerfRun::Summarize(PerfReport* report) const {
 }
 
 void PerfRun::Describe(PerfReport* report) const {
-  report->url = options_.url;
+  report->url = protocol::WithoutPasswords(options_.url);
   sessions_[0]->RunOnReactor([&] {
     report->transport = sessions_[0]->initiator()->transport_name();
     report->data_model = sessions_[0]->initiator()->data_model();

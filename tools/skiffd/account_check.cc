@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "protocol/negotiation/names.h"
 #include "tools/common/secret_file.h"
 
 namespace skiff::tools::skiffd {
@@ -73,9 +74,37 @@ std::vector<AccountConfig> CheckAccounts(
     to.chap.secret = ReadSecret(account, Account::kSecretFileFieldNumber,
                                 account.secret_file(), checker);
     CheckOwn(account, target, checker, &to);
+    if (account.has_initiator_name()) {
+      auto initiator = protocol::NormalizeName(account.initiator_name());
+      if (initiator.ok()) {
+        to.initiator_name = *std::move(initiator);
+      } else {
+        checker->Problem(account, Account::kInitiatorNameFieldNumber,
+                         initiator.status().message());
+      }
+    }
     all.push_back(std::move(to));
   }
   return all;
+}
+
+// RFC 7143 section 9.2.1: whoever knows a target's secret, as its initiators
+// do, could log in by it.
+void CheckDirections(const std::vector<AccountConfig>& accounts,
+                     std::vector<std::string>* problems) {
+  for (const AccountConfig& one : accounts) {
+    for (const AccountConfig& other : accounts) {
+      if (!one.chap.target.has_value() || one.where == other.where ||
+          !one.chap.target->secret.Equals(other.chap.secret)) {
+        continue;
+      }
+      problems->push_back(absl::StrCat(
+          one.where, ": own_secret_file has the secret of account ", other.name,
+          " at ", other.where,
+          ": initiators and targets need secrets of their "
+          "own (RFC 7143 section 9.2.1)"));
+    }
+  }
 }
 
 std::vector<protocol::ChapAlgorithm> CheckAlgorithms(const Chap& chap,

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/repeated_ptr_field.h>
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -19,6 +20,10 @@ namespace skiff::tools::skiffd {
 std::vector<AccountConfig> CheckAccounts(
     const google::protobuf::RepeatedPtrField<Account>& accounts,
     absl::string_view target, Checker* checker);
+
+// Finds secrets that serve in both directions, among all accounts there are.
+void CheckDirections(const std::vector<AccountConfig>& accounts,
+                     std::vector<std::string>* problems);
 
 // All of them, unless some are chosen.
 std::vector<protocol::ChapAlgorithm> CheckAlgorithms(const Chap& chap,

@@ -23,7 +23,8 @@ class Accounts final : public protocol::Authenticator {
 
   Terms TermsOf(const protocol::LoginAttempt& attempt) override {
     Terms terms;
-    if (Of(attempt) != nullptr) terms.algorithms = algorithms_;
+    terms.everybody = Of(attempt) == nullptr;
+    terms.algorithms = algorithms_;
     return terms;
   }
   void FindAccount(const protocol::LoginAttempt& attempt,
@@ -31,19 +32,25 @@ class Accounts final : public protocol::Authenticator {
     const ByName* const accounts = Of(attempt);
     if (accounts == nullptr) return answer(absl::NotFoundError("no accounts"));
     const auto found = accounts->find(chap_name);
-    if (found == accounts->end()) {
+    if (found == accounts->end() ||
+        !IsOf(found->second, attempt.identity.initiator_name)) {
       return answer(absl::NotFoundError("no such account"));
     }
-    answer(found->second);
+    answer(found->second.chap);
   }
 
  private:
-  using ByName = std::map<std::string, protocol::ChapAccount>;
+  using ByName = std::map<std::string, AccountConfig>;
+
+  static bool IsOf(const AccountConfig& account, const std::string& initiator) {
+    return account.initiator_name.empty() ||
+           account.initiator_name == initiator;
+  }
 
   void Add(const std::string& target,
            const std::vector<AccountConfig>& accounts) {
     for (const AccountConfig& account : accounts) {
-      accounts_[target].emplace(account.name, account.chap);
+      accounts_[target].emplace(account.name, account);
     }
   }
   // Null: nobody has to authenticate himself. A discovery session may name a

@@ -30,7 +30,8 @@ struct LunConfig {
 struct AccountConfig {
   std::string where;
   std::string name;
-  std::string own_name;  // Empty: what the target is called.
+  std::string own_name;        // Empty: what the target is called.
+  std::string initiator_name;  // Who alone may use it; empty: everybody.
   protocol::ChapAccount chap;
 };
 

@@ -166,6 +166,12 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   out.chap_algorithms = CheckAlgorithms(config.chap(), &checker);
   out.discovery_accounts =
       CheckAccounts(config.discovery_account(), "discovery", &checker);
+  std::vector<AccountConfig> accounts = out.discovery_accounts;
+  for (const TargetConfig& target : out.targets) {
+    accounts.insert(accounts.end(), target.accounts.begin(),
+                    target.accounts.end());
+  }
+  CheckDirections(accounts, problems);
   for (TargetConfig& target : out.targets) {
     for (LunConfig& lun : target.luns) {
       auto* file = std::get_if<scsi::FileBackendOptions>(&lun.medium);

@@ -170,6 +170,7 @@ std::vector<Setting> SettingsOf(AccountConfig* account) {
       {"", "secret_file", Other{}},
       {"", "own_name", Text{&account->own_name, 255}, "the target's name"},
       {"", "own_secret_file", Other{}},
+      {"", "initiator_name", Other{"", "an iSCSI name"}},
   };
 }
 

@@ -104,6 +104,13 @@ static char* url_of(const struct thread_data* td, const struct fio_file* file) {
   return options->url != NULL ? options->url : file->file_name;
 }
 
+// For people. Valid until the next call by the same thread.
+static const char* shown(const char* url) {
+  static __thread char text[1024];
+  skiff_url_without_passwords(url, text, sizeof(text));
+  return text;
+}
+
 // Lines of the library, such as of a session that was lost.
 static void log_line(void* user, int level, const char* message) {
   (void)user;
@@ -121,9 +128,9 @@ static void on_event(void* url, skiff_disk* disk, int event, int result,
   (void)result;
   if (event == SKIFF_DISK_LOST) {
     log_info("skiff: %s: the session is lost, and being restored: %s\n",
-             (const char*)url, message);
+             shown(url), message);
   } else if (event == SKIFF_DISK_RESTORED) {
-    log_info("skiff: %s: the session is there again\n", (const char*)url);
+    log_info("skiff: %s: the session is there again\n", shown(url));
   }
 }
 
@@ -154,7 +161,7 @@ static int open_disk(struct thread_data* td, skiff_context* context,
   options.command_timeout_ms = 1000 * given->command_timeout;
   options.restore_timeout_ms = 1000 * given->restore_timeout;
   const int result = skiff_disk_open(context, url, &options, NULL, NULL, disk);
-  return result < 0 ? failed(td, url, result) : 0;
+  return result < 0 ? failed(td, shown(url), result) : 0;
 }
 
 /* ---- What the disks are: setup ---- */
@@ -169,7 +176,7 @@ static int check_block_sizes(struct thread_data* td, const char* url,
       log_err(
           "skiff: %s: bs=%llu is no multiple of the disk's block, %u "
           "bytes\n",
-          url, td->o.min_bs[ddir], block_size);
+          shown(url), td->o.min_bs[ddir], block_size);
       return refuse(td);
     }
   }
@@ -180,11 +187,13 @@ static int check_block_sizes(struct thread_data* td, const char* url,
 static int check_disk(struct thread_data* td, const char* url,
                       const skiff_disk_info* info) {
   if (info->read_only && td_write(td)) {
-    log_err("skiff: %s: the disk is read-only, and the job writes\n", url);
+    log_err("skiff: %s: the disk is read-only, and the job writes\n",
+            shown(url));
     return refuse(td);
   }
   if (!info->unmap && td_trim(td)) {
-    log_err("skiff: %s: the disk cannot unmap, and the job trims\n", url);
+    log_err("skiff: %s: the disk cannot unmap, and the job trims\n",
+            shown(url));
     return refuse(td);
   }
   return check_block_sizes(td, url, info->block_size);
@@ -198,7 +207,7 @@ static int look_at_disk(struct thread_data* td, skiff_context* context,
   skiff_disk_info info;
   SKIFF_INIT(info);
   const int result = skiff_disk_get_info(disk, &info);
-  error = result < 0 ? failed(td, url_of(td, file), result)
+  error = result < 0 ? failed(td, shown(url_of(td, file)), result)
                      : check_disk(td, url_of(td, file), &info);
   if (error == 0) {
     file->real_file_size = info.size_bytes;

@@ -27,32 +27,32 @@ static void told(void* user, skiff_disk* handle, int event, int result,
   (void)result;
   switch (event) {
     case SKIFF_DISK_LOST:
-      nbdkit_error("%s: the connection is lost: %s", settings.url, message);
+      nbdkit_error("%s: the connection is lost: %s", settings.shown, message);
       break;
     case SKIFF_DISK_GIVEN_UP:
       nbdkit_error("%s: requests fail until the target is back: %s",
-                   settings.url, message);
+                   settings.shown, message);
       break;
     case SKIFF_DISK_ENDED:
       nbdkit_error(
           "%s: the target ended the session, clients have to connect "
           "again: %s",
-          settings.url, message);
+          settings.shown, message);
       break;
     case SKIFF_DISK_RESTORED:
-      nbdkit_debug("%s: the connection is restored", settings.url);
+      nbdkit_debug("%s: the connection is restored", settings.shown);
       break;
     case SKIFF_DISK_RESIZED:
       nbdkit_debug("%s: the size changed, as clients see that connect from now",
-                   settings.url);
+                   settings.shown);
       break;
     default:
-      nbdkit_debug("%s: %s", settings.url, message);
+      nbdkit_debug("%s: %s", settings.shown, message);
   }
 }
 
 static int explain(char why[DISK_MAX_WHY]) {
-  snprintf(why, DISK_MAX_WHY, "%s: %s", settings.url, skiff_last_error());
+  snprintf(why, DISK_MAX_WHY, "%s: %s", settings.shown, skiff_last_error());
   return -1;
 }
 
@@ -67,7 +67,8 @@ static int check_info(const skiff_disk_info* info, char why[DISK_MAX_WHY]) {
       why, DISK_MAX_WHY,
       "%s: %llu bytes in blocks of %u: NBD needs blocks of a power of two, "
       "up to %d, and less than 2^63 bytes",
-      settings.url, (unsigned long long)info->size_bytes, size, MAX_BLOCK_SIZE);
+      settings.shown, (unsigned long long)info->size_bytes, size,
+      MAX_BLOCK_SIZE);
   return -1;
 }
 
@@ -149,7 +150,8 @@ int disk_probe(char why[DISK_MAX_WHY]) {
   }
   close(ends[0]);
   if (length == 0 || why[length - 1] != '\0') {
-    snprintf(why, DISK_MAX_WHY, "%s: it could not be checked: %s", settings.url,
+    snprintf(why, DISK_MAX_WHY, "%s: it could not be checked: %s",
+             settings.shown,
              child < 0 ? strerror(errno) : "the process ended early");
     return -1;
   }

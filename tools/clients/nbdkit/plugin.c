@@ -59,7 +59,10 @@ static void plugin_close(void* handle) {
 static void plugin_load(void) { settings_init(); }
 
 static int plugin_config_complete(void) {
-  if (settings.url != NULL) return 0;
+  if (settings.url != NULL) {
+    return skiff_url_without_passwords(settings.url, settings.shown,
+                                       sizeof(settings.shown));
+  }
   nbdkit_error(
       "the URL of a disk is missing: nbdkit skiff "
       "iscsi://HOST[:PORT]/TARGET/LUN");

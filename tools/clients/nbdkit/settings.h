@@ -6,6 +6,7 @@
 /* What nbdkit's command line said. Written before threads are there. */
 struct settings {
   const char* url;        /* NULL: it was not given. */
+  char shown[512];        /* The URL without passwords. */
   uint32_t check;         /* 1: connect once before nbdkit says it is ready. */
   uint32_t threads;       /* Of the context. */
   uint32_t context_flags; /* SKIFF_CONTEXT_*. */

@@ -114,7 +114,13 @@ absl::Status Client::ReadSecrets() {
 absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> Client::ChapFor(
     Endpoint endpoint) const {
   if (endpoint.user.secret.empty()) endpoint.user.secret = password_;
-  if (target_user_.has_value()) endpoint.target_user = target_user_;
+  if (target_user_.has_value()) {
+    protocol::ChapCredential target = *target_user_;
+    if (target.name.empty() && endpoint.target_user.has_value()) {
+      target.name = endpoint.target_user->name;
+    }
+    endpoint.target_user = std::move(target);
+  }
   if (endpoint.user.name.empty() && !password_.empty()) {
     return UsageError(
         "--password-file is the password of whom? Write a user into the URL: "

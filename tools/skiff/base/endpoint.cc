@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/portal.h"
+#include "protocol/negotiation/url.h"
 #include "tools/skiff/base/exit_code.h"
 
 namespace skiff::tools {
@@ -29,9 +30,9 @@ std::string WithScheme(const std::string& url) {
 absl::StatusOr<Endpoint> WithoutLun(const std::string& url,
                                     absl::StatusOr<Endpoint> endpoint) {
   if (endpoint.ok() && endpoint->has_lun) {
-    return UsageError(
-        absl::StrCat(url, " names logical unit ", endpoint->lun,
-                     ", but this is not about one; leave it out"));
+    return UsageError(absl::StrCat(
+        protocol::WithoutPasswords(url), " names logical unit ", endpoint->lun,
+        ", but this is not about one; leave it out"));
   }
   return endpoint;
 }
@@ -44,7 +45,8 @@ absl::StatusOr<Endpoint> ParsePortal(const std::string& url) {
   absl::StatusOr<Endpoint> endpoint = Parse(WithScheme(url));
   if (endpoint.ok() && !endpoint->target.empty()) {
     return UsageError(absl::StrCat(
-        url, " names a target, but this is about the whole portal; write ",
+        protocol::WithoutPasswords(url),
+        " names a target, but this is about the whole portal; write ",
         protocol::FormatPortal(
             {endpoint->portal.host, endpoint->portal.port})));
   }
@@ -59,7 +61,8 @@ absl::StatusOr<Endpoint> ParseTarget(const std::string& url) {
   absl::StatusOr<Endpoint> endpoint = Parse(url);
   if (endpoint.ok() && endpoint->target.empty()) {
     return UsageError(absl::StrCat(
-        url, " names no target; write iscsi://host[:port]/target-name"));
+        protocol::WithoutPasswords(url),
+        " names no target; write iscsi://host[:port]/target-name"));
   }
   return WithoutLun(url, std::move(endpoint));
 }
@@ -68,7 +71,7 @@ absl::StatusOr<Endpoint> ParseLun(const std::string& url) {
   absl::StatusOr<Endpoint> endpoint = Parse(url);
   if (endpoint.ok() && !endpoint->has_lun) {
     return UsageError(absl::StrCat(
-        url,
+        protocol::WithoutPasswords(url),
         " names no logical unit; write iscsi://host[:port]/target-name/lun"));
   }
   return endpoint;

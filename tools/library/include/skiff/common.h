@@ -85,6 +85,12 @@ typedef void (*skiff_done_fn)(void* user, int result, const char* message);
 /// The library's version, such as "1.0"; in static memory.
 SKIFF_API const char* skiff_version(void);
 
+/// Writes a URL without its passwords to `text`, for logs: at most `size` bytes
+/// with the zero at the end, cut if there is no room for more. 0, or -EINVAL
+/// for NULL or a `size` of 0. Any thread.
+SKIFF_API int skiff_url_without_passwords(const char* url, char* text,
+                                          size_t size);
+
 /// Whether this build has a transport: "tcp", "verbs", "libfabric", "auto". 1
 /// or 0; also 0 for NULL. It says nothing about devices.
 SKIFF_API int skiff_has_transport(const char* name);
