@@ -6,7 +6,9 @@
 #include <memory>
 #include <skiff/skiff.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
