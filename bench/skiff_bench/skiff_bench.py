@@ -2,9 +2,9 @@
 """Measures Skiff's codec, datamovers and transports, compares two such runs, and draws them.
 
 Usage: skiff-bench run [OPTION]...
-       skiff-bench compare A.json B.json [--svg FILE] [--limit RATIO]
-       skiff-bench chart A.json [B.json] [--filter REGEX] > FILE.svg
-       skiff-bench beside REPORT.json --ours TEXT --theirs TEXT [--filter REGEX] > FILE.svg
+   or: skiff-bench compare A.json B.json [--svg FILE] [--limit RATIO]
+   or: skiff-bench chart A.json [B.json] [--filter REGEX] > FILE.svg
+   or: skiff-bench beside REPORT.json --ours TEXT --theirs TEXT [--filter REGEX] > FILE.svg
 
 Options of run:
   --json FILE         keep the run
