@@ -34,22 +34,26 @@ void CommandCounters::NoteFailure(ScsiStatus status) {
 }
 
 void CommandCounters::NoteLatency(Task::Kind kind, uint64_t nanos) {
-  if (kind == Task::Kind::kOther) return;
   Latency& latency = kind == Task::Kind::kRead ? reads_ : writes_;
   Add(nanos, &latency.sum);
   if (nanos > latency.max.load(kRelaxed)) latency.max.store(nanos, kRelaxed);
   Add(1, &latency.buckets[LatencyCounts::BucketOf(nanos)]);
 }
 
-LatencyCounts CommandCounters::Of(const Latency& latency, uint64_t commands) {
+// Each command is counted in one place, so that no sum becomes less while the
+// other thread counts on.
+LatencyCounts CommandCounters::Of(const Latency& latency, const Ended& ended,
+                                  uint64_t* commands) {
   LatencyCounts counts;
   counts.sum_ns = latency.sum.load(kRelaxed);
   counts.max_ns = latency.max.load(kRelaxed);
-  uint64_t counted = 0;
+  *commands = ended.in_no_time.load(kRelaxed);
+  counts.buckets[0] = *commands;
   for (size_t i = 0; i < LatencyCounts::kBuckets; ++i) {
-    counted += counts.buckets[i] = latency.buckets[i].load(kRelaxed);
+    const uint64_t in_bucket = latency.buckets[i].load(kRelaxed);
+    counts.buckets[i] += in_bucket;
+    *commands += in_bucket;
   }
-  if (commands > counted) counts.buckets[0] += commands - counted;
   return counts;
 }
 
@@ -60,17 +64,15 @@ CommandCounts CommandCounters::Get() const {
   const Ended& reads = ended(Task::Kind::kRead);
   const Ended& writes = ended(Task::Kind::kWrite);
   CommandCounts counts;
-  counts.reads = reads.commands.load(kRelaxed);
-  counts.writes = writes.commands.load(kRelaxed);
-  counts.others = ended(Task::Kind::kOther).commands.load(kRelaxed);
+  counts.others = ended(Task::Kind::kOther).in_no_time.load(kRelaxed);
   counts.read_bytes = reads.bytes.load(kRelaxed);
   counts.written_bytes = writes.bytes.load(kRelaxed);
   counts.check_conditions = check_conditions_.load(kRelaxed);
   counts.busy = busy_.load(kRelaxed);
   counts.aborted = aborted_.load(kRelaxed);
   counts.in_flight = in_flight();
-  counts.read_latency = Of(reads_, counts.reads);
-  counts.write_latency = Of(writes_, counts.writes);
+  counts.read_latency = Of(reads_, reads, &counts.reads);
+  counts.write_latency = Of(writes_, writes, &counts.writes);
   return counts;
 }
 

@@ -26,7 +26,11 @@ class alignas(64) CommandCounters {
   // Which `nanos` after Begin() was answered with task.status.
   void Answer(const Task& task, int64_t nanos) {
     Ended& ended = ended_[static_cast<size_t>(task.kind)];
-    Add(1, &ended.commands);
+    if (nanos > 0 && task.kind != Task::Kind::kOther) {
+      NoteLatency(task.kind, static_cast<uint64_t>(nanos));
+    } else {
+      Add(1, &ended.in_no_time);
+    }
     if (task.status == ScsiStatus::kGood) [[likely]] {
       // One of both is zero, but for a command that is neither read nor write.
       Add(Moved(task.data_in_wanted, task.data_in_length) +
@@ -35,7 +39,6 @@ class alignas(64) CommandCounters {
     } else {
       NoteFailure(task.status);
     }
-    if (nanos > 0) NoteLatency(task.kind, static_cast<uint64_t>(nanos));
   }
   void NoteAborted() { Add(1, &aborted_); }
   // Nothing refers to the command any more.
@@ -50,7 +53,7 @@ class alignas(64) CommandCounters {
   using Counter = std::atomic<uint64_t>;
   static constexpr auto kRelaxed = std::memory_order_relaxed;
   struct Ended {
-    Counter commands{0};
+    Counter in_no_time{0};  // The others are in their buckets.
     Counter bytes{0};
   };
   // But for those that took no time.
@@ -66,7 +69,8 @@ class alignas(64) CommandCounters {
   static uint64_t Moved(uint64_t wanted, uint32_t length) {
     return wanted < length ? wanted : length;
   }
-  static LatencyCounts Of(const Latency& latency, uint64_t commands);
+  static LatencyCounts Of(const Latency& latency, const Ended& ended,
+                          uint64_t* commands);
 
   void NoteFailure(ScsiStatus status);
   void NoteLatency(Task::Kind kind, uint64_t nanos);

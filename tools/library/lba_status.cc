@@ -1,6 +1,7 @@
 // skiff_disk_get_lba_status(): a command, and what its answer says.
 #include <skiff/disk.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@ constexpr uint32_t kAnswerBytes = 8 + kMaxExtents * 16;
 struct Query {
   uint64_t offset;
   uint32_t block_size;
+  uint64_t size_bytes;
   skiff_extent* extents;
   size_t capacity;
   size_t* count;
@@ -41,12 +43,21 @@ absl::Status Read(const Query& query) {
   const auto parsed = scsi::ParseGetLbaStatus(absl::MakeConstSpan(
       query.answer.data(), static_cast<size_t>(query.result.data_in_length)));
   if (!parsed.ok()) return parsed.status();
+  uint64_t next = query.offset / query.block_size;
   for (const scsi::LbaStatus& status : *parsed) {
-    if (*query.count == query.capacity) break;
+    // Whoever asks on from the end of the last one must get ahead.
+    const bool follows = status.lba == next && status.blocks > 0 &&
+                         status.lba <= query.size_bytes / query.block_size;
+    if (*query.count == query.capacity || !follows) break;
+    next += status.blocks;
     skiff_extent& extent = query.extents[(*query.count)++];
     extent.offset = status.lba * query.block_size;
-    extent.length = uint64_t{status.blocks} * query.block_size;
-    extent.state = status.provisioning;
+    extent.length = std::min(uint64_t{status.blocks} * query.block_size,
+                             query.size_bytes - extent.offset);
+    // Later standards have more, of which none says that there are no data.
+    extent.state = status.provisioning > SKIFF_EXTENT_ANCHORED
+                       ? uint32_t{SKIFF_EXTENT_MAPPED}
+                       : status.provisioning;
     extent.reserved = 0;
   }
   if (*query.count > 0 && query.extents[0].offset == query.offset) {
@@ -112,6 +123,7 @@ int skiff_disk_get_lba_status(skiff_disk* disk, uint64_t offset,
   *count = 0;
   auto query = std::make_unique<Query>(Query{offset,
                                              info.block_size,
+                                             info.size_bytes,
                                              extents,
                                              capacity,
                                              count,

@@ -9,6 +9,11 @@
 namespace skiff::library {
 namespace {
 
+// SAM-5 section 5.3.1.
+constexpr uint8_t kGood = 0x00;
+constexpr uint8_t kCheckCondition = 0x02;
+constexpr uint8_t kConditionMet = 0x04;
+
 // It was looked at before, and fits.
 uint32_t TotalLength(const std::vector<iovec>& iov) {
   uint64_t bytes = 0;
@@ -97,7 +102,11 @@ void RawCommand::FillResult() const {
     std::memcpy(known.sense, command.sense.data(), command.sense_length);
     known.residual = command.residual;
     known.overflow = command.overflow ? 1 : 0;
-    known.data_in_length = command_.received();
+    // No other status comes with data, whatever the residual says.
+    const bool data = command.status == kGood ||
+                      command.status == kCheckCondition ||
+                      command.status == kConditionMet;
+    known.data_in_length = data ? command_.received() : 0;
   }
   // Its size was looked at before.
   const size_t size = std::min(result_->struct_size, sizeof(known));

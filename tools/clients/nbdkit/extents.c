@@ -12,7 +12,7 @@ enum {
   kDescriptors = 256,
   kLength = kHeaderLength + kDescriptors * kDescriptorLength,
   kCheckCondition = 2,
-  kMapped = 0,
+  kDeallocated = 1,
   kAnchored = 2,
 };
 
@@ -77,10 +77,11 @@ int extents_add(const struct disk* disk, uint32_t count, uint64_t offset,
     /* nbdkit wants one behind the other, and so does the standard. */
     if (load_be(descriptor, 8) != lba || blocks == 0) break;
     if (lba * block_size >= end) break;
-    const uint32_t type = status == kMapped ? 0
-                          : status == kAnchored
-                              ? NBDKIT_EXTENT_ZERO
-                              : NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO;
+    /* What is not known to be zero is data: later standards have more. */
+    const uint32_t type = status == kDeallocated
+                              ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO
+                          : status == kAnchored ? NBDKIT_EXTENT_ZERO
+                                                : 0;
     if (nbdkit_add_extent(extents, lba * block_size, blocks * block_size,
                           type) != 0) {
       return -1;
