@@ -132,7 +132,6 @@ void iscsi_context::Destroy() {
   destroyed_ = true;
   const Turning turning(this);
   reopen_ = false;
-  reopen_at_ = Loop::kNever;
   CloseUnits();
   // Blocks at most as long as Skiff waits for a target that says nothing.
   while (open_units_ > 0 || discovered_ != nullptr) {

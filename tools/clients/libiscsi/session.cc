@@ -315,7 +315,8 @@ void iscsi_context::OnUnitClosed(void* user, int /*result*/,
 
 void iscsi_context::CloseUnits() {
   logged_in_ = false;
-  bare_.clear();  // They wait, or fail, as all that was not sent.
+  reopen_at_ = Loop::kNever;  // An attempt that was to come is not wanted.
+  bare_.clear();              // They wait, or fail, as all that was not sent.
   if (state_ != State::kIdle) state_ = State::kClosing;
   if (connected_ != nullptr) {
     when_closed_.push_back(
