@@ -1,5 +1,6 @@
 // What a task shows of the way its command ended.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,27 @@
 #include "tools/clients/libiscsi/sense.h"
 
 namespace skiff::libiscsi {
+namespace {
+
+// The device's status as programs are told of it.
+int ToldStatus(uint32_t status) {
+  switch (status) {
+    case kGood:
+    case kConditionMet:  // libiscsi tells that all went well.
+      return kGood;
+    case kCheckCondition:
+    case kBusy:
+    case kReservationConflict:
+    case kTaskSetFull:
+    case kAcaActive:
+    case kTaskAborted:
+      return static_cast<int>(status);
+    default:  // Programs know of no other.
+      return kError;
+  }
+}
+
+}  // namespace
 
 void iscsi_context::FillTask(Call* call) {
   scsi_task* const task = call->task;
@@ -28,18 +50,19 @@ void iscsi_context::FillTask(Call* call) {
 void iscsi_context::FillStatus(Call* call) {
   const skiff_command_result& result = call->result;
   scsi_task* const task = call->task;
-  task->status = static_cast<int>(result.status);
+  task->status = ToldStatus(result.status);
   if (result.residual != 0) {
     task->residual = result.residual;
     task->residual_status = result.overflow != 0 ? kOverflow : kUnderflow;
   }
   if (result.status == kCheckCondition) return FillSense(call);
+  if (task->status != kGood) {
+    // Nothing says that data came: the buffer may be as malloc() left it.
+    return SetError("SCSI status " + std::to_string(result.status));
+  }
   if (call->buffer != nullptr && result.data_in_length > 0) {
     task->datain.data = std::exchange(call->buffer, nullptr);
     task->datain.size = static_cast<int>(result.data_in_length);
-  }
-  if (result.status != kGood) {
-    SetError("SCSI status " + std::to_string(result.status));
   }
 }
 

@@ -19,7 +19,12 @@ struct iscsi_context;
 
 inline constexpr int kGood = 0x00;
 inline constexpr int kCheckCondition = 0x02;
+inline constexpr int kConditionMet = 0x04;
+inline constexpr int kBusy = 0x08;
 inline constexpr int kReservationConflict = 0x18;
+inline constexpr int kTaskSetFull = 0x28;
+inline constexpr int kAcaActive = 0x30;
+inline constexpr int kTaskAborted = 0x40;
 inline constexpr int kCancelled = 0x0f000000;
 inline constexpr int kError = 0x0f000001;
 inline constexpr int kTimedOut = 0x0f000002;
