@@ -284,7 +284,7 @@ void iscsi_context::Settle(Call* call) {
     call->settling = true;
     skiff_disk_cancel(call->unit->disk, call->id);
     // Skiff's own timeouts bound this.
-    while (call->state == Call::State::kStarted && loop_->Wait(1000)) {
+    while (call->state == Call::State::kStarted && loop_->Wait(1000) >= 0) {
     }
   }
   if (call->state == Call::State::kEnded) ended_.Remove(call);

@@ -135,7 +135,7 @@ void iscsi_context::Destroy() {
   CloseUnits();
   // Blocks at most as long as Skiff waits for a target that says nothing.
   while (open_units_ > 0 || discovered_ != nullptr) {
-    if (!loop_->Wait(kTurnMs)) break;
+    if (loop_->Wait(kTurnMs) < 0) break;
   }
   CancelAll();
   SessionRestored();

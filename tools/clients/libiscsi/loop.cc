@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -63,22 +64,27 @@ void Loop::Adopt() {
   if (skiff_context_adopt(skiff_) == 0) owner_ = pthread_self();
 }
 
-void Loop::Poll() {
+bool Loop::forked() const { return skiff_context_fd(skiff_) == -ECHILD; }
+
+int Loop::Poll() {
   BeginTurn();
-  skiff_context_poll(skiff_);
+  return skiff_context_poll(skiff_);
 }
 
-bool Loop::Wait(int timeout_ms) {
+int Loop::Wait(int timeout_ms) {
   BeginTurn();
-  return skiff_context_wait(skiff_, timeout_ms) >= 0;
+  return skiff_context_wait(skiff_, timeout_ms);
 }
 
 void Loop::BeginTurn() {
   kicked_ = false;
-  if (armed_ == kNever || armed_ > Now()) return;
+  if (armed_ == kNever || armed_ > Now() || forked()) return;
+  armed_ = kNever;
   uint64_t expirations = 0;
-  // Not readable yet: it was armed anew.
-  if (read(timer_fd_, &expirations, sizeof(expirations)) > 0) armed_ = kNever;
+  if (read(timer_fd_, &expirations, sizeof(expirations)) > 0) return;
+  // It did not expire yet: with nobody to read it, it must not.
+  const itimerspec never = {};
+  timerfd_settime(timer_fd_, 0, &never, nullptr);
 }
 
 bool Loop::due() const {
@@ -99,7 +105,7 @@ void Loop::Arm(int64_t deadline) {
   skiff_context_deadline(skiff_, &skiffs);
   deadline = std::min(deadline, skiffs);
   // Deadlines move away all the time: one that comes early does no harm.
-  if (deadline >= armed_) return;
+  if (deadline >= armed_ || forked()) return;
   armed_ = std::max<int64_t>(deadline, 1);
   itimerspec when = {};
   when.it_value.tv_sec = armed_ / kSecond;

@@ -32,10 +32,12 @@ class Loop {
   // The calling thread drives it from now on. libiscsi's users see to it that
   // only one at a time is in a call.
   void Adopt();
+  // In the child of a fork(): everything is the parent's, its descriptors too.
+  bool forked() const;
   // One turn without sleeping, and one that sleeps until something happens.
-  void Poll();
-  // False: nothing will ever happen, as in the child of a fork().
-  bool Wait(int timeout_ms);
+  // Negative: Skiff refuses, and nothing will happen.
+  int Poll();
+  int Wait(int timeout_ms);
   // Whether Skiff wants a turn at once, such as to send what was submitted.
   bool due() const;
   // Lets fd() be readable at once, or at `deadline` and when Skiff wants to.

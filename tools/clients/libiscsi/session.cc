@@ -407,7 +407,7 @@ int iscsi_context::Disconnect() {
     return 0;
   }
   CloseUnits();
-  while (open_units_ > 0 && loop_->Wait(1000)) {
+  while (open_units_ > 0 && loop_->Wait(1000) >= 0) {
   }
   return 0;
 }
