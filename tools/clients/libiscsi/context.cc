@@ -138,7 +138,6 @@ void iscsi_context::Destroy() {
     if (loop_->Wait(kTurnMs) < 0) break;
   }
   CancelAll();
-  SessionRestored();
   while (!ended_.empty()) RunEnded();
 }
 

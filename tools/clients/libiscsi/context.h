@@ -168,7 +168,8 @@ struct iscsi_context {
   void CloseUnits();
   void UnitsClosed();
   void Reopen();
-  void SessionRestored();
+  // Those that wait for a session.
+  void AnswerNops(int status);
   void EndSession(const std::string& why);
   void FailWaiting(Unit* unit, const std::string& why);
 

@@ -196,6 +196,7 @@ int iscsi_context::Open(std::function<void(int status)> done) {
   if (unit->state == Unit::State::kOpening) return 0;
   connected_ = nullptr;
   state_ = State::kIdle;
+  AnswerNops(kCancelled);
   return -1;
 }
 
@@ -246,7 +247,7 @@ void iscsi_context::UnitOpened(Unit* unit, int result, const char* message) {
     logged_in_ = true;
     reopen_ = false;
     reopen_attempts_ = 0;
-    SessionRestored();
+    AnswerNops(kGood);
     if (connected_ != nullptr) {
       Later([done = std::exchange(connected_, nullptr)] { done(kGood); });
     }
@@ -335,6 +336,7 @@ void iscsi_context::UnitsClosed() {
   } else {
     state_ = State::kIdle;
     FailWaiting(nullptr, "the session has ended");
+    AnswerNops(kCancelled);
   }
   for (std::function<void()>& told : std::exchange(when_closed_, {})) {
     Later(std::move(told));
@@ -359,7 +361,7 @@ void iscsi_context::OnEvent(void* user, skiff_disk* /*disk*/, int event,
       return;
     case SKIFF_DISK_RESTORED:
       self->logged_in_ = true;
-      return self->SessionRestored();
+      return self->AnswerNops(kGood);
     case SKIFF_DISK_GIVEN_UP:
     case SKIFF_DISK_ENDED:
       return self->EndSession(message);
@@ -368,8 +370,7 @@ void iscsi_context::OnEvent(void* user, skiff_disk* /*disk*/, int event,
   }
 }
 
-void iscsi_context::SessionRestored() {
-  const int status = destroyed_ ? kCancelled : kGood;
+void iscsi_context::AnswerNops(int status) {
   for (std::function<void(int)>& nop : std::exchange(waiting_nops_, {})) {
     Later([told = std::move(nop), status] { told(status); });
   }
@@ -404,6 +405,7 @@ int iscsi_context::Disconnect() {
   reopen_ = false;
   if (state_ == State::kNoted || state_ == State::kDiscovery) {
     state_ = State::kIdle;
+    AnswerNops(kCancelled);
     return 0;
   }
   CloseUnits();
