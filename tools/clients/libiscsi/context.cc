@@ -1,6 +1,7 @@
 #include "tools/clients/libiscsi/context.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -45,6 +46,14 @@ void iscsi_context::OnLog(void* user, int level, const char* message) {
   if (log != nullptr && level <= self->log_level_) log(level, message);
 }
 
+bool iscsi_context::Enter() {
+  if (loop_->forked()) {
+    return Fail("the session is that of the parent of this process") == 0;
+  }
+  loop_->Adopt();
+  return true;
+}
+
 void iscsi_context::Prepare() {
   if (!bare_.empty()) StartBare();
   bool due = loop_->due();
@@ -62,11 +71,9 @@ void iscsi_context::Prepare() {
 int iscsi_context::Turn(int wait_ms, bool* gone) {
   ++depth_;
   if (!bare_.empty()) StartBare();
-  if (wait_ms == 0 || !ended_.empty()) {
-    loop_->Poll();
-  } else {
-    loop_->Wait(wait_ms);
-  }
+  const int turned =
+      wait_ms == 0 || !ended_.empty() ? loop_->Poll() : loop_->Wait(wait_ms);
+  if (turned == -ECHILD) broken_ = true;
   unsent_ = 0;
   RunTimers();
   RunEnded();
@@ -93,6 +100,11 @@ bool iscsi_context::TurnUntil(const bool* finished) {
       wait_ms = static_cast<int>(own);
     }
     Turn(wait_ms, &gone);
+    // A callback came back in a child: nothing ever happens there.
+    if (!gone && !*finished && loop_->forked()) {
+      EndAll();
+      break;
+    }
   }
   return !gone;
 }
@@ -131,11 +143,21 @@ void iscsi_context::Destroy() {
   if (destroyed_) return;
   destroyed_ = true;
   const Turning turning(this);
+  EndAll();
+}
+
+// Tells the program of the end of all that is under way.
+void iscsi_context::EndAll() {
   reopen_ = false;
   CloseUnits();
   // Blocks at most as long as Skiff waits for a target that says nothing.
   while (open_units_ > 0 || discovered_ != nullptr) {
     if (loop_->Wait(kTurnMs) < 0) break;
+  }
+  if (open_units_ > 0) {
+    // In a child, where Skiff tells nobody.
+    open_units_ = 0;
+    UnitsClosed();
   }
   CancelAll();
   while (!ended_.empty()) RunEnded();

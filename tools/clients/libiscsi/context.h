@@ -66,12 +66,14 @@ struct iscsi_context {
   // to be restored. The context may be gone then, and only then, if *gone is
   // true.
   int Turn(int wait_ms, bool* gone = nullptr);
-  // Turns until `finished`. False: the context was destroyed meanwhile.
+  // Turns until `finished`. False: the context was destroyed meanwhile. Does
+  // not finish in the child of a fork() what Skiff has to tell.
   bool TurnUntil(const bool* finished);
-  // Now, or when the outermost turn ends.
+  // Now, or when the outermost turn ends. Works in the child of a fork(), too.
   void Destroy();
-  // The calling thread drives it from now on.
-  void Adopt() { loop_->Adopt(); }
+  // The calling thread drives it from now on. False: it is the child of a
+  // fork(), and the session is its parent's.
+  bool Enter();
 
   // --- Sessions. Callbacks get GOOD or ERROR, and run from a turn.
 
@@ -142,7 +144,7 @@ struct iscsi_context {
   static void OnLog(void* user, int level, const char* message);
   void RunEnded();
   void RunTimers();
-  void Finish();
+  void EndAll();
   void Later(std::function<void()> function);
 
   std::string Url(const std::string& target, uint32_t lun) const;

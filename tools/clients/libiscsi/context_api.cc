@@ -57,7 +57,10 @@ FACE iscsi_context* iscsi_create_context(const char* initiator_name) {
 }
 
 FACE int iscsi_destroy_context(iscsi_context* iscsi) {
-  if (Enter(iscsi)) iscsi->Destroy();
+  if (iscsi == nullptr) return 0;
+  // In a child, it only frees what is the child's.
+  iscsi->Enter();
+  iscsi->Destroy();
   return 0;
 }
 

@@ -5,11 +5,10 @@
 
 namespace skiff::libiscsi {
 
-// A program calls: its thread drives the context from now on. False for null.
+// A program calls: its thread drives the context from now on. False for null,
+// and with an error where the context cannot do anything now.
 inline bool Enter(iscsi_context* iscsi) {
-  if (iscsi == nullptr) return false;
-  iscsi->Adopt();
-  return true;
+  return iscsi != nullptr && iscsi->Enter();
 }
 
 }  // namespace skiff::libiscsi
