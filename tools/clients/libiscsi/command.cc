@@ -278,13 +278,20 @@ Call* iscsi_context::FindCall(const scsi_task* task) {
   return call;
 }
 
-// Makes it end: afterwards nobody uses its buffers.
-void iscsi_context::Settle(Call* call) {
+// Makes it end: afterwards nobody uses its buffers. False: it is as it was.
+bool iscsi_context::Settle(Call* call) {
   if (call->state == Call::State::kStarted) {
     call->settling = true;
     skiff_disk_cancel(call->unit->disk, call->id);
+    int turned = 0;
     // Skiff's own timeouts bound this.
-    while (call->state == Call::State::kStarted && loop_->Wait(1000) >= 0) {
+    while (call->state == Call::State::kStarted && turned >= 0) {
+      turned = loop_->Wait(1000);
+    }
+    // In a child, Skiff does not touch them. Else it still has them.
+    if (call->state == Call::State::kStarted && turned != -ECHILD) {
+      call->settling = false;
+      return Fail("a log function cannot wait for the end of a command") == 0;
     }
   }
   if (call->state == Call::State::kEnded) ended_.Remove(call);
@@ -292,13 +299,14 @@ void iscsi_context::Settle(Call* call) {
   call->result.answered = 0;
   call->status = kCancelled;
   call->message = "the command was cancelled";
+  return true;
 }
 
 int iscsi_context::Cancel(scsi_task* task) {
   Call* const call = FindCall(task);
   if (call == nullptr) return Fail("the task is not under way");
   const Turning turning(this);
-  Settle(call);
+  if (!Settle(call)) return -1;
   Deliver(call);
   return 0;
 }
@@ -308,7 +316,7 @@ void iscsi_context::CancelAll() {
   // Of all that are there now: callbacks may start others.
   for (size_t left = calls_.size(); left > 0 && !calls_.empty(); --left) {
     Call* const call = calls_.first();
-    Settle(call);
+    if (!Settle(call)) return;
     Deliver(call);
   }
 }

@@ -191,7 +191,7 @@ struct iscsi_context {
   void FillStatus(Call* call);
   void FillSense(Call* call);
   Call* FindCall(const scsi_task* task);
-  void Settle(Call* call);
+  bool Settle(Call* call);
   void ExpireCalls();
 
   Settings settings_;
