@@ -383,10 +383,13 @@ int iscsi_context::AbortAll(int lun, iscsi_command_cb cb, void* private_data) {
   if (!logged_in_) return Fail("task management needs a session");
   StartBare();
   for (Call* call = calls_.first(); call != nullptr; call = call->next) {
+    const bool started = call->state == Call::State::kStarted;
+    // Others may be of an earlier session, and their unit is gone.
+    if (!started && call->state != Call::State::kWaiting) continue;
     if (call->unit->lun != static_cast<uint32_t>(lun)) continue;
-    if (call->state == Call::State::kStarted) {
+    if (started) {
       skiff_disk_cancel(call->unit->disk, call->id);
-    } else if (call->state == Call::State::kWaiting) {
+    } else {
       End(call, kCancelled);
     }
   }

@@ -293,7 +293,9 @@ void iscsi_context::StartWaiting(Unit* unit) {
 void iscsi_context::FailWaiting(Unit* unit, const std::string& why) {
   for (Call* call = calls_.first(); call != nullptr; call = call->next) {
     if (unit != nullptr && call->unit != unit) continue;
-    if (call->state != Call::State::kWaiting) continue;
+    // The units go with the session, and nothing may point to them then.
+    const bool left = unit == nullptr && call->state == Call::State::kAborted;
+    if (call->state != Call::State::kWaiting && !left) continue;
     call->message = why;
     End(call, kCancelled);
   }
