@@ -343,9 +343,12 @@ void iscsi_context::ExpireCalls() {
 
 // --- Task management.
 
+int iscsi_context::CheckRoom() {
+  return ended_.size() < kMaxCalls ? 0 : Fail(kTooMany);
+}
+
 int iscsi_context::Answer(iscsi_command_cb cb, void* private_data, int status,
                           uint32_t response) {
-  if (ended_.size() >= kMaxCalls) return Fail(kTooMany);
   Later([this, cb, private_data, status, response]() mutable {
     if (cb == nullptr) return;
     cb(this, status, status == kGood ? &response : nullptr, private_data);
@@ -356,6 +359,7 @@ int iscsi_context::Answer(iscsi_command_cb cb, void* private_data, int status,
 int iscsi_context::Abort(scsi_task* task, iscsi_command_cb cb,
                          void* private_data) {
   if (!connected()) return Fail("task management needs a session");
+  if (CheckRoom() != 0) return -1;
   Call* const call = FindCall(task);
   if (call == nullptr || call->state == Call::State::kEnded ||
       call->state == Call::State::kAborted || call->aborting) {
@@ -381,6 +385,7 @@ scsi_task* iscsi_context::TaskOf(uint32_t tag) const {
 
 int iscsi_context::AbortAll(int lun, iscsi_command_cb cb, void* private_data) {
   if (!logged_in_) return Fail("task management needs a session");
+  if (CheckRoom() != 0) return -1;
   StartBare();
   for (Call* call = calls_.first(); call != nullptr; call = call->next) {
     const bool started = call->state == Call::State::kStarted;
@@ -398,6 +403,7 @@ int iscsi_context::AbortAll(int lun, iscsi_command_cb cb, void* private_data) {
 
 int iscsi_context::ResetUnit(int lun, iscsi_command_cb cb, void* private_data) {
   if (!logged_in_) return Fail("task management needs a session");
+  if (CheckRoom() != 0) return -1;
   Unit* const unit = lun < 0 ? nullptr : FindUnit(static_cast<uint32_t>(lun));
   if (unit == nullptr || unit->state != Unit::State::kOpen) {
     return Fail("no command was sent to this LUN yet: it cannot be reset");
@@ -425,9 +431,8 @@ int iscsi_context::Nop(iscsi_command_cb cb, const unsigned char* data, int size,
                        void* private_data) {
   if (state_ == State::kIdle) return Fail("a NOP-Out needs a session");
   if (size < 0) return Fail("a NOP-Out of a negative length");
-  if (waiting_nops_.size() == kMaxNops || ended_.size() >= kMaxCalls) {
-    return Fail(kTooMany);
-  }
+  if (waiting_nops_.size() == kMaxNops) return Fail(kTooMany);
+  if (CheckRoom() != 0) return -1;
   std::vector<unsigned char> ping;
   if (data != nullptr) ping.assign(data, data + size);
   auto told = [this, cb, private_data,

@@ -103,7 +103,10 @@ struct iscsi_context {
   scsi_task* TaskOf(uint32_t tag) const;
   int AbortAll(int lun, iscsi_command_cb cb, void* private_data);
   int ResetUnit(int lun, iscsi_command_cb cb, void* private_data);
-  // `cb` with a response in a later turn.
+  // -1: too much waits to be told already. For whatever starts something that
+  // Answer() ends.
+  int CheckRoom();
+  // `cb` with a response in a later turn. 0.
   int Answer(iscsi_command_cb cb, void* private_data, int status,
              uint32_t response);
   int Nop(iscsi_command_cb cb, const unsigned char* data, int size,

@@ -18,6 +18,7 @@ int RefuseTargetReset(iscsi_context* iscsi, iscsi_command_cb cb,
   constexpr uint32_t kNotSupported = 5;
   if (!iscsi->logged_in())
     return iscsi->Fail("task management needs a session");
+  if (iscsi->CheckRoom() != 0) return -1;
   iscsi->SetError("Skiff resets logical units, not targets");
   return iscsi->Answer(cb, private_data, kGood, kNotSupported);
 }
