@@ -209,7 +209,8 @@ int iscsi_context::Start(Call* call) {
     if (call->buffer == nullptr) {
       call->buffer = static_cast<unsigned char*>(malloc(length));
     }
-    own = {call->buffer, call->buffer == nullptr ? 0 : length};
+    if (call->buffer == nullptr) return Fail("out of memory");
+    own = {call->buffer, length};
   }
   const Iovecs iovecs(vector.iov == nullptr ? buffer : vector,
                       moves ? length : 0);
