@@ -79,6 +79,11 @@ struct iscsi_context {
 
   bool logged_in() const { return logged_in_; }
   bool connected() const { return state_ != State::kIdle; }
+  // It will be logged in, or the session ends.
+  bool logging_in() const {
+    return state_ == State::kConnecting || state_ == State::kUp ||
+           state_ == State::kClosing;
+  }
   int Connect(const char* portal, iscsi_command_cb cb, void* private_data);
   int FullConnect(const char* portal, int lun, iscsi_command_cb cb,
                   void* private_data);

@@ -173,6 +173,9 @@ FACE int iscsi_reconnect_sync(iscsi_context* iscsi) {
   if (!Enter(iscsi) || iscsi->Reconnect() != 0) return -1;
   bool gone = false;
   while (!gone && !iscsi->logged_in()) {
+    // A callback may have disconnected.
+    if (!iscsi->logging_in())
+      return iscsi->Fail("there is no session to wait for");
     if (iscsi->Turn(100, &gone) != 0) return -1;
   }
   return gone ? -1 : 0;
