@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kTurnMs = 1000;
 constexpr size_t kFew = 2;
+constexpr char kInLog[] = "the log function cannot call this";
 
 }  // namespace
 
@@ -50,6 +51,7 @@ bool iscsi_context::Enter() {
   if (loop_->forked()) {
     return Fail("the session is that of the parent of this process") == 0;
   }
+  if (loop_->turning()) return Fail(kInLog) == 0;
   loop_->Adopt();
   return true;
 }
@@ -139,11 +141,13 @@ void iscsi_context::Later(std::function<void()> function) {
   ended_.Push(job);
 }
 
-void iscsi_context::Destroy() {
-  if (destroyed_) return;
+int iscsi_context::Destroy() {
+  if (destroyed_) return 0;
+  if (loop_->turning()) return Fail(kInLog);
   destroyed_ = true;
   const Turning turning(this);
   EndAll();
+  return 0;
 }
 
 // Tells the program of the end of all that is under way.

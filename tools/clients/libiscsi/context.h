@@ -70,9 +70,10 @@ struct iscsi_context {
   // not finish in the child of a fork() what Skiff has to tell.
   bool TurnUntil(const bool* finished);
   // Now, or when the outermost turn ends. Works in the child of a fork(), too.
-  void Destroy();
+  // -1: not in the log function.
+  int Destroy();
   // The calling thread drives it from now on. False: it is the child of a
-  // fork(), and the session is its parent's.
+  // fork(), and the session is its parent's; or Skiff calls the log function.
   bool Enter();
 
   // --- Sessions. Callbacks get GOOD or ERROR, and run from a turn.

@@ -61,8 +61,7 @@ FACE int iscsi_destroy_context(iscsi_context* iscsi) {
   if (iscsi == nullptr) return 0;
   // In a child, it only frees what is the child's.
   iscsi->Enter();
-  iscsi->Destroy();
-  return 0;
+  return iscsi->Destroy();
 }
 
 FACE const char* iscsi_get_error(iscsi_context* iscsi) {

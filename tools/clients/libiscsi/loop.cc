@@ -66,14 +66,21 @@ void Loop::Adopt() {
 
 bool Loop::forked() const { return skiff_context_fd(skiff_) == -ECHILD; }
 
-int Loop::Poll() {
+template <typename Function>
+int Loop::Turn(const Function& function) {
   BeginTurn();
-  return skiff_context_poll(skiff_);
+  const bool outer = std::exchange(turning_, true);
+  const int handled = function();
+  turning_ = outer;
+  return handled;
+}
+
+int Loop::Poll() {
+  return Turn([this] { return skiff_context_poll(skiff_); });
 }
 
 int Loop::Wait(int timeout_ms) {
-  BeginTurn();
-  return skiff_context_wait(skiff_, timeout_ms);
+  return Turn([&] { return skiff_context_wait(skiff_, timeout_ms); });
 }
 
 void Loop::BeginTurn() {

@@ -34,6 +34,8 @@ class Loop {
   void Adopt();
   // In the child of a fork(): everything is the parent's, its descriptors too.
   bool forked() const;
+  // Skiff is in a turn: it is its log function that calls.
+  bool turning() const { return turning_; }
   // One turn without sleeping, and one that sleeps until something happens.
   // Negative: Skiff refuses, and nothing will happen.
   int Poll();
@@ -47,6 +49,8 @@ class Loop {
  private:
   Loop() = default;
   void BeginTurn();
+  template <typename Function>
+  int Turn(const Function& function);
 
   skiff_context* skiff_ = nullptr;
   pthread_t owner_ = pthread_self();
@@ -54,6 +58,7 @@ class Loop {
   int timer_fd_ = -1;
   int64_t armed_ = kNever;
   bool kicked_ = false;
+  bool turning_ = false;
 };
 
 }  // namespace skiff::libiscsi
