@@ -27,7 +27,7 @@ struct Transfer {
   int group;
 };
 
-// False: it has no whole number of blocks.
+// False: there are no blocks of this size.
 bool ToBlocks(uint32_t bytes, int block_size, uint32_t* blocks) {
   if (block_size <= 0) return false;
   *blocks = bytes / static_cast<uint32_t>(block_size);
@@ -45,7 +45,7 @@ Cdb MakeCdb(const Form& form, int operation_code, const Transfer& transfer) {
     cdb.Set(2, static_cast<uint32_t>(transfer.lba));
   }
   if (form.length_bytes == 2) {
-    cdb.Set(form.length, static_cast<uint16_t>(transfer.blocks));
+    cdb.Fit<uint16_t>(form.length, transfer.blocks);
   } else {
     cdb.Set(form.length, transfer.blocks);
   }
@@ -106,7 +106,7 @@ SKIFF_FACE_TRANSFER(compareandwrite, uint64_t) {
       .Bit(1, 3, fua)
       .Bit(1, 1, fua_nv)
       .Set(2, lba)
-      .Byte(13, static_cast<int>(blocks / 2))
+      .Fit<uint8_t>(13, blocks / 2)
       .Bits(14, 0, 0x1f, group_number)
       .Out(static_cast<int>(xferlen));
 }
@@ -121,7 +121,7 @@ FACE scsi_task* scsi_cdb_writeatomic16(uint64_t lba, uint32_t xferlen,
       .Bit(1, 4, dpo)
       .Bit(1, 3, fua)
       .Set(2, lba)
-      .Set(12, static_cast<uint16_t>(blocks))
+      .Fit<uint16_t>(12, blocks)
       .Bits(14, 0, 0x1f, group_number)
       .Out(static_cast<int>(xferlen));
 }
@@ -210,7 +210,7 @@ FACE scsi_task* scsi_cdb_synchronizecache10(int lba, int num_blocks, int syncnv,
       .Bit(1, 2, syncnv)
       .Bit(1, 1, immed)
       .Set(2, static_cast<uint32_t>(lba))
-      .Set(7, static_cast<uint16_t>(num_blocks))
+      .Fit<uint16_t>(7, num_blocks)
       .NoData();
 }
 
@@ -230,7 +230,7 @@ FACE scsi_task* scsi_cdb_prefetch10(uint32_t lba, int num_blocks, int immed,
       .Bit(1, 1, immed)
       .Set(2, lba)
       .Bits(6, 0, 0x1f, group)
-      .Set(7, static_cast<uint16_t>(num_blocks))
+      .Fit<uint16_t>(7, num_blocks)
       .NoData();
 }
 
@@ -239,7 +239,7 @@ FACE scsi_task* scsi_cdb_prefetch16(uint64_t lba, int num_blocks, int immed,
   return Cdb(16, 0x90)
       .Bit(1, 1, immed)
       .Set(2, lba)
-      .Set(10, static_cast<uint32_t>(num_blocks))
+      .Fit<uint32_t>(10, num_blocks)
       .Bits(14, 0, 0x1f, group)
       .NoData();
 }
@@ -273,7 +273,7 @@ FACE scsi_task* scsi_cdb_sanitize(int immed, int ause, int sa, int param_len) {
       .Bit(1, 7, immed)
       .Bit(1, 5, ause)
       .Bits(1, 0, 0x1f, sa)
-      .Set(7, static_cast<uint16_t>(param_len))
+      .Fit<uint16_t>(7, param_len)
       .Out(param_len);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "tools/clients/libiscsi/bytes.h"
 #include "tools/clients/libiscsi/task.h"
@@ -32,19 +33,27 @@ class Cdb {
     return *this;
   }
 
-  scsi_task* NoData() {
-    return scsi_create_task(size_, bytes_, kNoTransfer, 0);
+  // A number that a program gave; one that Field cannot hold makes no task.
+  template <typename Field, typename Number>
+  Cdb& Fit(size_t offset, Number number) {
+    const auto wide = static_cast<int64_t>(number);
+    if (wide < 0 || wide > std::numeric_limits<Field>::max()) fits_ = false;
+    return Set(offset, static_cast<Field>(wide));
   }
+
+  scsi_task* NoData() { return Moving(kNoTransfer, 0); }
   scsi_task* In(int length) { return Moving(kTransferIn, length); }
   scsi_task* Out(int length) { return Moving(kTransferOut, length); }
 
  private:
   scsi_task* Moving(scsi_xfer_dir direction, int length) {
+    if (!fits_ || length < 0) return nullptr;
     return scsi_create_task(size_, bytes_,
                             length != 0 ? direction : kNoTransfer, length);
   }
 
   const int size_;
+  bool fits_ = true;
   unsigned char bytes_[kMaxCdb] = {};
 };
 

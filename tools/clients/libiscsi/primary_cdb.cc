@@ -18,7 +18,7 @@ FACE scsi_task* scsi_cdb_inquiry(int evpd, int page_code, int alloc_len) {
   return Cdb(6, 0x12)
       .Bit(1, 0, evpd)
       .Byte(2, page_code)
-      .Set(3, static_cast<uint16_t>(alloc_len))
+      .Fit<uint16_t>(3, alloc_len)
       .In(alloc_len);
 }
 
@@ -58,7 +58,7 @@ FACE scsi_task* scsi_cdb_modeselect6(int pf, int sp, int param_len) {
   return Cdb(6, 0x15)
       .Bit(1, 4, pf)
       .Bit(1, 0, sp)
-      .Byte(4, param_len)
+      .Fit<uint8_t>(4, param_len)
       .Out(param_len);
 }
 
@@ -66,7 +66,7 @@ FACE scsi_task* scsi_cdb_modeselect10(int pf, int sp, int param_len) {
   return Cdb(10, 0x55)
       .Bit(1, 4, pf)
       .Bit(1, 0, sp)
-      .Set(7, static_cast<uint16_t>(param_len))
+      .Fit<uint16_t>(7, param_len)
       .Out(param_len);
 }
 
@@ -129,7 +129,7 @@ FACE scsi_task* scsi_cdb_report_supported_opcodes(int rctd, int options,
       .Bit(2, 7, rctd)
       .Bits(2, 0, 7, options)
       .Byte(3, opcode)
-      .Set(4, static_cast<uint16_t>(sa))
+      .Fit<uint16_t>(4, sa)
       .Set(6, alloc_len)
       .In(static_cast<int>(alloc_len));
 }
