@@ -155,7 +155,7 @@ void iscsi_context::EndAll() {
   reopen_ = false;
   CloseUnits();
   // Blocks at most as long as Skiff waits for a target that says nothing.
-  while (open_units_ > 0 || discovered_ != nullptr) {
+  while (open_units_ > 0 || discoveries_ > 0) {
     if (loop_->Wait(kTurnMs) < 0) break;
   }
   if (open_units_ > 0) {

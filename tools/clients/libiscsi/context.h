@@ -41,6 +41,7 @@ struct iscsi_context {
   static constexpr size_t kMaxCalls = 65536;
   static constexpr size_t kMaxNops = 1024;
   static constexpr size_t kMaxUnits = 1024;
+  static constexpr size_t kMaxDiscoveries = 16;
 
   static iscsi_context* Create(const char* initiator_name);
   iscsi_context(const iscsi_context&) = delete;
@@ -92,9 +93,10 @@ struct iscsi_context {
   int Logout(iscsi_command_cb cb, void* private_data);
   int Disconnect();
   int Reconnect();
-  // Targets of the portal; TakeFound() then has them.
-  int Discover(std::function<void(int status)> done);
-  std::unique_ptr<Found> TakeFound() { return std::move(found_); }
+  // Targets of the portal: null with an error.
+  using FoundFn =
+      std::function<void(int status, const std::shared_ptr<Found>& found)>;
+  int Discover(FoundFn done);
 
   // --- Commands.
 
@@ -123,6 +125,7 @@ struct iscsi_context {
   size_t waiting() const;
 
  private:
+  struct Discovery;
   enum class State : uint8_t {
     kIdle,        // Not connected.
     kNoted,       // The portal is known; the target is not, yet.
@@ -160,7 +163,7 @@ struct iscsi_context {
   void FillOptions(skiff_disk_options* options, Unit* unit);
   // Both keep `done`, and call it from a turn, unless they fail.
   int Open(std::function<void(int status)> done);
-  int FindTargets(std::function<void(int status)> done);
+  int FindTargets(FoundFn done);
   static void OnTarget(void* user, const skiff_found_target* target);
   static void OnFound(void* user, int result, const char* message);
   int ConnectThen(const char* portal, std::function<void(int status)> done);
@@ -222,8 +225,9 @@ struct iscsi_context {
   std::function<void(int status)> connected_;
   std::vector<std::function<void()>> when_closed_;
   std::vector<std::function<void(int status)>> waiting_nops_;
-  std::unique_ptr<Found> found_;
-  std::function<void(int status)> discovered_;  // While it is being asked.
+  std::shared_ptr<Found> found_;  // By connecting.
+  size_t discoveries_ = 0;        // That Skiff is at.
+  uint64_t connects_ = 0;         // Until now.
   int reopen_attempts_ = 0;
   int64_t reopen_at_ = Loop::kNever;
 

@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "tools/clients/libiscsi/context.h"
@@ -59,53 +60,71 @@ void Found::Free(iscsi_discovery_address* first) {
   }
 }
 
-int iscsi_context::FindTargets(std::function<void(int status)> done) {
-  if (discovered_ != nullptr) return Fail("the portal is being asked already");
+// One question to a portal, and its answer. A program may disconnect before it
+// comes, and ask another one.
+struct iscsi_context::Discovery {
+  iscsi_context* iscsi;
+  std::string portal;
+  FoundFn done;
+  std::shared_ptr<Found> found = std::make_shared<Found>();
+};
+
+int iscsi_context::FindTargets(FoundFn done) {
+  if (discoveries_ == kMaxDiscoveries) {
+    return Fail("too many portals are being asked");
+  }
   skiff_disk_options options;
   FillOptions(&options, nullptr);
   options.on_event = nullptr;
-  found_ = std::make_unique<Found>();
-  discovered_ = std::move(done);
+  auto discovery =
+      std::make_unique<Discovery>(Discovery{this, portal_, std::move(done)});
   if (skiff_discover(loop_->skiff(), Url("", 0).c_str(), &options, OnTarget,
-                     OnFound, this) == 0) {
-    return 0;
+                     OnFound, discovery.get()) != 0) {
+    return Fail(skiff_last_error());
   }
-  discovered_ = nullptr;
-  found_.reset();
-  return Fail(skiff_last_error());
+  discovery.release();  // OnFound() has it.
+  ++discoveries_;
+  return 0;
 }
 
 void iscsi_context::OnTarget(void* user, const skiff_found_target* target) {
-  auto* const self = static_cast<iscsi_context*>(user);
-  self->found_->Add(*target, self->portal_);
+  const auto* const discovery = static_cast<Discovery*>(user);
+  discovery->found->Add(*target, discovery->portal);
 }
 
 void iscsi_context::OnFound(void* user, int result, const char* message) {
-  auto* const self = static_cast<iscsi_context*>(user);
+  const std::unique_ptr<Discovery> discovery(static_cast<Discovery*>(user));
+  iscsi_context* const self = discovery->iscsi;
+  --self->discoveries_;
   if (result != 0) {
-    self->found_.reset();
+    discovery->found = nullptr;
     self->SetError(message);
   }
-  self->Later([done = std::exchange(self->discovered_, nullptr),
-               status = result == 0 ? kGood : kError] { done(status); });
+  self->Later(
+      [done = std::move(discovery->done), found = std::move(discovery->found)] {
+        done(found == nullptr ? kError : kGood, found);
+      });
 }
 
-int iscsi_context::Discover(std::function<void(int status)> done) {
+int iscsi_context::Discover(FoundFn done) {
   if (state_ != State::kDiscovery) {
     return Fail(
         "targets are asked for in a discovery session, after its login");
   }
   if (found_ == nullptr) return FindTargets(std::move(done));
-  Later([done = std::move(done)] { done(kGood); });
+  // The program has them once; then the portal is asked anew.
+  Later([done = std::move(done), found = std::exchange(found_, nullptr)] {
+    done(kGood, found);
+  });
   return 0;
 }
 
 FACE int iscsi_discovery_async(iscsi_context* iscsi, iscsi_command_cb cb,
                                void* private_data) {
   if (!Enter(iscsi)) return -1;
-  return iscsi->Discover([iscsi, cb, private_data](int status) {
-    // The program has them as long as its callback runs.
-    const std::unique_ptr<Found> found = iscsi->TakeFound();
+  // The program has them as long as its callback runs.
+  return iscsi->Discover([iscsi, cb, private_data](
+                             int status, const std::shared_ptr<Found>& found) {
     if (cb == nullptr) return;
     cb(iscsi, status, found == nullptr ? nullptr : found->first(),
        private_data);
@@ -116,8 +135,8 @@ FACE iscsi_discovery_address* iscsi_discovery_sync(iscsi_context* iscsi) {
   if (!Enter(iscsi)) return nullptr;
   bool finished = false;
   iscsi_discovery_address* first = nullptr;
-  const auto done = [iscsi, &finished, &first](int /*status*/) {
-    const std::unique_ptr<Found> found = iscsi->TakeFound();
+  const auto done = [&finished, &first](int /*status*/,
+                                        const std::shared_ptr<Found>& found) {
     if (found != nullptr) first = found->release();
     finished = true;
   };

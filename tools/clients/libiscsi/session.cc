@@ -102,15 +102,22 @@ int iscsi_context::ConnectThen(const char* portal,
   }
   if (portal == nullptr || *portal == '\0') return Fail("there is no portal");
   portal_ = portal;
+  ++connects_;
+  found_ = nullptr;
   broken_ = false;
   has_socket_ = true;
   if (settings_.session_type == kDiscoverySession) {
     // Skiff asks in one step: that shows whether the portal is there.
-    const auto found = [this, done = std::move(done)](int status) {
-      if (status != kGood) state_ = State::kIdle;
+    const auto told = [this, connect = connects_, done = std::move(done)](
+                          int status, const std::shared_ptr<Found>& found) {
+      // Not where the program has disconnected, and connected anew.
+      if (state_ == State::kDiscovery && connect == connects_) {
+        found_ = found;
+        if (status != kGood) state_ = State::kIdle;
+      }
       done(status);
     };
-    if (FindTargets(found) != 0) return -1;
+    if (FindTargets(told) != 0) return -1;
     state_ = State::kDiscovery;
     return 0;
   }
