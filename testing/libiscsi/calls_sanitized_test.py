@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The calls of calls.c in one program with Skiff, for the sanitizers.
+"""The calls of calls.c and of trouble.c in one program with Skiff, for the sanitizers.
 
-Usage: calls_sanitized_test.py SKIFFD CALLS
+Usage: calls_sanitized_test.py SKIFFD CALLS TROUBLE
 """
 
 import pathlib
@@ -16,12 +16,13 @@ import peers  # pylint: disable=wrong-import-position
 
 
 def main():
-    skiffd, calls = sys.argv[1:]
+    skiffd, calls, trouble = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory, peers.Skiffd(skiffd, face.LUNS, directory) as target:
-        for what in ("both", face.SKIFF):
-            status, output = peers.run_limited([calls, target.url(), what], face.SECONDS)
-            if status != 0 or not output.endswith("calls: done\n"):
-                print(f"calls {what}: status {status}\n{output}")
+        once = face.Once(target.port)
+        for program, what in ((calls, "both"), (calls, face.SKIFF), (trouble, once.portal)):
+            status, output = peers.run_limited([program, target.url(), what], face.SECONDS)
+            if status != 0 or not output.endswith(": done\n"):
+                print(f"{program} {what}: status {status}\n{output}")
                 return 1
     return 0
 

@@ -43,6 +43,13 @@ def check_calls(libraries, directory, url):
     expect("calls", libraries.run(SKIFF, program, url, SKIFF).splitlines()[-1], "calls: done")
 
 
+def check_trouble(libraries, directory, target):
+    program = pathlib.Path(directory, "trouble")
+    face.compile_c(program, HERE / "trouble.c")
+    output = libraries.run(SKIFF, program, target.url(), face.Once(target.port).portal)
+    expect("trouble", output.splitlines()[-1], "trouble: done")
+
+
 def check_same(libraries, *command):
     expect(" ".join(command), libraries.run(SKIFF, *command), libraries.run(LIBISCSI, *command))
 
@@ -144,6 +151,7 @@ def main():
         collected.run("CDBs", check_cdbs, libraries)
         collected.run("words", check_words, libraries)
         collected.run("calls", check_calls, libraries, directory, url)
+        collected.run("trouble", check_trouble, libraries, directory, target)
         collected.run("iscsi-ls", check_same, libraries, "iscsi-ls", "-s", f"iscsi://{target.portal}")
         collected.run("iscsi-inq", check_same, libraries, "iscsi-inq", url)
         for page in VPD_PAGES:

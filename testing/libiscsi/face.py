@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import select
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).absolute().parents[1] / "interop"))
 import peers  # pylint: disable=wrong-import-position
@@ -54,10 +57,33 @@ class Libraries:
             raise Failure(f"loaded: {loaded}")
 
 
+class Once:
+    """A portal that leads one connection to another portal, and refuses all others."""
+
+    def __init__(self, port):
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.portal = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._lead, daemon=True).start()
+
+    def _lead(self):
+        near, _ = self._listener.accept()
+        self._listener.close()
+        with near, socket.create_connection(("127.0.0.1", self._port)) as far:
+            ends = {near: far, far: near}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    data = end.recv(1 << 16)
+                    if not data:
+                        return
+                    ends[end].sendall(data)
+
+
 def compile_c(out, source):
     """With libiscsi's headers and library."""
-    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-o", out, source,
-                    "-liscsi"], check=True, timeout=SECONDS)
+    root = pathlib.Path(__file__).absolute().parents[2]
+    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-I", root, "-o", out,
+                    source, "-liscsi"], check=True, timeout=SECONDS)
 
 
 def expect(what, got, wanted):
