@@ -27,7 +27,7 @@ TRANSPORT_LIBRARIES = {"verbs": ("libibverbs", "librdmacm"), "libfabric": ("libf
 # Bytes. The library has objects that it never destroys, as threads may use them while a process exits: so much for each load.
 LEFT_BY_ONE_LOAD = 1024
 # What the shared library may need of the system.
-NEEDED = re.compile(r"(libabsl_\w+|libisal|liburing|libstdc\+\+|libm|libgcc_s|libc|ld-linux-x86-64)\.so\.\d+")
+NEEDED = re.compile(r"(libabsl_\w+|libcrypto|libisal|liburing|libstdc\+\+|libm|libgcc_s|libc|ld-linux-x86-64)\.so\.\d+")
 
 built = None
 variants = []

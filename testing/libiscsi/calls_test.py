@@ -5,6 +5,7 @@ Usage: calls_test.py SKIFFD FACE LIBSKIFF
 """
 
 import ctypes
+import os
 import pathlib
 import re
 import subprocess
@@ -31,7 +32,9 @@ def exported(path):
 
 
 def check_names(libraries):
-    debians = subprocess.run(["ldconfig", "-p"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    # It is not where users' programs are.
+    environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+    debians = subprocess.run(["ldconfig", "-p"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     path = re.search(rf"{re.escape(DEBIANS)} .*=> (\S+)", debians)[1]
     expect("exported functions", exported(libraries.folder / "libiscsi.so.7"), exported(path) - NOT_EXPORTED)
 

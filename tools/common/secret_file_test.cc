@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string Write(const std::string& text, mode_t mode) {
-  const std::string path = ::testing::TempDir() + "/secret";
+  std::string path = ::testing::TempDir() + "/secret";
   remove(path.c_str());
   std::ofstream(path, std::ios::binary) << text;
   EXPECT_EQ(chmod(path.c_str(), mode), 0);

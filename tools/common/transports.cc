@@ -47,7 +47,7 @@ absl::Status AddAuto(transport::Registry* registry, protocol::LogSink log,
 absl::Status AddTransportsAndAuto(transport::Registry* registry,
                                   protocol::LogSink log,
                                   transport::ChoiceObserver observer) {
-  const absl::Status status = AddTransports(registry);
+  absl::Status status = AddTransports(registry);
   if (!status.ok()) return status;
   return AddAuto(registry, std::move(log), std::move(observer));
 }

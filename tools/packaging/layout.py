@@ -15,7 +15,7 @@ HEADERS = ROOT / "tools/library/include/skiff"
 VERSION = re.compile(r'^#define SKIFF_VERSION "([\d.]+)"$', re.MULTILINE)
 TRANSPORTS = ("verbs", "libfabric")
 # What the library needs beside the C library, as it is linked here (Debian has no static library of ISA-L).
-LIBRARIES = "-lstdc++ -lm -lisal -luring -pthread"
+LIBRARIES = "-lstdc++ -lm -lcrypto -lisal -luring -pthread"
 # What authors of transports include, by the paths that they include. docs/transport-author-guide.md says what is in them.
 AUTHOR_HEADERS = (
     "bench/transport/linked_transport.h",

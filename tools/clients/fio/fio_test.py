@@ -111,7 +111,7 @@ class FioTest(unittest.TestCase):
         self.assertEqual(["ioengine"], [line.split()[-1] for line in names.splitlines()])
         dynamic = subprocess.run(["readelf", "-dW", self.engine], capture_output=True, text=True, check=True).stdout
         self.assertIn("Library runpath: [$ORIGIN/..]", dynamic)
-        self.assertEqual(["libskiff.so.0", "libc.so.6"], re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+        self.assertEqual(["libskiff.so.0", "libc.so.6", "ld-linux-x86-64.so.2"], re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
 
     def test_its_options_are_listed(self):
         status, output = peers.run_limited([peers.find_program("fio"), f"--enghelp={self.engine}"], SECONDS)

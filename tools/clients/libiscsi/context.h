@@ -3,6 +3,7 @@
 
 #include <skiff/skiff.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -125,6 +126,15 @@ struct iscsi_context {
   size_t waiting() const;
 
  private:
+  // What libiscsi's own struct has there: programs that were built with its
+  // inner header, as iscsi-test-cu, change functions in the table that comes
+  // first, and other things. Nothing of ours is to be hit, and nothing is used.
+  struct Foreign {
+    void** table = functions.data();
+    std::array<char, 16384> rest = {};
+    std::array<void*, 64> functions = {};
+  };
+
   struct Discovery;
   enum class State : uint8_t {
     kIdle,        // Not connected.
@@ -206,6 +216,7 @@ struct iscsi_context {
   bool Settle(Call* call);
   void ExpireCalls();
 
+  [[maybe_unused]] Foreign foreign_;  // The first.
   Settings settings_;
   std::string error_;
   std::atomic<int> log_level_ = 0;

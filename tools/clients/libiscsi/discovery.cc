@@ -82,7 +82,7 @@ int iscsi_context::FindTargets(FoundFn done) {
                      OnFound, discovery.get()) != 0) {
     return Fail(skiff_last_error());
   }
-  discovery.release();  // OnFound() has it.
+  static_cast<void>(discovery.release());  // OnFound() has it.
   ++discoveries_;
   return 0;
 }
