@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/reactor/adaptive_spin.h"
 #include "transport/reactor/epoll_wait.h"
+#include "transport/reactor/idle_time.h"
 #include "transport/reactor/poller_list.h"
 #include "transport/reactor/post_queue.h"
 #include "transport/reactor/processor_sharing.h"
@@ -75,6 +76,7 @@ class EpollReactorImpl final : public EpollReactor {
         adaptive_spin_(options.spin),
         descriptor_interval_(options.descriptor_interval),
         events_(options.max_events_per_turn) {
+    idle_.Begin(now_);
     set_turn_time(now_);
   }
 
@@ -132,6 +134,9 @@ class EpollReactorImpl final : public EpollReactor {
   // there.
   absl::Time Now() const override { return in_turn_ ? now_ : MonotonicNow(); }
   absl::Time NowInTurn() const override { return MonotonicNow(); }
+  absl::Duration idle_time() const override {
+    return idle_.Total(MonotonicNow());
+  }
 
   void Post(absl::AnyInvocable<void()> fn) override {
     if (posts_.Push(std::move(fn))) Wake();
@@ -166,9 +171,6 @@ class EpollReactorImpl final : public EpollReactor {
     uint32_t generation = 0;
   };
 
-  // Of idle_since_: what the last turn found to do may be followed by more.
-  static constexpr absl::Time kNotIdle = absl::InfiniteFuture();
-
   static uint64_t Token(int fd, uint32_t generation) {
     return (uint64_t{generation} << 32) | static_cast<uint32_t>(fd);
   }
@@ -195,7 +197,7 @@ class EpollReactorImpl final : public EpollReactor {
   // Looks once more before it sleeps.
   bool Spins() const {
     const absl::Duration window = spin();
-    return window > absl::ZeroDuration() && now_ - idle_since_ < window;
+    return window > absl::ZeroDuration() && now_ - idle_.since() < window;
   }
 
   // After a look in vain, if the reactor is adaptive: whoever else wants this
@@ -208,13 +210,13 @@ class EpollReactorImpl final : public EpollReactor {
 
   // There is nothing to do from now on; no news if there was nothing before.
   void BeginIdle() {
-    if (adaptive_ && idle_since_ == kNotIdle) idle_since_ = MonotonicNow();
+    if (!idle_.idle()) idle_.Begin(MonotonicNow());
   }
   // Of a turn in which something came.
   void EndIdle() {
-    if (idle_since_ == kNotIdle) return;
-    if (adaptive_) adaptive_spin_.OnIdle(now_ - idle_since_);
-    idle_since_ = kNotIdle;
+    if (!idle_.idle()) return;
+    if (adaptive_) adaptive_spin_.OnIdle(now_ - idle_.since());
+    idle_.End(now_);
   }
 
   int Turn(absl::Duration timeout);
@@ -243,8 +245,9 @@ class EpollReactorImpl final : public EpollReactor {
   bool in_turn_ = false;
   bool gave_way_ = false;            // Since the last turn.
   absl::Time now_ = MonotonicNow();  // The last turn's.
-  // The first turn of late that found nothing to do.
-  absl::Time idle_since_ = now_;
+  // Since the first turn of late that found nothing to do. What a turn finds
+  // may be followed by more.
+  IdleTime idle_;
   absl::Time last_look_ = absl::InfinitePast();  // At descriptors.
 };
 
@@ -351,8 +354,8 @@ int EpollReactorImpl::Handle(int count) {
   // waits for nothing else may as well sleep.
   if (came > 0 || (ran > 0 && expired == 0)) {
     EndIdle();
-  } else if (idle_since_ == kNotIdle) {
-    idle_since_ = now_;
+  } else if (!idle_.idle()) {
+    idle_.Begin(now_);
   }
   return came + expired + ran;
 }

@@ -54,6 +54,11 @@ class EpollReactor : public Reactor {
   // if never. On the clock of MonotonicNow().
   virtual absl::Time NextDeadline() const = 0;
 
+  // Thread-safe. How long, so far, it had nothing to do: it slept, or looked
+  // for something in vain. Of the time since it was created; the rest is what
+  // it was busy.
+  virtual absl::Duration idle_time() const = 0;
+
   // The clock behind Now(), read afresh.
   static absl::Time MonotonicNow();
 };

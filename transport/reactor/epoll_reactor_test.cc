@@ -475,6 +475,34 @@ TEST(EpollReactorTest, SleepsWithoutUsingTheProcessor) {
   EXPECT_LT(ThreadCpuTime() - before, absl::Milliseconds(30));
 }
 
+// It sleeps, works, and sleeps again.
+TEST(EpollReactorTest, TellsItsIdleTimeFromItsWork) {
+  constexpr absl::Duration kSpan = absl::Milliseconds(20);
+  for (const absl::Duration spin : {absl::ZeroDuration(), absl::Hours(1)}) {
+    auto reactor = MakeReactor(spin);
+    const absl::Time created = EpollReactor::MonotonicNow();
+    absl::Duration before;
+    absl::Duration after;
+    Timer end(reactor.get(), [&] {
+      after = reactor->idle_time();
+      reactor->Stop();
+    });
+    Timer begin(reactor.get(), [&] {
+      reactor->Post([&] {
+        before = reactor->idle_time();
+        absl::SleepFor(kSpan);
+        end.ScheduleAt(EpollReactor::MonotonicNow() + kSpan);
+      });
+    });
+    begin.ScheduleAfter(kSpan);
+    reactor->Run();
+    const absl::Duration life = EpollReactor::MonotonicNow() - created;
+    EXPECT_GE(before, kSpan - absl::Milliseconds(1));
+    EXPECT_GE(after - before, kSpan - absl::Milliseconds(1));
+    EXPECT_LE(after, life - kSpan + absl::Milliseconds(1));
+  }
+}
+
 TEST(EpollReactorTest, BusyPollerKeepsItAwakeUntilRemoved) {
   auto reactor = MakeReactor();
   int turns = 0;
