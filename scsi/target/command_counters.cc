@@ -11,6 +11,23 @@ LatencyCounts& LatencyCounts::operator+=(const LatencyCounts& other) {
   return *this;
 }
 
+namespace {
+
+LatencyCounts Sum(const LatencyBySize& latencies) {
+  LatencyCounts sum;
+  for (const LatencyCounts& latency : latencies) sum += latency;
+  return sum;
+}
+
+}  // namespace
+
+LatencyCounts CommandCounts::read_latency() const {
+  return Sum(read_latencies);
+}
+LatencyCounts CommandCounts::write_latency() const {
+  return Sum(write_latencies);
+}
+
 CommandCounts& CommandCounts::operator+=(const CommandCounts& other) {
   reads += other.reads;
   writes += other.writes;
@@ -21,8 +38,10 @@ CommandCounts& CommandCounts::operator+=(const CommandCounts& other) {
   busy += other.busy;
   aborted += other.aborted;
   in_flight += other.in_flight;
-  read_latency += other.read_latency;
-  write_latency += other.write_latency;
+  for (size_t i = 0; i < kSizeClasses; ++i) {
+    read_latencies[i] += other.read_latencies[i];
+    write_latencies[i] += other.write_latencies[i];
+  }
   return *this;
 }
 
@@ -33,8 +52,9 @@ void CommandCounters::NoteFailure(ScsiStatus status) {
   }
 }
 
-void CommandCounters::NoteLatency(Task::Kind kind, uint64_t nanos) {
-  Latency& latency = kind == Task::Kind::kRead ? reads_ : writes_;
+void CommandCounters::NoteLatency(Task::Kind kind, size_t size,
+                                  uint64_t nanos) {
+  Latency& latency = (kind == Task::Kind::kRead ? reads_ : writes_)[size];
   Add(nanos, &latency.sum);
   if (nanos > latency.max.load(kRelaxed)) latency.max.store(nanos, kRelaxed);
   Add(1, &latency.buckets[LatencyCounts::BucketOf(nanos)]);
@@ -42,19 +62,22 @@ void CommandCounters::NoteLatency(Task::Kind kind, uint64_t nanos) {
 
 // Each command is counted in one place, so that no sum becomes less while the
 // other thread counts on.
-LatencyCounts CommandCounters::Of(const Latency& latency, const Ended& ended,
-                                  uint64_t* commands) {
-  LatencyCounts counts;
-  counts.sum_ns = latency.sum.load(kRelaxed);
-  counts.max_ns = latency.max.load(kRelaxed);
-  *commands = ended.in_no_time.load(kRelaxed);
-  counts.buckets[0] = *commands;
-  for (size_t i = 0; i < LatencyCounts::kBuckets; ++i) {
-    const uint64_t in_bucket = latency.buckets[i].load(kRelaxed);
-    counts.buckets[i] += in_bucket;
-    *commands += in_bucket;
+LatencyBySize CommandCounters::Of(const Latencies& latencies,
+                                  const Ended& ended, uint64_t* commands) {
+  LatencyBySize all;
+  *commands = 0;
+  for (size_t size = 0; size < kSizeClasses; ++size) {
+    const Latency& latency = latencies[size];
+    LatencyCounts& counts = all[size];
+    counts.sum_ns = latency.sum.load(kRelaxed);
+    counts.max_ns = latency.max.load(kRelaxed);
+    counts.buckets[0] = ended.in_no_time[size].load(kRelaxed);
+    for (size_t i = 0; i < LatencyCounts::kBuckets; ++i) {
+      counts.buckets[i] += latency.buckets[i].load(kRelaxed);
+      *commands += counts.buckets[i];
+    }
   }
-  return counts;
+  return all;
 }
 
 CommandCounts CommandCounters::Get() const {
@@ -64,15 +87,17 @@ CommandCounts CommandCounters::Get() const {
   const Ended& reads = ended(Task::Kind::kRead);
   const Ended& writes = ended(Task::Kind::kWrite);
   CommandCounts counts;
-  counts.others = ended(Task::Kind::kOther).in_no_time.load(kRelaxed);
+  for (const Counter& others : ended(Task::Kind::kOther).in_no_time) {
+    counts.others += others.load(kRelaxed);
+  }
   counts.read_bytes = reads.bytes.load(kRelaxed);
   counts.written_bytes = writes.bytes.load(kRelaxed);
   counts.check_conditions = check_conditions_.load(kRelaxed);
   counts.busy = busy_.load(kRelaxed);
   counts.aborted = aborted_.load(kRelaxed);
   counts.in_flight = in_flight();
-  counts.read_latency = Of(reads_, reads, &counts.reads);
-  counts.write_latency = Of(writes_, writes, &counts.writes);
+  counts.read_latencies = Of(reads_, reads, &counts.reads);
+  counts.write_latencies = Of(writes_, writes, &counts.writes);
   return counts;
 }
 

@@ -26,13 +26,15 @@ class alignas(64) CommandCounters {
   // Which `nanos` after Begin() was answered with task.status.
   void Answer(const Task& task, int64_t nanos) {
     Ended& ended = ended_[static_cast<size_t>(task.kind)];
+    // One of both is zero, but for a command that is neither read nor write.
+    const auto size = static_cast<size_t>(
+        SizeClassOf(task.data_in_length | task.data_out_length));
     if (nanos > 0 && task.kind != Task::Kind::kOther) {
-      NoteLatency(task.kind, static_cast<uint64_t>(nanos));
+      NoteLatency(task.kind, size, static_cast<uint64_t>(nanos));
     } else {
-      Add(1, &ended.in_no_time);
+      Add(1, &ended.in_no_time[size]);
     }
     if (task.status == ScsiStatus::kGood) [[likely]] {
-      // One of both is zero, but for a command that is neither read nor write.
       Add(Moved(task.data_in_wanted, task.data_in_length) +
               Moved(task.data_out_wanted, task.data_out_length),
           &ended.bytes);
@@ -53,7 +55,8 @@ class alignas(64) CommandCounters {
   using Counter = std::atomic<uint64_t>;
   static constexpr auto kRelaxed = std::memory_order_relaxed;
   struct Ended {
-    Counter in_no_time{0};  // The others are in their buckets.
+    // By size; the others are in their buckets.
+    std::array<Counter, kSizeClasses> in_no_time = {};
     Counter bytes{0};
   };
   // But for those that took no time.
@@ -69,20 +72,21 @@ class alignas(64) CommandCounters {
   static uint64_t Moved(uint64_t wanted, uint32_t length) {
     return wanted < length ? wanted : length;
   }
-  static LatencyCounts Of(const Latency& latency, const Ended& ended,
+  using Latencies = std::array<Latency, kSizeClasses>;
+  static LatencyBySize Of(const Latencies& latencies, const Ended& ended,
                           uint64_t* commands);
 
   void NoteFailure(ScsiStatus status);
-  void NoteLatency(Task::Kind kind, uint64_t nanos);
+  void NoteLatency(Task::Kind kind, size_t size, uint64_t nanos);
 
   Counter in_flight_{0};
   std::array<Ended, Task::kKinds> ended_;
-  // The line ends here.
   Counter check_conditions_{0};
   Counter busy_{0};
   Counter aborted_{0};
-  Latency reads_;
-  Latency writes_;
+  // Two lines end here.
+  Latencies reads_;
+  Latencies writes_;
 };
 
 // Sums what several CommandCounters count, also those that are gone: what it

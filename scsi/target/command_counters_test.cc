@@ -79,12 +79,36 @@ TEST_F(CommandCountersTest, CountsByKind) {
   EXPECT_EQ(now.others - before_.others, 2u);
   EXPECT_EQ(now.check_conditions, before_.check_conditions);
   EXPECT_EQ(now.busy + now.aborted + now.in_flight, 0u);
-  EXPECT_EQ(Sum(now.read_latency), 3u);
-  EXPECT_EQ(Sum(now.write_latency), 2u);
-  EXPECT_GT(now.read_latency.sum_ns, 0u) << "the medium took turns";
-  EXPECT_LE(now.read_latency.max_ns, now.read_latency.sum_ns);
-  EXPECT_GE(3 * now.read_latency.max_ns, now.read_latency.sum_ns);
+  EXPECT_EQ(Sum(now.read_latency()), 3u);
+  EXPECT_EQ(Sum(now.write_latency()), 2u);
+  EXPECT_GT(now.read_latency().sum_ns, 0u) << "the medium took turns";
+  EXPECT_LE(now.read_latency().max_ns, now.read_latency().sum_ns);
+  EXPECT_GE(3 * now.read_latency().max_ns, now.read_latency().sum_ns);
   EXPECT_EQ(Nexus(), now) << "the one nexus, and no other LUN";
+}
+
+TEST(SizeClassTest, GoesByTheBytes) {
+  EXPECT_EQ(SizeClassOf(0), SizeClass::kSmall);
+  EXPECT_EQ(SizeClassOf(4096), SizeClass::kSmall);
+  EXPECT_EQ(SizeClassOf(4097), SizeClass::kMedium);
+  EXPECT_EQ(SizeClassOf(65536), SizeClass::kMedium);
+  EXPECT_EQ(SizeClassOf(65537), SizeClass::kLarge);
+  EXPECT_EQ(SizeClassOf(~uint32_t{0}), SizeClass::kLarge);
+}
+
+TEST_F(CommandCountersTest, TellsTheLatenciesOfSizesApart) {
+  target_.Run(Cdb10(0x28, 0, 8), {}, 4096);
+  target_.Run(Cdb10(0x28, 0, 9), {}, 4608);
+  target_.Run(Cdb10(0x28, 0, 128), {}, 65536);
+  target_.Run(Cdb10(0x28, 0, 129), {}, 66048);
+  target_.Run(Cdb10(0x2a, 0, 129), Bytes(66048));
+  const CommandCounts now = Lu();
+  EXPECT_EQ(Sum(now.read_latencies[0]), 1u);
+  EXPECT_EQ(Sum(now.read_latencies[1]), 2u);
+  EXPECT_EQ(Sum(now.read_latencies[2]), 1u);
+  EXPECT_EQ(Sum(now.write_latencies[2]), 1u);
+  EXPECT_EQ(Sum(now.read_latency()), now.reads);
+  EXPECT_EQ(Sum(now.write_latency()), now.writes);
 }
 
 // The initiator takes less than the CDB names.
@@ -166,7 +190,7 @@ TEST_F(CommandCountersTest, TotalsStay) {
   }
   EXPECT_EQ(Lu().reads, 1u);
   EXPECT_EQ(Lu().writes, 1u);
-  EXPECT_EQ(Sum(Lu().write_latency), 1u);
+  EXPECT_EQ(Sum(Lu().write_latency()), 1u);
   EXPECT_EQ(Nexus().writes, 0u);
   ASSERT_TRUE(target_.target()->RemoveLogicalUnit(0).ok());
   target_.nexus().Settle();
@@ -184,7 +208,7 @@ TEST_F(CommandCountersTest, AnyThreadMayLook) {
     while (!stop) {
       const CommandCounts now = Lu();
       EXPECT_GE(now.reads, last.reads);
-      EXPECT_GE(now.read_latency.sum_ns, last.read_latency.sum_ns);
+      EXPECT_GE(now.read_latency().sum_ns, last.read_latency().sum_ns);
       last = now;
     }
   });

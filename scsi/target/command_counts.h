@@ -28,6 +28,20 @@ struct LatencyCounts {
   bool operator==(const LatencyCounts&) const = default;
 };
 
+// Commands by the data that their initiator expected to move: of 4 KiB at most,
+// of 64 KiB at most, longer ones.
+enum class SizeClass : uint8_t { kSmall, kMedium, kLarge };
+inline constexpr size_t kSizeClasses = 3;
+// The most bytes of a class; of the last, without a bound.
+inline constexpr std::array<uint32_t, kSizeClasses> kSizeClassBytes = {
+    4u << 10, 64u << 10, ~uint32_t{0}};
+constexpr SizeClass SizeClassOf(uint32_t bytes) {
+  return static_cast<SizeClass>((bytes > kSizeClassBytes[0] ? 1 : 0) +
+                                (bytes > kSizeClassBytes[1] ? 1 : 0));
+}
+// One for each class, by its number.
+using LatencyBySize = std::array<LatencyCounts, kSizeClasses>;
+
 // What became of commands, for operators.
 struct CommandCounts {
   // Those that were answered, with whatever status. READ, WRITE and WRITE AND
@@ -46,8 +60,12 @@ struct CommandCounts {
   uint64_t aborted = 0;
   // Just now, until the answer has left.
   uint64_t in_flight = 0;
-  LatencyCounts read_latency;
-  LatencyCounts write_latency;
+  LatencyBySize read_latencies;
+  LatencyBySize write_latencies;
+
+  // Of all sizes.
+  LatencyCounts read_latency() const;
+  LatencyCounts write_latency() const;
 
   CommandCounts& operator+=(const CommandCounts& other);
   bool operator==(const CommandCounts&) const = default;

@@ -29,8 +29,8 @@ skiff_command_counts CountsOf(const scsi::CommandCounts& counts) {
           .busy = counts.busy,
           .aborted = counts.aborted,
           .in_flight = counts.in_flight,
-          .read_latency = LatencyOf(counts.read_latency),
-          .write_latency = LatencyOf(counts.write_latency)};
+          .read_latency = LatencyOf(counts.read_latency()),
+          .write_latency = LatencyOf(counts.write_latency())};
 }
 
 int Target::AddLun(const std::shared_ptr<Backend>& backend,
