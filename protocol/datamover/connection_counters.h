@@ -43,9 +43,15 @@ struct ConnectionCounters {
   uint64_t commands_by_rdma = 0;
   uint64_t commands_moved = 0;
 
+  // What went wrong. PDUs with a wrong digest; operations of RDMA that failed,
+  // but for those that only ended with the connection.
+  uint64_t header_digest_errors = 0;
+  uint64_t data_digest_errors = 0;
+  uint64_t rdma_errors = 0;
+
   // Of a connection before this one, so that a session's counts go on.
   void Add(const ConnectionCounters& other) {
-    static_assert(sizeof(ConnectionCounters) == 17 * sizeof(uint64_t),
+    static_assert(sizeof(ConnectionCounters) == 20 * sizeof(uint64_t),
                   "a new counter has to be added here, too");
     pdus_in += other.pdus_in;
     pdus_out += other.pdus_out;
@@ -64,6 +70,9 @@ struct ConnectionCounters {
     gathered_buffers += other.gathered_buffers;
     commands_by_rdma += other.commands_by_rdma;
     commands_moved += other.commands_moved;
+    header_digest_errors += other.header_digest_errors;
+    data_digest_errors += other.data_digest_errors;
+    rdma_errors += other.rdma_errors;
   }
 };
 

@@ -261,6 +261,7 @@ void TargetSession::HandleLogin(const ControlPdu& pdu) {
     refusal.status_class = 0x02;
     refusal.status_detail = 0x0b;
     held_reply_.reset();
+    host_->LoginRefused(refusal.status_class, refusal.status_detail);
     Send(refusal, {});
     return Close(absl::InvalidArgumentError(absl::StrCat(
                      OpcodeName(pdu.frame.opcode), " during login")),
@@ -310,6 +311,9 @@ void TargetSession::FinishLogin() {
 void TargetSession::SendLoginReply(TargetLogin::Reply reply) {
   const bool done = login_->state() == TargetLogin::State::kFullFeature;
   const absl::Status opened = done ? Open(&reply) : absl::OkStatus();
+  if (reply.pdu.status_class != 0) {
+    host_->LoginRefused(reply.pdu.status_class, reply.pdu.status_detail);
+  }
   Send(reply.pdu, {reinterpret_cast<const uint8_t*>(reply.data.data()),
                    reply.data.size()});
   if (login_->state() == TargetLogin::State::kFailed && opened_.ok()) {

@@ -56,6 +56,8 @@ class TargetSessionHost : public TargetLoginPolicy {
   // ended (session reinstatement, RFC 7143 section 6.3.5). Login waits until
   // TargetSession::FinishLogin is called.
   virtual bool MustWaitForReinstatement() = 0;
+  // A login is answered with this status, and ends: not a success.
+  virtual void LoginRefused(uint8_t /*status_class*/, uint8_t /*detail*/) {}
   // What SendTargets may tell this initiator. `what` is empty for all.
   virtual std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                                  absl::string_view what) = 0;

@@ -82,6 +82,7 @@ void ServerState::Consider(const transport::Address& portal,
   const std::string refusal = Refusal(id, shard, *request, &said);
   if (!refusal.empty()) {
     // On the first reactor, which listens.
+    shards[0]->counts.RefusedConnection();
     shards[0]->log->Log(LogLevel::kWarning,
                         transport::PeerHost(request->peer_address()),
                         absl::StrCat(request->peer_address(),
@@ -176,6 +177,7 @@ TargetConnectionContext ServerState::ContextOf(ServerShard* shard,
                                                const ServerArrival& arrival) {
   TargetConnectionContext context;
   context.budget = budget.get();
+  context.counts = &shard->counts;
   context.reactor = shard->reactor;
   context.worker = shard->worker.get();
   context.worker_memory = shard->worker;

@@ -19,6 +19,7 @@
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/departures.h"
 #include "protocol/target/server_setup.h"
+#include "protocol/target/shard_counts.h"
 #include "protocol/target/target_connection.h"
 #include "protocol/target/target_node.h"
 #include "protocol/target/target_server.h"
@@ -32,6 +33,7 @@ struct ServerShard {
   std::atomic<uint32_t> load = 0;  // Connections, also those on their way here.
   std::shared_ptr<scsi::Worker> worker;
   std::unique_ptr<StreamBuffers> buffers;
+  ShardCounts counts;
   // Of what happens on this reactor.
   std::unique_ptr<transport::LimitedLog> log;
   std::shared_ptr<IserMemories> iser_memories;

@@ -37,6 +37,8 @@ TargetConnection::TargetConnection(
       portal_(std::move(portal)),
       local_(transport->local_address()),
       peer_(transport->peer_address()),
+      portal_counts_(
+          context.counts->OfPortal(portal_.ToString(), transport->Info())),
       login_deadline_(Now() + context.options->limits.login_timeout),
       transport_(std::move(transport)),
       session_(std::make_unique<TargetSession>(
@@ -51,12 +53,16 @@ TargetConnection::TargetConnection(
         coalescer_.TimedOut();
         pump_->SetReadThreshold(1);
       }) {
+  ShardCounts::Came(portal_counts_);
   Say(LogLevel::kDebug, absl::StrCat("connected to ", local_));
   pump_->SetNewcomer(true);
   ScheduleTimer(Now());
 }
 
-TargetConnection::~TargetConnection() = default;
+TargetConnection::~TargetConnection() {
+  if (in_login_ && !login_refused_) context_.counts->LeftUnfinished();
+  ShardCounts::Went(portal_counts_, Counters());
+}
 
 // --- Ending.
 
@@ -257,7 +263,10 @@ void TargetConnection::OnProgress() {
   in_login_ = false;
   pump_->SetNewcomer(false);
   if (session_->identity().session_type == SessionType::kDiscovery) {
+    context_.counts->Discovered();
     KeepDiscovering();
+  } else {
+    context_.counts->LoggedIn();
   }
   ScheduleTimer(Now());
   const LoginIdentity& identity = session_->identity();
@@ -311,6 +320,11 @@ LoginStatus TargetConnection::RefuseIf(const std::string& limit) {
   if (limit.empty()) return LoginStatus::kSuccess;
   Say(LogLevel::kWarning, absl::StrCat("login refused: ", limit));
   return LoginStatus::kOutOfResources;
+}
+
+void TargetConnection::LoginRefused(uint8_t status_class, uint8_t detail) {
+  if (std::exchange(login_refused_, true)) return;
+  context_.counts->RefusedLogin(status_class, detail);
 }
 
 // --- Policy.

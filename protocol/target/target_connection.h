@@ -17,6 +17,7 @@
 #include "protocol/target/authenticator.h"
 #include "protocol/target/command_coalescer.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/shard_counts.h"
 #include "protocol/target/target_node.h"
 #include "protocol/target/target_server.h"
 #include "transport/address.h"
@@ -35,6 +36,7 @@ struct TargetConnectionContext {
   // As they were when it was accepted.
   std::shared_ptr<const TargetServerOptions> options;
   MemoryBudget* budget = nullptr;  // Of all connections.
+  ShardCounts* counts = nullptr;   // Of its reactor.
   transport::LimitedLog* log = nullptr;
   // Runs `fn` with the connection on its reactor, if it still is; thread-safe.
   std::function<void(TargetNode::ConnectionId,
@@ -68,6 +70,11 @@ class TargetConnection final : private TargetSessionHost,
   // An older session of the same name is gone.
   void ResumeLogin();
   SessionInfo Info() const;
+  // What it has done, and where that will count once it is gone.
+  ConnectionCounters Counters() const {
+    return transport_->datamover()->counters();
+  }
+  const PortalCounts& portal_counts() const { return *portal_counts_; }
   TargetNode::ConnectionId id() const { return id_; }
   // It is, or is about to be, a session with that target.
   bool Serves(absl::string_view target) const;
@@ -94,6 +101,7 @@ class TargetConnection final : private TargetSessionHost,
   std::vector<const TargetDatamover*> Reinstated(const LoginIdentity& identity,
                                                  const Isid& isid) override;
   bool MustWaitForReinstatement() override { return must_wait_; }
+  void LoginRefused(uint8_t status_class, uint8_t detail) override;
   std::vector<DiscoveredTarget> Discover(const LoginIdentity& identity,
                                          absl::string_view what) override;
   void Wake() override;
@@ -132,11 +140,13 @@ class TargetConnection final : private TargetSessionHost,
   const transport::Address portal_;
   const std::string local_;
   const std::string peer_;
+  PortalCounts* const portal_counts_;
   Ending ending_ = Ending::kNo;
   bool must_wait_ = false;
   Authenticator::Terms terms_;  // Of the login.
   bool session_ended_ = false;
   bool in_login_ = true;
+  bool login_refused_ = false;
   bool draining_ = false;
   bool close_limited_ = false;  // `drain_deadline_` is that of its last words.
   absl::Time login_deadline_;

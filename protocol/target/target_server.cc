@@ -21,6 +21,30 @@ absl::Status LeftBehind(absl::string_view what) {
       what, ": the server shut down before a backend gave back its commands"));
 }
 
+// Asks each shard on its reactor, adds the answers to `sum` on the first one,
+// and gives it to `done`.
+template <typename T>
+void GatherFromShards(const std::shared_ptr<ServerState>& state, T sum,
+                      T (*ask)(const ServerShard&), void (*add)(const T&, T*),
+                      absl::AnyInvocable<void(T)> done) {
+  struct Gather {
+    size_t left;
+    T sum;
+    absl::AnyInvocable<void(T)> done;
+  };
+  auto gather = std::make_shared<Gather>(
+      Gather{state->shards.size(), std::move(sum), std::move(done)});
+  transport::Reactor* const first = state->shards[0]->reactor;
+  for (const std::unique_ptr<ServerShard>& shard : state->shards) {
+    shard->reactor->Post([state, shard = shard.get(), first, ask, add, gather] {
+      first->Post([gather, add, answer = ask(*shard)] {
+        add(answer, &gather->sum);
+        if (--gather->left == 0) gather->done(std::move(gather->sum));
+      });
+    });
+  }
+}
+
 class TargetServerImpl final : public TargetServer {
  public:
   TargetServerImpl(const transport::Registry* registry,
@@ -55,6 +79,7 @@ class TargetServerImpl final : public TargetServer {
   void ListSessions(
       absl::AnyInvocable<void(std::vector<SessionInfo>)> done) override;
   void ReportMemory(absl::AnyInvocable<void(ServerMemory)> done) override;
+  void ReportCounts(absl::AnyInvocable<void(ServerCounts)> done) override;
 
  private:
   const transport::Registry* const registry_;
@@ -199,57 +224,59 @@ void TargetServerImpl::DropSession(uint64_t id, absl::Duration grace,
 
 void TargetServerImpl::ListSessions(
     absl::AnyInvocable<void(std::vector<SessionInfo>)> done) {
-  struct Gather {
-    size_t left;
-    std::vector<SessionInfo> sessions;
-    absl::AnyInvocable<void(std::vector<SessionInfo>)> done;
-  };
-  auto gather = std::make_shared<Gather>();
-  gather->left = state_->shards.size();
-  gather->done = std::move(done);
-  transport::Reactor* const first = state_->shards[0]->reactor;
-  for (const std::unique_ptr<ServerShard>& shard : state_->shards) {
-    shard->reactor->Post([state = state_, shard = shard.get(), first, gather] {
-      std::vector<SessionInfo> found;
-      for (const auto& [id, connection] : shard->connections) {
-        found.push_back(connection->Info());
-      }
-      first->Post([gather, found = std::move(found)] {
-        gather->sessions.insert(gather->sessions.end(), found.begin(),
-                                found.end());
-        if (--gather->left == 0) gather->done(std::move(gather->sessions));
-      });
-    });
-  }
+  using Sessions = std::vector<SessionInfo>;
+  GatherFromShards<Sessions>(
+      state_, {},
+      [](const ServerShard& shard) {
+        Sessions found;
+        for (const auto& [id, connection] : shard.connections) {
+          found.push_back(connection->Info());
+        }
+        return found;
+      },
+      [](const Sessions& more, Sessions* sum) {
+        sum->insert(sum->end(), more.begin(), more.end());
+      },
+      std::move(done));
 }
 
 void TargetServerImpl::ReportMemory(
     absl::AnyInvocable<void(ServerMemory)> done) {
-  struct Gather {
-    size_t left;
-    ServerMemory memory;
-    absl::AnyInvocable<void(ServerMemory)> done;
-  };
-  auto gather = std::make_shared<Gather>();
-  gather->left = state_->shards.size();
-  gather->memory.budget = state_->budget->use();
-  gather->done = std::move(done);
-  transport::Reactor* const first = state_->shards[0]->reactor;
-  for (const std::unique_ptr<ServerShard>& shard : state_->shards) {
-    shard->reactor->Post([state = state_, shard = shard.get(), first, gather] {
-      scsi::BufferUse use;
-      if (shard->worker != nullptr) use = shard->worker->buffer_use();
-      first->Post([gather, use] {
-        scsi::BufferUse& sum = gather->memory.buffers;
-        sum.total_bytes += use.total_bytes;
-        sum.held_bytes += use.held_bytes;
-        sum.waiting_tasks += use.waiting_tasks;
-        sum.given_up += use.given_up;
-        sum.ended += use.ended;
-        if (--gather->left == 0) gather->done(gather->memory);
-      });
-    });
-  }
+  ServerMemory of_all;
+  of_all.budget = state_->budget->use();
+  GatherFromShards<ServerMemory>(
+      state_, of_all,
+      [](const ServerShard& shard) {
+        ServerMemory memory;
+        if (shard.worker != nullptr) {
+          memory.buffers = shard.worker->buffer_use();
+        }
+        return memory;
+      },
+      [](const ServerMemory& more, ServerMemory* all) {
+        scsi::BufferUse& sum = all->buffers;
+        sum.total_bytes += more.buffers.total_bytes;
+        sum.held_bytes += more.buffers.held_bytes;
+        sum.waiting_tasks += more.buffers.waiting_tasks;
+        sum.given_up += more.buffers.given_up;
+        sum.ended += more.buffers.ended;
+      },
+      std::move(done));
+}
+
+void TargetServerImpl::ReportCounts(
+    absl::AnyInvocable<void(ServerCounts)> done) {
+  GatherFromShards<ServerCounts>(
+      state_, {},
+      [](const ServerShard& shard) {
+        ServerCounts counts = shard.counts.Get();
+        for (const auto& [id, connection] : shard.connections) {
+          AddToPortal(connection->portal_counts(), connection->Counters(),
+                      &counts);
+        }
+        return counts;
+      },
+      AddCounts, std::move(done));
 }
 
 }  // namespace

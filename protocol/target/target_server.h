@@ -20,6 +20,7 @@
 #include "protocol/target/authenticator.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/portal_group.h"
+#include "protocol/target/server_counts.h"
 #include "scsi/target/target.h"
 #include "transport/limited_log.h"
 #include "transport/log/log.h"
@@ -208,6 +209,8 @@ class TargetServer {
       absl::AnyInvocable<void(std::vector<SessionInfo>)> done) = 0;
   // The same with the memory that is kept for them.
   virtual void ReportMemory(absl::AnyInvocable<void(ServerMemory)> done) = 0;
+  // The same with what became of connections and logins.
+  virtual void ReportCounts(absl::AnyInvocable<void(ServerCounts)> done) = 0;
 };
 
 }  // namespace skiff::protocol

@@ -144,6 +144,9 @@ TEST_P(HostileInitiatorTest, StagsThatDoNotExist) {
   LogIn();
   peer_.Send(ToIser(Command(4096, 0), "", Writing({0x1000, {0xdeadbeef}})));
   ExpectClosed("RDMA Write of 4096 bytes failed");
+  const ServerCounts counts = stack_.Counts();
+  ASSERT_EQ(counts.portals.size(), 1u);
+  EXPECT_EQ(counts.portals[0].counters.rdma_errors, 1u);
 }
 
 TEST_P(HostileInitiatorTest, WriteStagsThatDoNotExist) {

@@ -202,20 +202,35 @@ void Stack::StopServer(absl::Duration grace) {
   RunOnServer([this] { server.reset(); });
 }
 
-std::vector<SessionInfo> Stack::Sessions() {
-  struct Listed {
-    std::vector<SessionInfo> sessions;
+namespace {
+
+// What a call that gives a T to a function says, once it does.
+template <typename T, typename Ask>
+T Answer(Stack* stack, Ask ask) {
+  struct Answered {
+    T answer;
     std::atomic<bool> done{false};
   };
   // Shared, since a server with threads of its own may be late.
-  const auto listed = std::make_shared<Listed>();
-  server->ListSessions([listed](std::vector<SessionInfo> found) {
-    listed->sessions = std::move(found);
-    listed->done = true;
+  const auto answered = std::make_shared<Answered>();
+  ask([answered](T answer) {
+    answered->answer = std::move(answer);
+    answered->done = true;
   });
-  EXPECT_TRUE(RunUntil([&listed] { return listed->done.load(); }));
-  return listed->done ? std::move(listed->sessions)
-                      : std::vector<SessionInfo>();
+  EXPECT_TRUE(stack->RunUntil([&answered] { return answered->done.load(); }));
+  return answered->done ? std::move(answered->answer) : T();
+}
+
+}  // namespace
+
+std::vector<SessionInfo> Stack::Sessions() {
+  return Answer<std::vector<SessionInfo>>(
+      this, [this](auto done) { server->ListSessions(std::move(done)); });
+}
+
+ServerCounts Stack::Counts() {
+  return Answer<ServerCounts>(
+      this, [this](auto done) { server->ReportCounts(std::move(done)); });
 }
 
 void Stack::LeaveHost() {

@@ -139,6 +139,7 @@ class Stack {
   void StopServer(absl::Duration grace = absl::ZeroDuration());
   // As the server lists them: the newest is the last.
   std::vector<SessionInfo> Sessions();
+  ServerCounts Counts();
   // Has the server listen there, too. Returns the address, with its port.
   std::string Listen(const std::string& address);
 

@@ -549,6 +549,7 @@ void IserChannel::OnEnded(const Completion& completion) {
 
 void IserChannel::BreakBy(const Operation* operation,
                           const Completion& completion) {
+  ++counters_.rdma_errors;
   Break(absl::UnavailableError(
       absl::StrCat(NameOf(completion.kind),
                    operation != nullptr && operation->length > 0

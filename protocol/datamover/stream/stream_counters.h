@@ -19,6 +19,8 @@ inline ConnectionCounters StreamCounters(const StreamReceiver& receiver,
   counters.pdus_out = send_queue.pdus_sent();
   counters.bytes_in = receiver.received_bytes();
   counters.bytes_out = send_queue.bytes_sent();
+  counters.header_digest_errors = receiver.header_digest_errors();
+  counters.data_digest_errors = receiver.data_digest_errors();
   counters.bytes_taken = counters.bytes_out;
   counters.copied_bytes =
       copied_bytes + receiver.copied_bytes() + send_queue.copied_bytes();

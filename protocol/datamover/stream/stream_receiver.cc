@@ -139,7 +139,7 @@ const uint8_t* StreamReceiver::ConsumeHeader(const uint8_t* p,
       const uint32_t padded = length + PaddingFor(length);
       const uint32_t digest =
           FinishDigest(ExtendDigest(kDigestInit, data, padded));
-      if (digest != LoadDigest(data + padded)) error = DigestError::kData;
+      if (digest != LoadDigest(data + padded)) error = DataDigestError();
     }
     handler_->OnPdu(pdu, {data, length}, error);
     return data + length + tail;
@@ -159,6 +159,7 @@ inline bool StreamReceiver::CheckHeader(const Pdu& pdu) {
     if (FinishDigest(ExtendDigest(kDigestInit, pdu.bhs, covered)) !=
         LoadDigest(pdu.bhs + covered)) {
       // Where the next PDU begins is not known either (RFC 7143 section 7.8).
+      ++header_digest_errors_;
       Fail("header digest error");
       return false;
     }
@@ -252,13 +253,18 @@ const uint8_t* StreamReceiver::ConsumeData(const uint8_t* p,
   return p;
 }
 
+StreamReceiver::DigestError StreamReceiver::DataDigestError() {
+  ++data_digest_errors_;
+  return DigestError::kData;
+}
+
 void StreamReceiver::FinishData() {
   DigestError error = DigestError::kNone;
   if (pdu_data_digest_) {
     const size_t padding = PaddingFor(pdu_.frame.data_segment_length);
     digest_ = ExtendDigest(digest_, tail_.data(), padding);
     if (FinishDigest(digest_) != LoadDigest(tail_.data() + padding)) {
-      error = DigestError::kData;
+      error = DataDigestError();
     }
   }
   state_ = State::kHeader;

@@ -88,6 +88,9 @@ class StreamReceiver {
   // copied to its place.
   uint64_t received_pdus() const { return received_pdus_; }
   uint64_t copied_bytes() const { return copied_bytes_; }
+  // PDUs that it told of as such, or failed for.
+  uint64_t header_digest_errors() const { return header_digest_errors_; }
+  uint64_t data_digest_errors() const { return data_digest_errors_; }
 
  private:
   enum class State : uint8_t { kHeader, kData, kStopped };
@@ -108,6 +111,7 @@ class StreamReceiver {
   void Advance(size_t n);
   void BeginData(const Pdu& pdu);
   void FinishData();
+  DigestError DataDigestError();
   void Fail(const std::string& why);
 
   size_t TailSize(uint32_t data_length) const {
@@ -126,6 +130,8 @@ class StreamReceiver {
   uint64_t received_bytes_ = 0;
   uint64_t received_pdus_ = 0;
   uint64_t copied_bytes_ = 0;
+  uint64_t header_digest_errors_ = 0;
+  uint64_t data_digest_errors_ = 0;
 
   // Bytes of an incomplete header, kept between receives.
   size_t carry_size_ = 0;

@@ -152,12 +152,15 @@ TEST_P(StreamReceiverTest, SeesEveryFlippedBitOfTheData) {
       ASSERT_EQ(collector.got.size(), 2u);
       EXPECT_TRUE(collector.got[0].digest_error) << at;
       EXPECT_FALSE(collector.got[1].digest_error);
+      EXPECT_EQ(receiver.data_digest_errors(), 1u);
+      EXPECT_EQ(receiver.header_digest_errors(), 0u);
     }
   }
 }
 
 TEST_P(StreamReceiverTest, AFlippedBitOfTheHeaderEndsTheStream) {
   if (!GetParam().digests) return;
+  uint64_t errors = 0;
   for (size_t at = 0; at < 52; at += 5) {
     std::string wire = Wire(1, "", "", true);
     wire[at] ^= 0x01;
@@ -169,7 +172,11 @@ TEST_P(StreamReceiverTest, AFlippedBitOfTheHeaderEndsTheStream) {
     Feed(&receiver, wire, 4096);
     EXPECT_NE(collector.failure, "") << at;
     EXPECT_TRUE(collector.got.empty()) << at;
+    EXPECT_LE(receiver.header_digest_errors(), 1u);
+    errors += receiver.header_digest_errors();
   }
+  // Some changes of the lengths are seen before.
+  EXPECT_GE(errors, 5u);
 }
 
 TEST_P(StreamReceiverTest, RefusesDataBeyondTheDeclaredLength) {
