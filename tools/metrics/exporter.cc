@@ -1,0 +1,130 @@
+#include "tools/metrics/exporter.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace skiff::tools::metrics {
+namespace {
+
+// Whoever asks slowly, or not at all, takes one of these threads for so long.
+constexpr int kThreads = 4;
+constexpr int kRequestMillis = 2000;
+
+prometheus::MetricType TypeOf(Family::Type type) {
+  switch (type) {
+    case Family::Type::kCounter:
+      return prometheus::MetricType::Counter;
+    case Family::Type::kHistogram:
+      return prometheus::MetricType::Histogram;
+    case Family::Type::kGauge:
+      break;
+  }
+  return prometheus::MetricType::Gauge;
+}
+
+prometheus::ClientMetric::Histogram Cumulative(const Histogram& from) {
+  prometheus::ClientMetric::Histogram to;
+  for (size_t i = 0; i < from.counts.size(); ++i) {
+    to.sample_count += from.counts[i];
+    prometheus::ClientMetric::Bucket bucket;
+    bucket.cumulative_count = to.sample_count;
+    bucket.upper_bound = i < from.bounds.size()
+                             ? from.bounds[i]
+                             : std::numeric_limits<double>::infinity();
+    to.bucket.push_back(bucket);
+  }
+  to.sample_sum = from.sum;
+  return to;
+}
+
+prometheus::ClientMetric MetricOf(const Sample& sample, Family::Type type) {
+  prometheus::ClientMetric metric;
+  for (const auto& [name, value] : sample.labels) {
+    metric.label.push_back({name, value});
+  }
+  switch (type) {
+    case Family::Type::kCounter:
+      metric.counter.value = sample.value;
+      break;
+    case Family::Type::kGauge:
+      metric.gauge.value = sample.value;
+      break;
+    case Family::Type::kHistogram:
+      metric.histogram = Cumulative(sample.histogram);
+      break;
+  }
+  return metric;
+}
+
+class Collected final : public prometheus::Collectable {
+ public:
+  explicit Collected(Exporter::Collect collect)
+      : collect_(std::move(collect)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    std::vector<prometheus::MetricFamily> all;
+    for (const Family& family : collect_()) {
+      prometheus::MetricFamily out;
+      out.name = family.name;
+      out.help = family.help;
+      out.type = TypeOf(family.type);
+      for (const Sample& sample : family.samples) {
+        out.metric.push_back(MetricOf(sample, family.type));
+      }
+      all.push_back(std::move(out));
+    }
+    return all;
+  }
+
+ private:
+  const Exporter::Collect collect_;
+};
+
+class ExporterImpl final : public Exporter {
+ public:
+  ExporterImpl(const std::string& address, Collect collect)
+      : collected_(std::make_shared<Collected>(std::move(collect))),
+        exposer_(std::vector<std::string>{
+            "listening_ports", address, "num_threads", absl::StrCat(kThreads),
+            "request_timeout_ms", absl::StrCat(kRequestMillis),
+            "enable_keep_alive", "no"}) {
+    exposer_.RegisterCollectable(collected_);
+  }
+  int port() const override {
+    const std::vector<int> ports = exposer_.GetListeningPorts();
+    return ports.empty() ? 0 : ports.front();
+  }
+
+ private:
+  const std::shared_ptr<Collected> collected_;
+  prometheus::Exposer exposer_;  // Gone before what it asks.
+};
+
+}  // namespace
+}  // namespace skiff::tools::metrics
+
+extern "C" __attribute__((visibility("default")))
+skiff::tools::metrics::Exporter*
+skiff_start_metrics_exporter(const std::string& address,
+                             skiff::tools::metrics::Exporter::Collect collect,
+                             std::string* error) {
+  try {
+    return new skiff::tools::metrics::ExporterImpl(address, std::move(collect));
+  } catch (const std::exception& failure) {
+    *error =
+        absl::StrCat("cannot serve metrics at ", address, ": ", failure.what(),
+                     "; check that the address is this machine's, and "
+                     "that nobody else listens there");
+    return nullptr;
+  }
+}
