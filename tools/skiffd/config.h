@@ -48,6 +48,11 @@ struct PortalConfig {
   transport::Address address;
 };
 
+struct MetricsConfig {
+  std::string where;
+  std::string address;  // "HOST:PORT"; empty: no metrics are served.
+};
+
 // A configuration that was checked, with every default filled in.
 struct DaemonConfig {
   DaemonConfig() {
@@ -63,6 +68,7 @@ struct DaemonConfig {
   bool fit_connections = true;
   absl::Duration shutdown_grace = absl::Seconds(10);
   std::string state_directory = "/var/lib/skiff";
+  MetricsConfig metrics;
   std::vector<PortalConfig> portals;
   std::vector<TargetConfig> targets;
   std::vector<AccountConfig> discovery_accounts;  // None: as for a target.

@@ -1,3 +1,5 @@
+#include <arpa/inet.h>
+
 #include <map>
 #include <string>
 #include <utility>
@@ -105,6 +107,32 @@ void CheckPortals(const Config& config, const transport::Registry& registry,
   }
 }
 
+// An IP address, as Prometheus's library resolves no names, and takes lists
+// and options where it wants one address.
+MetricsConfig CheckMetrics(const Config& config, Checker* checker) {
+  MetricsConfig out;
+  if (!config.has_metrics()) return out;
+  out.where = checker->Where(config.metrics());
+  const std::string text = config.metrics().has_listen()
+                               ? config.metrics().listen()
+                               : kDefaultMetrics;
+  const auto address = transport::Address::Parse(absl::StrCat("tcp://", text),
+                                                 kDefaultMetricsPort);
+  in6_addr ignored;
+  if (!address.ok() || !address->options.empty() ||
+      (inet_pton(AF_INET, address->host.c_str(), &ignored) != 1 &&
+       inet_pton(AF_INET6, address->host.c_str(), &ignored) != 1)) {
+    checker->Problem(config.metrics(), Metrics::kListenFieldNumber,
+                     absl::StrCat("'", text,
+                                  "' is not an IP address and a port: write "
+                                  "such as ",
+                                  kDefaultMetrics, " or [::1]:9464"));
+    return out;
+  }
+  out.address = address->HostPort();
+  return out;
+}
+
 void CheckTargets(const Config& config, Checker* checker,
                   std::vector<TargetConfig>* out) {
   if (config.target().empty()) {
@@ -164,6 +192,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckPortals(config, registry, &checker, &out.portals);
   CheckTargets(config, &checker, &out.targets);
   out.chap_algorithms = CheckAlgorithms(config.chap(), &checker);
+  out.metrics = CheckMetrics(config, &checker);
   out.discovery_accounts =
       CheckAccounts(config.discovery_account(), "discovery", &checker);
   std::vector<AccountConfig> accounts = out.discovery_accounts;

@@ -33,7 +33,7 @@ std::vector<BadConfig> BadSyntax() {
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
        "limits, negotiation, transport, shutdown_grace, portal, target, iser, "
-       "log, state_directory, chap, discovery_account"},
+       "log, state_directory, chap, discovery_account, metrics"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "
@@ -166,6 +166,22 @@ std::vector<BadConfig> BadPortals() {
   };
 }
 
+std::vector<BadConfig> BadMetrics() {
+  std::vector<BadConfig> all;
+  for (const char* const address :
+       {"localhost:9464", "127.0.0.1:70000", "", "127.0.0.1:1,127.0.0.1:2",
+        "127.0.0.1:443s", "1.2.3.4:1?a=b"}) {
+    all.push_back(
+        {"Metrics",
+         absl::StrCat("metrics {\n listen: \"", address, "\"\n}\n",
+                      kGoodTarget),
+         absl::StrCat("f:2: '", address,
+                      "' is not an IP address and a port: write such as "
+                      "127.0.0.1:9464 or [::1]:9464")});
+  }
+  return all;
+}
+
 std::vector<BadConfig> BadSettings() {
   const std::string target = kGoodTarget;
   return {
@@ -248,11 +264,21 @@ TEST_F(ConfigTest, ExplainsEachMistake) {
   MakeFile("empty", 0);
   MakeFile("odd", 1000);
   for (const auto& cases : {BadSyntax(), BadTargets(), BadLuns(), BadMedia(),
-                            BadPortals(), BadSettings()}) {
+                            BadPortals(), BadSettings(), BadMetrics()}) {
     for (const BadConfig& c : cases) {
       EXPECT_THAT(Problems(c.text), ElementsAre(c.problem)) << c.name;
     }
   }
+}
+
+TEST_F(ConfigTest, MetricsAreServedWhereTheyAreAskedFor) {
+  const auto address = [this](const std::string& text) {
+    EXPECT_THAT(Problems(text + kGoodTarget), IsEmpty());
+    return config_.metrics.address;
+  };
+  EXPECT_EQ(address(""), "");
+  EXPECT_EQ(address("metrics {}\n"), "127.0.0.1:9464");
+  EXPECT_EQ(address("metrics { listen: \"[::1]:80\" }\n"), "[::1]:80");
 }
 
 TEST_F(ConfigTest, ReportsAllMistakesAtOnce) {

@@ -145,7 +145,37 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     if (!bound.ok()) return At(portal.where, bound.status());
     self->portals_.push_back(*std::move(bound));
   }
+  if (const absl::Status status = self->StartMetrics(config.metrics);
+      !status.ok()) {
+    return At(config.metrics.where, status);
+  }
   return self;
+}
+
+absl::Status Daemon::StartMetrics(const MetricsConfig& config) {
+  if (config.address.empty()) return absl::OkStatus();
+  const absl::Time started = transport::EpollReactor::MonotonicNow();
+  metrics::TargetSnapshots::Options options;
+  options.server = server_.get();
+  options.targets = [this] { return targets_; };
+  options.reactors = [this, started] {
+    std::vector<metrics::TargetSnapshot::Reactor> reactors;
+    for (int i = 0; i < threads_->size(); ++i) {
+      const absl::Duration idle = threads_->reactor(i)->idle_time();
+      const absl::Duration life =
+          transport::EpollReactor::MonotonicNow() - started;
+      reactors.push_back({idle, life});
+    }
+    return reactors;
+  };
+  auto service = MetricsService::Start(config.address, std::move(options));
+  if (!service.ok()) return service.status();
+  metrics_ = *std::move(service);
+  if (log_ != nullptr) {
+    log_(protocol::LogLevel::kInfo,
+         absl::StrCat("metrics are served at ", metrics_->url()));
+  }
+  return absl::OkStatus();
 }
 
 void Daemon::FitConnections(const DaemonConfig& config,
@@ -268,6 +298,7 @@ Daemon::~Daemon() {
     Shutdown(absl::ZeroDuration(), [&done] { done.set_value(); });
     done.get_future().wait();
   }
+  metrics_.reset();
   // Nothing runs on the reactors while what lives on them goes.
   if (threads_ != nullptr) threads_->Stop();
 }
@@ -280,6 +311,7 @@ std::string Daemon::ReadyLine() const {
   for (const std::shared_ptr<scsi::Target>& target : targets_) {
     absl::StrAppend(&line, " target=", target->name());
   }
+  if (metrics_ != nullptr) absl::StrAppend(&line, " metrics=", metrics_->url());
   return line;
 }
 
@@ -287,7 +319,10 @@ void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
   shut_down_ = true;
   watch_ = std::make_unique<EndLimit>(
       std::min(grace, absl::Hours(24 * 365)) + end_limit_, log_);
-  server_->Shutdown(grace, std::move(done));
+  server_->Shutdown(grace, [this, done = std::move(done)]() mutable {
+    if (metrics_ != nullptr) metrics_->Close();
+    done();
+  });
 }
 
 void Daemon::PrintSessions() {

@@ -13,6 +13,7 @@
 #include "scsi/backend/backend.h"
 #include "scsi/target/target.h"
 #include "tools/skiffd/config.h"
+#include "tools/skiffd/metrics_service.h"
 #include "transport/address.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/reactor_threads.h"
@@ -57,6 +58,7 @@ class Daemon {
   void FitConnections(const DaemonConfig& config,
                       protocol::TargetServerLimits* limits);
   void LogSpin(const transport::EpollReactorOptions& reactor);
+  absl::Status StartMetrics(const MetricsConfig& config);
 
   // Destroyed from the last to the first: the server before its reactors.
   std::unique_ptr<transport::ReactorThreads> threads_;
@@ -65,6 +67,7 @@ class Daemon {
   std::unique_ptr<protocol::TargetServer> server_;
   // What media that are written to say they are, and the LUNs.
   std::map<std::string, std::string> identities_;
+  std::unique_ptr<MetricsService> metrics_;
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;

@@ -142,6 +142,8 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
       {"chap", "algorithm",
        Other{"`\"SHA3-256\"`, `\"SHA-256\"`, `\"SHA1\"`, `\"MD5\"`"}},
 
+      {"metrics", "listen", Other{absl::StrCat("`\"", kDefaultMetrics, "\"`")}},
+
       {"reactors", "count",
        Number{&config->reactors.count, 1,
               transport::ReactorThreadsOptions::kMaxCount}},

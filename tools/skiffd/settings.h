@@ -17,6 +17,8 @@
 namespace skiff::tools::skiffd {
 
 inline constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
+inline constexpr uint16_t kDefaultMetricsPort = 9464;
+inline constexpr char kDefaultMetrics[] = "127.0.0.1:9464";
 
 // What a field of the configuration can hold, and where its value goes. The
 // default is what is there before.
