@@ -26,8 +26,8 @@ struct ServerCounts {
   uint64_t refused_connections = 0;  // Before there was a login.
   uint64_t logins = 0;               // To targets.
   uint64_t discovery_logins = 0;
-  // Answered with this status: LoginStatus.
-  std::map<uint16_t, uint64_t> refused_logins;
+  // By what they were answered with: "target not found (0x0203)".
+  std::map<std::string, uint64_t> refused_logins;
   uint64_t unfinished_logins = 0;  // Ended without an answer.
   std::vector<PortalCounts> portals;
 };

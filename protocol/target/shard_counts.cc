@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/codec/pdu.h"
+
 namespace skiff::protocol {
 namespace {
 
@@ -46,8 +48,9 @@ ServerCounts ShardCounts::Get() const {
   ServerCounts counts = counts_;
   for (size_t i = 0; i < refused_logins_.size(); ++i) {
     if (refused_logins_[i] == 0) continue;
-    const size_t status = i / kDetails << 8 | i % kDetails;
-    counts.refused_logins[static_cast<uint16_t>(status)] = refused_logins_[i];
+    const std::string name = LoginStatusName(
+        static_cast<uint8_t>(i / kDetails), static_cast<uint8_t>(i % kDetails));
+    counts.refused_logins[name] = refused_logins_[i];
   }
   for (const auto& [names, portal] : portals_) counts.portals.push_back(portal);
   return counts;

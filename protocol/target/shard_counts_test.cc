@@ -47,8 +47,9 @@ TEST(ShardCountsTest, CountsRefusalsByStatus) {
   shard.RefusedLogin(2, 1);
   shard.RefusedLogin(3, 2);
   const ServerCounts counts = shard.Get();
-  EXPECT_EQ(counts.refused_logins,
-            (std::map<uint16_t, uint64_t>{{0x0201, 2}, {0x0302, 1}}));
+  EXPECT_EQ(counts.refused_logins, (std::map<std::string, uint64_t>{
+                                       {"authentication failure (0x0201)", 2},
+                                       {"out of resources (0x0302)", 1}}));
 }
 
 TEST(ShardCountsTest, AddsShards) {
@@ -70,7 +71,7 @@ TEST(ShardCountsTest, AddsShards) {
   EXPECT_EQ(sum.discovery_logins, 1u);
   EXPECT_EQ(sum.refused_connections, 1u);
   EXPECT_EQ(sum.unfinished_logins, 1u);
-  EXPECT_EQ(sum.refused_logins.at(0x0203), 2u);
+  EXPECT_EQ(sum.refused_logins.at("target not found (0x0203)"), 2u);
   ASSERT_EQ(sum.portals.size(), 2u);
   EXPECT_EQ(sum.portals[0].connections, 2u);
   EXPECT_EQ(sum.portals[1].connections, 1u);

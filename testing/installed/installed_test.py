@@ -166,6 +166,18 @@ class InstalledTest(unittest.TestCase):
         for program in ("bin/skiff", "sbin/skiffd"):
             self.assertIn(version, run(self.prefix / program, "--version").split())
 
+    def test_the_daemon_finds_its_module(self):
+        module = self.lib / "skiff/libskiff_metrics.so"
+        self.assertEqual({"skiff_start_metrics_exporter"}, exported(module))
+        self.assertNotIn("prometheus", " ".join(needed(self.prefix / "sbin/skiffd")))
+        config = self.work / "metrics.conf"
+        config.write_text('metrics { listen: "127.0.0.1:0" }\nportal: "tcp://127.0.0.1:0"\n'
+                          'target { name: "iqn.2026-11.com.example:a" lun { ram { size: "1MiB" } } }\n', encoding="utf-8")
+        with subprocess.Popen([self.prefix / "sbin/skiffd", "--config", config], stdout=subprocess.PIPE, text=True) as daemon:
+            self.assertIn("metrics=http://127.0.0.1:", daemon.stdout.readline())
+            daemon.terminate()
+            self.assertEqual(0, daemon.wait())
+
     def test_a_plugin_finds_the_library_and_exports_nothing_of_it(self):
         plugin = self.lib / "skiff/nbdkit-skiff-plugin.so"
         self.assertEqual({"plugin_init"}, exported(plugin))

@@ -16,7 +16,8 @@ import unittest
 ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
-PACKAGES = {"libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance", "skiff-transport-dev"}
+PACKAGES = {"libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance", "skiff-metrics",
+            "skiff-transport-dev"}
 
 built = None
 

@@ -52,7 +52,8 @@ TEST_F(ServerCountsTest, LoginsByWhatBecameOfThem) {
   const ServerCounts counts = stack_.Counts();
   EXPECT_EQ(counts.logins, 2u);
   EXPECT_EQ(counts.discovery_logins, 1u);
-  EXPECT_THAT(counts.refused_logins, ElementsAre(Pair(0x0203, 1)));
+  EXPECT_THAT(counts.refused_logins,
+              ElementsAre(Pair("target not found (0x0203)", 1)));
   EXPECT_EQ(counts.unfinished_logins, 1u);
   EXPECT_EQ(counts.refused_connections, 0u);
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "protocol/codec/pdu.h"
 #include "scsi/target/command_counts.h"
 
 namespace skiff::tools::metrics {
@@ -246,11 +245,6 @@ void AddPortal(const protocol::PortalCounts& portal, Families* families) {
                c.rdma_read_bytes, c.rdma_write_bytes);
 }
 
-std::string StatusName(uint16_t status) {
-  return protocol::LoginStatusName(static_cast<uint8_t>(status >> 8),
-                                   static_cast<uint8_t>(status & 0xff));
-}
-
 void AddLogins(const protocol::ServerCounts& counts, Families* families) {
   const char* const kLogins = "Logins that succeeded";
   families->Counter("skiff_logins_total", kLogins, {{"type", "normal"}},
@@ -266,7 +260,7 @@ void AddLogins(const protocol::ServerCounts& counts, Families* families) {
                     counts.refused_connections);
   for (const auto& [status, count] : counts.refused_logins) {
     families->Counter("skiff_logins_refused_total", kRefused,
-                      {{"reason", StatusName(status)}}, count);
+                      {{"reason", status}}, count);
   }
 }
 

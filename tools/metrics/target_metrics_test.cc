@@ -155,12 +155,12 @@ TEST(TargetMetricsTest, InitiatorsWithoutEndAreAFewSeries) {
 TEST(TargetMetricsTest, LoginsByReason) {
   TargetSnapshot snapshot;
   snapshot.counts.logins = 4;
-  snapshot.counts.refused_logins = {{0x0201, 3}};
+  snapshot.counts.refused_logins = {{"authentication failure (0x0201)", 3}};
   snapshot.counts.unfinished_logins = 2;
   const std::vector<Family> all = MetricsOf(snapshot);
   EXPECT_EQ(Value(all, "skiff_logins_total", {{"type", "normal"}}), 4);
   EXPECT_EQ(Value(all, "skiff_logins_refused_total",
-                  {{"reason", protocol::LoginStatusName(2, 1)}}),
+                  {{"reason", "authentication failure (0x0201)"}}),
             3);
   EXPECT_EQ(
       Value(all, "skiff_logins_refused_total", {{"reason", "unfinished"}}), 2);

@@ -56,12 +56,14 @@ class Built:
     benches: pathlib.Path
     nbdkit_plugin: pathlib.Path
     libiscsi: pathlib.Path
+    metrics: pathlib.Path
     author: list  # The archives of AUTHOR_PARTS.
 
     # Files of packages, in the order of the members.
     FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff", "tools/skiffd/skiffd",
              "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches",
-             "tools/clients/nbdkit/nbdkit-skiff-plugin.so", "tools/clients/libiscsi/libiscsi.so.7")
+             "tools/clients/nbdkit/nbdkit-skiff-plugin.so", "tools/clients/libiscsi/libiscsi.so.7",
+             "tools/metrics/libskiff_metrics.so")
     AUTHOR_FILES = tuple(f"tools/packaging/libskiff_{part}.a" for part in AUTHOR_PARTS)
     TARGETS = tuple(f"//{':'.join(file.rsplit('/', 1))}" for file in FILES + AUTHOR_FILES)
 
@@ -174,6 +176,10 @@ class Installation:
                                EXAMPLES / "inproc/Makefile"]):
             self.copy(example, f"{self.prefix}/share/doc/skiff-transport-dev/examples")
 
+    def install_modules(self, built):
+        """What skiffd loads when it is told to: by its RUNPATH."""
+        strip(self.copy(built.metrics, f"{self.libdir}/skiff"), "--strip-unneeded")
+
     def install_clients(self, built):
         """What other programs load. It finds the library one folder above."""
         for plugin in (built.nbdkit_plugin, built.libiscsi):
@@ -195,6 +201,7 @@ class Installation:
         self.install_library(built)
         self.install_programs(built)
         self.install_for_authors(built)
+        self.install_modules(built)
         self.install_clients(built)
         self.install_manual(built)
         self.copy(ROOT / "LICENSE", f"{self.prefix}/share/doc/skiff")

@@ -15,6 +15,7 @@ PAGES = {
     "skiff.7": "installing.md",
     "skiff-transports.7": "transports.md",
     "skiff-iser.7": "iser.md",
+    "skiff-metrics.7": "metrics.md",
 }
 DOXYFILE = """
 PROJECT_NAME = Skiff

@@ -12,7 +12,7 @@ namespace skiff::tools::skiffd {
 absl::StatusOr<std::unique_ptr<MetricsService>> MetricsService::Start(
     const std::string& address, metrics::TargetSnapshots::Options options) {
   const absl::StatusOr<void*> start = LoadModule(
-      metrics::kExporterModule, metrics::kStartExporter, "skiff-target");
+      metrics::kExporterModule, metrics::kStartExporter, "skiff-metrics");
   if (!start.ok()) return start.status();
   std::unique_ptr<MetricsService> self(new MetricsService(std::move(options)));
   std::string error;
