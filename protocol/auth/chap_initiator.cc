@@ -26,6 +26,9 @@ class ChapInitiator final : public AuthExchange {
     return Progress::kFailed;
   }
 
+  // The last request has the T bit, as in appendix B of RFC 7143: LIO refuses
+  // one without keys that would end the stage afterwards.
+  bool may_end() const override { return phase_ == Phase::kVerify; }
   // The target's, where it had to.
   std::string peer_name() const override { return peer_name_; }
 

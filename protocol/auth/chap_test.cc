@@ -95,6 +95,9 @@ TEST(ChapLoginTest, BothRolesAgreeOnEachAlgorithm) {
           << ChapAlgorithmName(algorithm) << login.initiator.failure()
           << login.target.failure();
       EXPECT_EQ(policy.asked, std::vector<std::string>{kName});
+      // RFC 7143 appendix B: AuthMethod, the challenge, the answers with which
+      // the stage ends, operational keys.
+      EXPECT_EQ(login.exchanges, 4);
     }
   }
 }
@@ -423,6 +426,37 @@ TEST(ChapInitiatorTest, DoesNotTakeItsOwnAnswer) {
   EXPECT_EQ(initiator->Step(reflected, &out, &status, &reason),
             AuthExchange::Progress::kFailed);
   EXPECT_TRUE(absl::StrContains(reason, "own secret")) << reason;
+}
+
+LoginResponsePdu SecurityResponse(bool transit) {
+  LoginResponsePdu pdu;
+  pdu.transit = transit;
+  pdu.csg = LoginStage::kSecurity;
+  pdu.nsg = transit ? LoginStage::kOperational : LoginStage::kSecurity;
+  return pdu;
+}
+
+// The target may end the stage where it has to answer: without the right
+// answer, that ends the login.
+TEST(ChapInitiatorTest, NoStageFollowsWithoutTheTargetsAnswer) {
+  for (const auto& [answer, why] :
+       {std::pair("", "configure mutual CHAP there"),
+        std::pair("CHAP_N=disks|CHAP_R=0xab|", "does not know the secret")}) {
+    InitiatorLogin login(LoginWith(ClientOptions(true)));
+    InitiatorLogin::Request request = login.Start();
+    login.OnResponse(SecurityResponse(false), Bytes(Text("AuthMethod=CHAP|")),
+                     &request);
+    EXPECT_FALSE(request.pdu.transit);
+    login.OnResponse(SecurityResponse(false),
+                     Bytes(Text("CHAP_A=7|CHAP_I=1|CHAP_C=0xabcd|")), &request);
+    EXPECT_TRUE(request.pdu.transit);
+    EXPECT_EQ(
+        login.OnResponse(SecurityResponse(true), Bytes(Text(answer)), &request),
+        InitiatorLogin::State::kFailed);
+    EXPECT_TRUE(absl::IsUnauthenticated(login.failure()));
+    EXPECT_TRUE(absl::StrContains(login.failure().message(), why))
+        << login.failure();
+  }
 }
 
 TEST(ChapInitiatorTest, WantsTheTargetToAnswer) {

@@ -35,6 +35,9 @@ class AuthExchange {
   virtual Progress Step(absl::Span<const KeyValue> in,
                         std::vector<KeyValue>* out, LoginStatus* status,
                         std::string* reason) = 0;
+  // Of an initiator, after a step: this side has nothing left to send, and the
+  // stage may end with the key set that the peer answers with.
+  virtual bool may_end() const { return false; }
   // Once done: the name by which the peer has authenticated itself. Empty: it
   // did not have to.
   virtual std::string peer_name() const = 0;

@@ -87,6 +87,7 @@ class InitiatorLogin::Impl {
   void AddIdentity();
   void AddProposals();
   bool MayTransit() const;
+  bool IsSecure() const;
   Request NextRequest();
 
   absl::Status Handle(const LoginResponsePdu& response,
@@ -177,11 +178,17 @@ void InitiatorLogin::Impl::AddProposals() {
 }
 
 // Everything to negotiate in the operational stage is proposed at once, so it
-// can always end; the security stage ends with an authentication, or without
-// one where that is offered.
+// can always end.
 bool InitiatorLogin::Impl::MayTransit() const {
-  if (stage_ == LoginStage::kOperational || authenticated_) return true;
-  return auth_method_.empty() && Offers(options_.auth_methods, kValueNone);
+  if (stage_ == LoginStage::kOperational || IsSecure()) return true;
+  return exchange_ != nullptr && exchange_->may_end();
+}
+
+// The security stage ends with an authentication, or without one where that is
+// offered.
+bool InitiatorLogin::Impl::IsSecure() const {
+  return authenticated_ ||
+         (auth_method_.empty() && Offers(options_.auth_methods, kValueNone));
 }
 
 InitiatorLogin::Request InitiatorLogin::Impl::NextRequest() {
@@ -421,8 +428,12 @@ absl::Status InitiatorLogin::Impl::Enter(const LoginResponsePdu& response,
         "it sends ", key.first, ", which wants an answer, and ends the stage"));
   }
   // Fails closed: without the authentication asked for there is no next stage.
-  const bool secure = authenticated_ || MayTransit();
-  if (stage_ == LoginStage::kSecurity && !secure) {
+  if (stage_ == LoginStage::kSecurity && !IsSecure()) {
+    if (exchange_ != nullptr && exchange_->may_end()) {
+      std::vector<KeyValue> none;
+      absl::Status why = StepExchange({}, &none);
+      if (!why.ok()) return why;
+    }
     return absl::UnauthenticatedError(
         "the target ends the security stage without the authentication that "
         "was asked for");
