@@ -2,11 +2,15 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "protocol/negotiation/url.h"
 
 namespace skiff::tools {
@@ -83,6 +87,24 @@ absl::optional<protocol::ChapCredential> TakeTargetUser(
       protocol::ChapSecret(password.empty() ? "" : password.mapped())};
 }
 
+absl::StatusOr<std::vector<protocol::ChapAlgorithm>> TakeChapAlgorithms(
+    std::map<std::string, std::string>* options) {
+  std::vector<protocol::ChapAlgorithm> algorithms;
+  const auto names = options->extract("chap_algorithms");
+  if (names.empty()) return algorithms;
+  for (const absl::string_view name : absl::StrSplit(names.mapped(), ',')) {
+    const auto one = protocol::ParseChapAlgorithm(name);
+    if (!one.ok() || absl::c_linear_search(algorithms, *one)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("chap_algorithms=", names.mapped(), ": ",
+                       one.ok() ? absl::StrCat(name, " is there twice")
+                                : std::string(one.status().message())));
+    }
+    algorithms.push_back(*one);
+  }
+  return algorithms;
+}
+
 // In fe80::/10. All of its addresses have four digits first.
 bool IsLinkLocal(absl::string_view host) {
   const std::string lower = absl::AsciiStrToLower(host.substr(0, 5));
@@ -99,6 +121,9 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text,
   Endpoint endpoint;
   endpoint.user = {url->user, protocol::ChapSecret(url->password)};
   endpoint.target_user = TakeTargetUser(&url->options);
+  auto algorithms = TakeChapAlgorithms(&url->options);
+  if (!algorithms.ok()) return algorithms.status();
+  endpoint.chap_algorithms = *std::move(algorithms);
   const absl::Status status = ChooseTransport(*url, registry, &endpoint.portal);
   if (!status.ok()) return status;
   // No machine can tell by which of its interfaces (RFC 4007 section 6).
@@ -132,6 +157,9 @@ absl::StatusOr<absl::optional<protocol::ChapInitiatorOptions>> ChapOf(
   protocol::ChapInitiatorOptions chap;
   chap.self = endpoint.user;
   chap.target = endpoint.target_user;
+  if (!endpoint.chap_algorithms.empty()) {
+    chap.algorithms = endpoint.chap_algorithms;
+  }
   const absl::Status valid = Validate(chap);
   if (!valid.ok()) return valid;
   return chap;

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "protocol/auth/chap.h"
+#include "protocol/auth/chap_algorithm.h"
 #include "transport/address.h"
 #include "transport/registry.h"
 
@@ -25,6 +27,8 @@ struct Endpoint {
   protocol::ChapCredential user;
   // What the target has to log in with, too: target_user= and target_password=.
   absl::optional<protocol::ChapCredential> target_user;
+  // Offered for CHAP, best first: chap_algorithms=. Empty: all.
+  std::vector<protocol::ChapAlgorithm> chap_algorithms;
 };
 
 // How to log in: by nothing without a user. Errors have nothing of a secret.

@@ -11,6 +11,7 @@
 namespace skiff::tools {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(EndpointTest, ParsesUrls) {
@@ -142,6 +143,28 @@ TEST(EndpointTest, TakesCredentials) {
   EXPECT_THAT(std::string(RefuseSecrets().message()),
               HasSubstr("SKIFF_PASSWORD"));
   ASSERT_EQ(unsetenv("SKIFF_PASSWORD"), 0);
+}
+
+TEST(EndpointTest, TakesChapAlgorithms) {
+  const std::string user = "iscsi://me%my%20twelve%20bytes@h";
+  const auto all = ChapOf(*ParsePortal(user));
+  ASSERT_TRUE(all.ok() && all->has_value()) << all.status();
+  EXPECT_EQ((*all)->algorithms.size(), protocol::AllChapAlgorithms().size());
+  const auto url = ParsePortal(user + "?chap_algorithms=md5,SHA-256");
+  ASSERT_TRUE(url.ok()) << url.status();
+  EXPECT_TRUE(url->portal.options.empty());
+  const auto chosen = ChapOf(*url);
+  ASSERT_TRUE(chosen.ok() && chosen->has_value()) << chosen.status();
+  EXPECT_THAT((*chosen)->algorithms,
+              ElementsAre(protocol::ChapAlgorithm::kMd5,
+                          protocol::ChapAlgorithm::kSha256));
+  for (const auto& [list, problem] :
+       {std::pair("MD4", "called 'MD4'"), std::pair("MD5,", "called ''"),
+        std::pair("MD5,md5", "md5 is there twice")}) {
+    const auto refused = ParsePortal(user + "?chap_algorithms=" + list);
+    EXPECT_EQ(ExitCodeOf(refused.status()), ExitCode::kUsage) << list;
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr(problem));
+  }
 }
 
 TEST(EndpointTest, TellsUrlsFromPaths) {
