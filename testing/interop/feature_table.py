@@ -55,6 +55,7 @@ def verified(sides):
 
 
 DATA_KEYS = tuple(f"ImmediateData={immediate}, InitialR2T={r2t}" for immediate in ("Yes", "No") for r2t in ("Yes", "No"))
+CHAP_ALGORITHMS = ("MD5", "SHA1", "SHA-256", "SHA3-256")
 INITIATOR = "linux_initiator_.*"
 TARGET = "linux_target_.*"
 TGT = "tgt_iser_.*"
@@ -98,6 +99,12 @@ TABLES = (
             Cell(INITIATOR, ("target killed and restarted under file systems",)),)),
         ("the target gone and back while the session is idle", (
             Cell(TARGET, ("disabled and enabled while idle",)),)),
+        ("CHAP, one-way and mutual, in discovery, too", (
+            Cell(".*", ("CHAP in discovery: one-way", "CHAP in discovery: mutual", "CHAP: one-way", "CHAP: mutual, .*")),)),
+        ("mutual CHAP by each of", (
+            Cell(".*", tuple(f"CHAP: mutual, {name}" for name in CHAP_ALGORITHMS), ", ".join(CHAP_ALGORITHMS)),)),
+        ("CHAP with a wrong secret of either side refused", (
+            Cell(".*", ("CHAP: wrong secret of the initiator", "CHAP: wrong secret of the target")),)),
     )),
     Table("user-space", (
         ("tgt: Soft-RoCE", "tgt_iser_roce"),

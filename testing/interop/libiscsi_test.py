@@ -53,6 +53,32 @@ def run_tools(target, collected):
         collected.run(f"{tool} {options} #{number}".replace("  ", " "), check_tool, [tool, *arguments], *patterns)
 
 
+def is_refused(command, message):
+    status, output = peers.run_limited([peers.find_program(command[0]), *command[1:]], TOOL_SECONDS)
+    if status == 0 or message not in output:
+        raise peers.PeerError(f"{' '.join(command)}: status {status}, and not another one and '{message}'\n{output}")
+
+
+def run_chap(skiffd, collected):
+    """CHAP, which libiscsi does by MD5, in the ways that its URLs have for it."""
+    user, own, wrong = ("initiator", "initiators-secret"), ("target", "targets-secret"), "neither-of-them"
+    with tempfile.TemporaryDirectory() as directory, peers.ChapSkiffd(skiffd, directory, user, own) as target:
+        def url(path, secret=user[1], own_secret=None):
+            mutual = f"?target_user={own[0]}&target_password={own_secret}" if own_secret else ""
+            return f"iscsi://{user[0]}%{secret}@{target.portal}{path}{mutual}"
+
+        disk = f"/{target.name}/0"
+        for kind, own_secret in (("one-way", None), ("mutual", own[1])):
+            collected.run(f"CHAP in discovery: {kind}", check_tool, ["iscsi-ls", url("", own_secret=own_secret)],
+                          re.escape(target.name))
+            collected.run(f"CHAP: {kind}", check_tool, ["iscsi-inq", url(disk, own_secret=own_secret)],
+                          r"Peripheral Device Type:DIRECT_ACCESS")
+        collected.run("CHAP: wrong secret of the initiator", is_refused, ["iscsi-inq", url(disk, wrong)],
+                      "Authentication failure")
+        collected.run("CHAP: wrong secret of the target", is_refused, ["iscsi-inq", url(disk, own_secret=wrong)],
+                      "Invalid CHAP_R response from the target")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("skiffd", nargs="?")
@@ -79,6 +105,8 @@ def main():
     else:
         with tempfile.TemporaryDirectory() as directory, make_target(directory, 0) as target:
             run_tools(target, collected)
+        if not options.tgt:
+            run_chap(options.skiffd, collected)
     suite = libiscsi_suite.Suite(make_target, expected, collected, bool(options.only))
     suite.run([[name] for name in names], options.jobs)
     return collected.finish()

@@ -73,6 +73,14 @@ def wait_for_port(port, process, what):
     raise PeerError(f"{what} does not listen on port {port} after {START_SECONDS} s")
 
 
+def write_secret(directory, name, secret):
+    """A file that only its owner may read."""
+    path = pathlib.Path(directory) / f"{name}.secret"
+    path.touch(mode=0o600)
+    path.write_text(f"{secret}\n", encoding="ascii")
+    return path
+
+
 class Target:
     """What the targets have in common: a portal, a name and the number of the first logical unit."""
 
@@ -157,8 +165,15 @@ class Tgtd(Target):
         """A parameter that it negotiates with from the next login on."""
         self._admin("--op", "update", "--mode", "target", "--name", key, "--value", value)
 
-    def _admin(self, *arguments):
-        command = [find_program("tgtadm"), "-C", "1", "--lld", self.lld, "--tid", "1", *map(str, arguments)]
+    def authenticate(self, user, own):
+        """Lets in, from the next login on, who knows this name and this secret; its own are for who asks."""
+        for (name, secret), options in ((user, ()), (own, ("--outgoing",))):
+            self._admin("--op", "new", "--mode", "account", "--user", name, "--password", secret, target=False)
+            self._admin("--op", "bind", "--mode", "account", "--user", name, *options)
+
+    def _admin(self, *arguments, target=True):
+        command = [find_program("tgtadm"), "-C", "1", "--lld", self.lld, *(("--tid", "1") if target else ()),
+                   *map(str, arguments)]
         result = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=START_SECONDS)
         if result.returncode != 0:
             raise PeerError(f"{' '.join(command)}: {result.stderr.strip()}")
@@ -210,6 +225,30 @@ class Skiffd(Target):
         for lun in self.luns:
             description += ["--lun", lun]
         return description
+
+
+class ChapSkiffd(Skiffd):
+    """A target, and discovery, for one user, both with a name and a secret; it has its own for who asks."""
+
+    def __init__(self, program, directory, user, own):
+        super().__init__(program, (), directory)
+        self._user = user
+        self._own = own
+
+    def _description(self):
+        user, own = (write_secret(self.directory, *account) for account in (self._user, self._own))
+        account = f'name: "{self._user[0]}" secret_file: "{user}" own_name: "{self._own[0]}" own_secret_file: "{own}"'
+        config = self.directory / "skiffd.conf"
+        config.write_text(f"""\
+portal: "{self.scheme}://{self.portal}"
+discovery_account {{ {account} }}
+target {{
+  name: "{self.name}"
+  account {{ {account} }}
+  lun {{ ram {{ size: "16MiB" }} }}
+}}
+""", encoding="utf-8")
+        return ["--config", config]
 
 
 def cpu_seconds(pid):

@@ -28,6 +28,11 @@ def check_report(text):
         raise peers.PeerError(f"nothing was read, written or checked: {report}")
 
 
+USER = ("initiator", "the initiator's own secret")
+OWN = ("tgt", "what the target knows")
+WRONG_SECRET = "not what either of them knows"
+
+
 class Initiator:
     """The command line of Skiff's initiator against one tgtd."""
 
@@ -78,6 +83,17 @@ class Initiator:
         connections = self._target.connections()
         if connections:
             raise peers.PeerError(f"tgt still has\n{connections}")
+
+    def authenticates(self, directory, secret=USER[1], own_secret=None, refused=""):
+        """By CHAP, mutual with `own_secret`; or is `refused` for this reason."""
+        url = self._target.url().replace("://", f"://{USER[0]}@")
+        options = ["--password-file", peers.write_secret(directory, "initiator", secret)]
+        if own_secret is not None:
+            options += ["--target-user", OWN[0], "--target-password-file", peers.write_secret(directory, "tgt", own_secret)]
+        # tgt takes SHA-256's number for SHA1's, and knows no other but MD5 (docs/interoperability.md).
+        status, output = peers.run_limited([self._program, "capacity", f"{url}?chap_algorithms=MD5", *options], LIMIT_SECONDS)
+        if status != (LOGIN_FAILED if refused else 0) or refused not in output:
+            raise peers.PeerError(f"status {status}, reason '{refused}'\n{output}")
 
     def survives_restarts(self):
         """tgtd killed twice under load: every command is done in the end, every block is what was written last."""
@@ -132,6 +148,13 @@ def main():
             collected.run("logout", initiator.logs_out)
             collected.run("task management", run_probe, probe, target)
             collected.run("restarts under load", initiator.survives_restarts)
+            target.authenticate(USER, OWN)
+            collected.run("CHAP: one-way", initiator.authenticates, directory)
+            collected.run("CHAP: mutual", initiator.authenticates, directory, USER[1], OWN[1])
+            collected.run("CHAP: wrong secret of the initiator", initiator.authenticates, directory, WRONG_SECRET, None,
+                          "authentication failure")
+            collected.run("CHAP: wrong secret of the target", initiator.authenticates, directory, USER[1], WRONG_SECRET,
+                          "the target does not know the secret")
     return collected.finish()
 
 

@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
 import peers  # pylint: disable=wrong-import-position
 from cases import Cases  # pylint: disable=wrong-import-position
+from chap import ChapSkiffd, InitiatorCases  # pylint: disable=wrong-import-position
 from kernel import (  # pylint: disable=wrong-import-position
     DEBUG_ERROR_HANDLING, Failure, KernelLog, Session, SlowDevice, data_keys, expect, iscsid, mounted, run, wait_for,
 )
@@ -399,6 +400,10 @@ def main():
         collected.run("target killed and restarted under file systems", test.restart_under_file_systems)
         collected.run("aborts", test.aborts)
         collected.run("logout", test.logout)
+        authenticating = pathlib.Path(directory) / "chap"
+        authenticating.mkdir()
+        with ChapSkiffd(program, scheme, address, authenticating, f"{TARGET}.chap") as other:
+            InitiatorCases(other, interface).run(collected)
         status = collected.finish()
         if status != 0:
             print(f"-- the end of what skiffd logged\n{target.log()[-6000:]}")

@@ -87,8 +87,20 @@ class Session:
         self._host = None
 
     def discover(self):
-        found = run("iscsiadm", "--mode=discovery", "--type=sendtargets", f"--portal={self._portal}",
-                    f"--interface={self._interface}")
+        self._check_discovered(run("iscsiadm", "--mode=discovery", *self._discovery()))
+
+    def discover_with(self, prefix, settings):
+        """With settings of open-iscsi's, whose names all begin so."""
+        command = ["iscsiadm", "--mode=discoverydb", *self._discovery()]
+        run(*command, "--op=new")
+        for name, value in settings.items():
+            run(*command, "--op=update", f"--name={prefix}.{name}", f"--value={value}")
+        self._check_discovered(run(*command, "--discover"))
+
+    def _discovery(self):
+        return "--type=sendtargets", f"--portal={self._portal}", f"--interface={self._interface}"
+
+    def _check_discovered(self, found):
         expect(f"{self._target} is at {self._portal}: {found}",
                re.search(rf"^{re.escape(self._portal)},1 {re.escape(self._target)}$", found, re.MULTILINE))
 

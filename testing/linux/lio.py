@@ -13,6 +13,13 @@ def _write(path, value):
     path.write_text(f"{value}\n", encoding="ascii")
 
 
+def _write_credentials(directory, user, own):
+    """Names and secrets end where the text does. LIO takes "NULL" for none."""
+    names = ("userid", "password", "userid_mutual", "password_mutual")
+    for name, value in zip(names, (*user, *(own or ("NULL", "NULL")))):
+        (directory / name).write_text(value, encoding="ascii")
+
+
 def _make_in_another_network(portal, address):
     """Makes a portal that leaves its port free here.
 
@@ -71,6 +78,14 @@ class Lio:
     def set(self, key, value):
         """A parameter that it negotiates with from the next login on."""
         _write(self._group / "param" / key, value)
+
+    def authenticate(self, user, own=None):
+        """Lets in, from the next login on, whoever has this name and this secret; and shows its own, if there are some."""
+        _write(self._group / "attrib" / "authentication", 1)
+        _write_credentials(self._group / "auth", user, own)
+        discovery = CONFIG / "iscsi" / "discovery_auth"
+        _write_credentials(discovery, user, own)
+        _write(discovery / "enforce_discovery_auth", 1)
 
     def sessions(self):
         """The initiators that are logged in."""

@@ -16,6 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interop")]
 sys.dont_write_bytecode = True
 from cases import Cases  # pylint: disable=wrong-import-position
+from chap import TargetCases  # pylint: disable=wrong-import-position
 from initiator import Initiator, manages_tasks  # pylint: disable=wrong-import-position
 from kernel import KernelLog, SlowDevice, data_keys, expect, run, wait_for  # pylint: disable=wrong-import-position
 from lio import Lio  # pylint: disable=wrong-import-position
@@ -156,6 +157,7 @@ def main():
         if transport != "iwarp":
             collected.run("disabled and enabled under load", test.disabled_under_load)
         collected.run("no session is left", test.no_session_is_left)
+        TargetCases(program, target, scheme, suffix, directory).run(collected)
         status = collected.finish()
         if status != 0:
             print(f"-- the kernel\n{run('dmesg')[-6000:]}")
