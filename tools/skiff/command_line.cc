@@ -334,6 +334,12 @@ void AddMachine(Builder* builder) {
   builder->AddLocal<TransportsOptions>(
       "transports", "List the transports and RDMA devices of this machine",
       &app);
+  auto* doctor = builder->Add<DoctorOptions>(
+      "doctor", "Look for what keeps this machine, or a target, from RDMA",
+      &app);
+  app->add_option("url", doctor->url,
+                  "auto://host[:port][/target]: the way there, too")
+      ->type_name("");
   auto* dump = builder->AddBare<DumpOptions>(
       "dump", "Print the PDUs of a capture that --trace made", &app);
   app->add_option("file", dump->file, "The capture")->required()->type_name("");

@@ -12,7 +12,7 @@ struct CommandLine {
   CommonOptions common;
   std::variant<DiscoverOptions, ListOptions, InquiryOptions, CapacityOptions,
                CopyOptions, PerfOptions, PingOptions, ResetOptions,
-               TransportsOptions, DumpOptions>
+               TransportsOptions, DoctorOptions, DumpOptions>
       command;
 };
 

@@ -145,6 +145,11 @@ TEST(CommandLineTest, KnowsTheOtherSubcommands) {
   EXPECT_EQ(std::get<PingOptions>(line.command).count, 9u);
   ASSERT_EQ(Parse({"transports", "--json"}, &line), std::nullopt);
   EXPECT_TRUE(std::holds_alternative<TransportsOptions>(line.command));
+  ASSERT_EQ(Parse({"doctor"}, &line), std::nullopt);
+  EXPECT_EQ(std::get<DoctorOptions>(line.command).url, "");
+  ASSERT_EQ(Parse({"doctor", "h", "--timeout=1s", "--json"}, &line),
+            std::nullopt);
+  EXPECT_EQ(std::get<DoctorOptions>(line.command).url, "h");
   ASSERT_EQ(Parse({"dump", "f.pcapng"}, &line), std::nullopt);
   EXPECT_EQ(std::get<DumpOptions>(line.command).file, "f.pcapng");
   ASSERT_EQ(Parse({"ping", "h", "--trace", "f"}, &line), std::nullopt);

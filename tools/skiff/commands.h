@@ -8,6 +8,7 @@
 #include "tools/skiff/base/options.h"
 #include "tools/skiff/base/report.h"
 #include "tools/skiff/base/transports_report.h"
+#include "tools/skiff/doctor/finding.h"
 
 // The subcommands, without their printing. Errors carry the exit code
 // (base/exit_code.h).
@@ -29,6 +30,8 @@ absl::StatusOr<PerfReport> Perf(const CommonOptions& common,
 absl::StatusOr<PingReport> Ping(const CommonOptions& common,
                                 const PingOptions& options);
 absl::StatusOr<TransportsReport> Transports();
+absl::StatusOr<DoctorReport> Doctor(const CommonOptions& common,
+                                    const DoctorOptions& options);
 // The text to print.
 absl::StatusOr<std::string> DumpCapture(const DumpOptions& options);
 absl::Status Reset(const CommonOptions& common, const ResetOptions& options);

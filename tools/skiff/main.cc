@@ -44,6 +44,19 @@ int Print(const CommonOptions& common, const absl::StatusOr<Report>& report) {
   return InterruptedExitStatus();
 }
 
+ExitCode DoctorExitCode(Severity worst) {
+  switch (worst) {
+    case Severity::kFine:
+    case Severity::kNote:
+      return ExitCode::kOk;
+    case Severity::kWarning:
+      return ExitCode::kFailed;
+    case Severity::kError:
+      break;
+  }
+  return ExitCode::kNoSession;
+}
+
 // Runs the subcommand of a command line.
 class Runner {
  public:
@@ -78,6 +91,11 @@ class Runner {
   }
   int operator()(const TransportsOptions& /*o*/) {
     return Print(common_, Transports());
+  }
+  int operator()(const DoctorOptions& o) {
+    const auto report = Doctor(common_, o);
+    const int code = Print(common_, report);
+    return code == 0 ? static_cast<int>(DoctorExitCode(report->worst())) : code;
   }
   int operator()(const DumpOptions& o) {
     const absl::StatusOr<std::string> text = DumpCapture(o);

@@ -94,6 +94,10 @@ struct ResetOptions {
   bool target = false;  // The whole target instead of the logical unit.
 };
 
+struct DoctorOptions {
+  std::string url;  // Empty: this machine alone.
+};
+
 // Of this machine.
 struct TransportsOptions {};
 
