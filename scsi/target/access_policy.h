@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "scsi/target/nexus_identity.h"
@@ -43,21 +45,46 @@ enum class AccessVerdict : uint8_t {
   kReadOnly,  // DATA PROTECT, WRITE PROTECTED.
 };
 
-// Who may come in to a target, and what each may do there. Knows nexuses, not
-// iSCSI.
+// Which logical unit of a target a nexus sees, and under which LUN.
+struct LunMapping {
+  uint64_t lun = 0;   // The target's: LogicalUnitOptions::lun.
+  uint64_t seen = 0;  // The initiator's, 0 .. 16383.
+
+  // Field by field.
+  bool operator==(const LunMapping&) const = default;
+};
+
+// Nothing: all of them, under the target's own LUNs. Without a value for a
+// logical unit, it is not there for the nexus.
+using LunMap = std::optional<std::vector<LunMapping>>;
+
+// Who may come in to a target, what each sees of it, and what each may do
+// there. Knows nexuses, not iSCSI.
 //
 // Called on the reactors of the nexuses, several at once: it is thread-safe,
-// does not block, and does not call the target.
+// does not block, and does not call the target, which may hold a lock. Answers
+// may change; Target::ReviewAccess() has them asked for again.
 class AccessPolicy {
  public:
   virtual ~AccessPolicy() = default;
 
+  // Whether the target is there at all for an initiator: asked where targets
+  // are discovered, and when a login begins. Then nobody has authenticated yet,
+  // so that `authenticated_as` is empty, and so may all of the ports' names be.
+  // An initiator for which it is not there can't tell it from a target that
+  // does not exist.
+  virtual bool IsThere(const NexusIdentity& /*nexus*/) { return true; }
   // At login, before there is a nexus. PermissionDenied: this one may not come
-  // in. Unauthenticated: it has not shown who it is. The message goes to the
-  // log.
+  // in. Unauthenticated: it has not shown who it is. NotFound: as without such
+  // a target. The message goes to the log.
   virtual absl::Status Admit(const NexusIdentity& nexus) = 0;
+  // Asked once for each nexus, after Admit. One LUN that is seen twice, or one
+  // logical unit under two: the first counts.
+  virtual LunMap Map(const NexusIdentity& /*nexus*/) { return std::nullopt; }
+  // Here and below `lun` is the target's, whatever the initiator sees.
+  //
   // Asked once for each logical unit: the classes of which the nexus may do
-  // everything, for as long as it lasts.
+  // everything, until access is reviewed.
   virtual AccessClasses Grant(const NexusIdentity& nexus, uint64_t lun) = 0;
   // About each command of another class; and about resets, where kControl is
   // one.

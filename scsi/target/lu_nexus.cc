@@ -21,7 +21,8 @@ bool IsNacaSet(const Task& task) {
 }  // namespace
 
 LuNexus::LuNexus(const Home& home, Kind kind,
-                 std::shared_ptr<LuWorker> lu_worker, uint32_t max_tasks)
+                 std::shared_ptr<LuWorker> lu_worker, uint64_t seen,
+                 uint32_t max_tasks)
     : home_(home),
       port_(home.port),
       kind_(kind),
@@ -29,11 +30,12 @@ LuNexus::LuNexus(const Home& home, Kind kind,
       lu_(lu_worker_ != nullptr ? &lu_worker_->lu() : nullptr),
       buffers_(home.buffers),
       reactor_(home.reactor),
-      granted_(lu_ != nullptr ? home.access->Grant(*home.identity, lu_->lun())
-                              : AccessClasses::All()),
+      seen_(seen),
+      granted_(AccessClasses::All()),
       of_nexus_(home.totals, &counters_),
       of_lu_(lu_ != nullptr ? &lu_->totals() : nullptr, &counters_),
       task_set_(max_tasks) {
+  ReviewRights();
   // What deployed targets do: an initiator that (re)connects is told to forget
   // what it knew.
   if (lu_worker_ != nullptr) lu_worker_->Add(this);
@@ -182,6 +184,11 @@ bool LuNexus::write_protected() const {
           home_.access->Decide(*home_.identity, lu_->lun(),
                                AccessClass::kWrite) ==
               AccessVerdict::kReadOnly);
+}
+
+void LuNexus::ReviewRights() {
+  if (lu_ == nullptr) return;
+  granted_ = home_.access->Grant(*home_.identity, lu_->lun());
 }
 
 bool LuNexus::MayReset() {

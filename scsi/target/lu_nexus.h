@@ -46,9 +46,10 @@ class LuNexus final : public WriteGuard::Member::Writes {
     const transport::Reactor* reactor = nullptr;
     CommandTotals* totals = nullptr;
   };
-  // `lu_worker` is null but for kBlockDevice.
+  // `lu_worker` is null but for kBlockDevice. `seen` is the LUN that the
+  // initiator knows it by.
   LuNexus(const Home& home, Kind kind, std::shared_ptr<LuWorker> lu_worker,
-          uint32_t max_tasks);
+          uint64_t seen, uint32_t max_tasks);
   LuNexus(const LuNexus&) = delete;
   LuNexus& operator=(const LuNexus&) = delete;
   ~LuNexus() override;
@@ -62,6 +63,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
   void AbortAll(bool respond);
   // Aborts the ACA task; what the condition blocked goes on.
   void ClearAca();
+  // Asks the policy again what holds for commands that start later.
+  void ReviewRights();
   // Asks the policy: a reset reaches the tasks of every other nexus.
   bool MayReset();
   // The effects of a logical unit reset on this nexus.
@@ -81,6 +84,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   // Tasks that the port still refers to.
   bool idle() const { return counters_.in_flight() == 0; }
   bool shut() const { return shut_; }
+  uint64_t seen() const { return seen_; }
   // Calls `visit` for each task that the write guard counts.
   void ForEachGuarded(Visitor visit) override;
 
@@ -186,7 +190,8 @@ class LuNexus final : public WriteGuard::Member::Writes {
   LogicalUnit* const lu_;
   BufferPool* const buffers_;
   const transport::Reactor* const reactor_;
-  const AccessClasses granted_;  // The policy is not asked about these.
+  const uint64_t seen_;
+  AccessClasses granted_;  // The policy is not asked about these.
   CommandCounters counters_;
   const CommandTotals::Entry of_nexus_;
   const CommandTotals::Entry of_lu_;

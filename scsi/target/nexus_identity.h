@@ -25,7 +25,23 @@ struct NexusIdentity {
   // RELATIVE TARGET PORT IDENTIFIER, from 1: of the port in its target.
   uint16_t relative_target_port = 1;
 
-  bool operator==(const NexusIdentity&) const = default;
+  // What policies may want to know besides. Neither makes it another nexus: the
+  // same port may come by another way.
+  //
+  // The name whose secret the initiator has shown to know; empty: it was not
+  // asked for one.
+  std::string authenticated_as = {};
+  // Its network address, numeric and without a port: "10.0.0.1", "fe80::1".
+  // Empty, or other text: its network has no such addresses.
+  std::string address = {};
+
+  // Whether both are one nexus.
+  bool operator==(const NexusIdentity& other) const {
+    return protocol == other.protocol && initiator == other.initiator &&
+           initiator_port == other.initiator_port &&
+           target_port == other.target_port &&
+           relative_target_port == other.relative_target_port;
+  }
 
   // For logs.
   std::string ToString() const {

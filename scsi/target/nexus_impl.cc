@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "scsi/lun.h"
 
 namespace skiff::scsi {
@@ -67,9 +69,10 @@ NexusImpl::NexusImpl(NexusOwner* target, WorkerImpl* worker, TargetPort* port,
       account_(&worker->buffers(), port),
       last_lun_(kReportLunsWellKnownLun),
       report_luns_(std::make_unique<LuNexus>(Home(), LuNexus::Kind::kReportLuns,
-                                             nullptr, kMaxControlTasks)),
+                                             nullptr, 0, kMaxControlTasks)),
       missing_(std::make_unique<LuNexus>(Home(), LuNexus::Kind::kNone, nullptr,
-                                         kMaxControlTasks)) {
+                                         0, kMaxControlTasks)) {
+  ReadMap();
   last_lu_nexus_ = report_luns_.get();
   anchor_->nexus = this;
 }
@@ -149,25 +152,97 @@ void NexusImpl::ClearAnnouncedLuns() {
 void NexusImpl::AttachLu(const std::shared_ptr<LogicalUnit>& lu,
                          bool announce) {
   if (on_closed_ != nullptr) return;
+  const std::optional<uint64_t> seen = SeenAs(*lu);
+  if (!seen.has_value()) return;
   if (announce) AnnounceLuns();
-  lu_nexuses_[lu->lun()] =
-      std::make_unique<LuNexus>(Home(), LuNexus::Kind::kBlockDevice,
-                                worker_->Attach(lu), lu->options().max_tasks);
+  Attach(lu, *seen);
   Route(last_lun_);  // What it found may have changed.
 }
 
+void NexusImpl::Attach(const std::shared_ptr<LogicalUnit>& lu, uint64_t seen) {
+  auto lu_nexus = std::make_unique<LuNexus>(Home(), LuNexus::Kind::kBlockDevice,
+                                            worker_->Attach(lu), seen,
+                                            lu->options().max_tasks);
+  lu_nexuses_.reserve(lu_nexuses_.size() + 1);
+  by_lu_[lu.get()] = lu_nexus.get();
+  lu_nexuses_[seen] = std::move(lu_nexus);
+}
+
 void NexusImpl::DetachLu(const std::shared_ptr<LogicalUnit>& lu) {
-  LuNexus* lu_nexus = FindLu(*lu);
+  LuNexus* const lu_nexus = FindLu(*lu);
   if (lu_nexus == nullptr) return;
-  const auto it = lu_nexuses_.find(lu->lun());
+  TakeOut(lu_nexus);
+  AnnounceLuns();
+  ShutOut(lu_nexus);
+}
+
+// Nobody finds it any more.
+void NexusImpl::TakeOut(const LuNexus* lu_nexus) {
+  const auto it = lu_nexuses_.find(lu_nexus->seen());
   retired_.push_back(std::move(it->second));
   lu_nexuses_.erase(it);
+  by_lu_.erase(&lu_nexus->lu());
   Route(last_lun_);
-  AnnounceLuns();
-  // With a response, whatever TAS says: initiators that were told nothing would
-  // only time out.
+}
+
+// With a response, whatever TAS says: initiators that were told nothing would
+// only time out.
+void NexusImpl::ShutOut(LuNexus* lu_nexus) {
   lu_nexus->Shut(/*respond=*/true);
   if (lu_nexus->idle()) Retire(lu_nexus);
+}
+
+void NexusImpl::ReadMap() {
+  map_.reset();
+  const LunMap map = target_->access().Map(identity_);
+  if (!map.has_value()) return;
+  map_.emplace();
+  absl::flat_hash_set<uint64_t> seen;
+  for (const LunMapping& one : *map) {
+    if (map_->count(one.lun) != 0 || !seen.insert(one.seen).second) continue;
+    map_->emplace(one.lun, one.seen);
+  }
+}
+
+std::optional<uint64_t> NexusImpl::SeenAs(const LogicalUnit& lu) const {
+  if (!map_.has_value()) return lu.lun();
+  const auto found = map_->find(lu.lun());
+  if (found == map_->end()) return std::nullopt;
+  return found->second;
+}
+
+// Those that go do so before any comes: two may have changed places.
+void NexusImpl::ReviewAccess(
+    const std::vector<std::shared_ptr<LogicalUnit>>& lus) {
+  if (on_closed_ != nullptr) return;
+  const absl::Status admitted = target_->access().Admit(identity_);
+  if (admitted.ok()) {
+    ReadMap();
+  } else {
+    map_.emplace();  // It sees nothing.
+  }
+  std::vector<LuNexus*> out;
+  std::vector<std::pair<std::shared_ptr<LogicalUnit>, uint64_t>> in;
+  for (const std::shared_ptr<LogicalUnit>& lu : lus) {
+    LuNexus* const here = FindLu(*lu);
+    const std::optional<uint64_t> seen = SeenAs(*lu);
+    if (here != nullptr && seen == here->seen()) {
+      here->ReviewRights();
+      continue;
+    }
+    if (here != nullptr) {
+      out.push_back(here);
+      TakeOut(here);
+    }
+    if (seen.has_value()) in.emplace_back(lu, *seen);
+  }
+  if (!out.empty() || !in.empty()) AnnounceLuns();
+  for (const auto& [lu, seen] : in) Attach(lu, seen);
+  Route(last_lun_);
+  for (LuNexus* const lu_nexus : out) ShutOut(lu_nexus);
+  if (admitted.ok()) return;
+  port_->EndNexus(absl::StrCat(
+      identity_.ToString(), " may not be here any more: ", admitted.message()));
 }
 
 void NexusImpl::AnnounceLuns() {
@@ -184,15 +259,14 @@ void NexusImpl::ReportAsync(const LuNexus& lu_nexus, AdditionalSense code) {
   const size_t length =
       EncodeSense(sense, lu_nexus.sense_format(), bytes.data());
   const uint64_t lun = lu_nexus.kind() == LuNexus::Kind::kBlockDevice
-                           ? EncodeLun(lu_nexus.lu().lun())
+                           ? EncodeLun(lu_nexus.seen())
                            : kReportLunsWellKnownLun;
   port_->AsyncEvent(lun, bytes.data(), length);
 }
 
 LuNexus* NexusImpl::FindLu(const LogicalUnit& lu) {
-  const auto it = lu_nexuses_.find(lu.lun());
-  if (it == lu_nexuses_.end() || &it->second->lu() != &lu) return nullptr;
-  return it->second.get();
+  const auto it = by_lu_.find(&lu);
+  return it == by_lu_.end() ? nullptr : it->second;
 }
 
 void NexusImpl::Establish(const LogicalUnit& lu, AdditionalSense code) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -76,6 +77,8 @@ class NexusImpl : public Nexus, private transport::TurnHook {
   // --- Consequences of what happens elsewhere, on this reactor.
   void AttachLu(const std::shared_ptr<LogicalUnit>& lu, bool announce);
   void DetachLu(const std::shared_ptr<LogicalUnit>& lu);
+  // Of all logical units that the target has.
+  void ReviewAccess(const std::vector<std::shared_ptr<LogicalUnit>>& lus);
   // Null unless the nexus has exactly this logical unit.
   LuNexus* FindLu(const LogicalUnit& lu);
   void Establish(const LogicalUnit& lu, AdditionalSense code);
@@ -87,6 +90,12 @@ class NexusImpl : public Nexus, private transport::TurnHook {
   LuNexus::Home Home();
   // The LuNexus in charge of a LUN, which may be the one for missing LUNs.
   LuNexus* Route(uint64_t lun);
+  void ReadMap();
+  // Under which LUN the initiator sees it, if it does.
+  std::optional<uint64_t> SeenAs(const LogicalUnit& lu) const;
+  void Attach(const std::shared_ptr<LogicalUnit>& lu, uint64_t seen);
+  void TakeOut(const LuNexus* lu_nexus);
+  void ShutOut(LuNexus* lu_nexus);
   void AnnounceLuns();
   void ReportAsync(const LuNexus& lu_nexus, AdditionalSense code);
   void ResetTarget(const std::shared_ptr<ManagementToken>& token);
@@ -105,7 +114,12 @@ class NexusImpl : public Nexus, private transport::TurnHook {
 
   uint64_t last_lun_;
   LuNexus* last_lu_nexus_ = nullptr;
+  // By what the initiator sees, and the same by what they are.
   absl::flat_hash_map<uint64_t, std::unique_ptr<LuNexus>> lu_nexuses_;
+  absl::flat_hash_map<const LogicalUnit*, LuNexus*> by_lu_;
+  // From the target's LUNs to what the initiator sees; nothing: they are the
+  // same.
+  std::optional<absl::flat_hash_map<uint64_t, uint64_t>> map_;
   std::unique_ptr<LuNexus> report_luns_;
   std::unique_ptr<LuNexus> missing_;
   // Of logical units that were removed; until the port let go of their tasks.

@@ -230,6 +230,20 @@ class Target {
   // by RDMA.
   virtual std::vector<DirectMemory> DirectMemories() const = 0;
 
+  // AccessPolicy::IsThere, of who discovers or begins to log in. By any thread.
+  virtual bool IsThereFor(const NexusIdentity& /*who*/) const { return true; }
+  // The access policy answers otherwise from now on: every open nexus asks it
+  // again, soon, on its reactor.
+  //
+  // - Who is not admitted any more loses all logical units at once, and its
+  //   nexus ends (TargetPort::EndNexus).
+  // - Commands to a logical unit that a nexus does not see any more, or under
+  //   another LUN, are aborted.
+  // - Where that changes a nexus's LUNs, it gets REPORTED LUNS DATA HAS
+  //   CHANGED.
+  // - What a nexus may do holds for the commands that start later.
+  virtual void ReviewAccess() {}
+
   // Asks the access policy, and returns what it says if that is an error. Call
   // on the worker's thread. `port` must outlive the nexus. When an
   // initiator port logs in anew, its next nexus is opened before the last one

@@ -123,17 +123,28 @@ absl::StatusOr<std::unique_ptr<Nexus>> TargetImpl::OpenNexus(
         "a nexus needs a worker, a target port and its relative identifier, "
         "and an initiator port name");
   }
+  // What is reviewed from here on is posted to it.
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (absl::Status admitted = access_->Admit(identity); !admitted.ok()) {
     return admitted;
   }
   auto nexus = std::make_unique<NexusImpl>(
       this, static_cast<WorkerImpl*>(worker), port, identity);
-  const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [lun, lu] : luns_) {
     nexus->AttachLu(lu, /*announce=*/false);
   }
   nexuses_.push_back({nexus.get(), nexus->anchor(), worker->reactor()});
   return nexus;
+}
+
+void TargetImpl::ReviewAccess() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<LogicalUnit>> lus;
+  lus.reserve(luns_.size());
+  for (const auto& [lun, lu] : luns_) lus.push_back(lu);
+  PostToNexuses(nullptr, [lus = std::move(lus)](NexusImpl& nexus) {
+    nexus.ReviewAccess(lus);
+  });
 }
 
 void TargetImpl::Unregister(const NexusImpl* nexus) {

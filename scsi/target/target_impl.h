@@ -37,6 +37,10 @@ class TargetImpl final : public Target, public NexusOwner {
   std::vector<uint64_t> Luns() const override;
   std::vector<LogicalUnitStatus> LogicalUnitStatuses() const override;
   std::vector<DirectMemory> DirectMemories() const override;
+  bool IsThereFor(const NexusIdentity& who) const override {
+    return access_->IsThere(who);
+  }
+  void ReviewAccess() override;
   absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
       Worker* worker, TargetPort* port, const NexusIdentity& identity) override;
 

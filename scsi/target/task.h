@@ -166,9 +166,9 @@ class TargetPort {
   // while the initiator takes data.
   virtual uint64_t DataInTaken() const = 0;
 
-  // The initiator keeps what others wait for, as `why` says, and there is no
-  // milder way: the port ends the I_T nexus soon (Nexus::Close), never from
-  // inside the call. Once is enough.
+  // The initiator keeps what others wait for, and there is no milder way, or it
+  // may not be here any more; as `why` says. The port ends the I_T nexus soon
+  // (Nexus::Close), never from inside the call. Once is enough.
   virtual void EndNexus(absl::string_view why) = 0;
 };
 
