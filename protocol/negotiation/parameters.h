@@ -153,6 +153,9 @@ struct LoginIdentity {
   std::string target_name;  // Empty in discovery sessions.
   // Who the peer has shown to be (CHAP_N); empty: nobody asked.
   std::string authenticated_peer;
+  // Where from, numeric and without a port: at a target. TargetLoginPolicy
+  // fills it in.
+  std::string peer_address;
   std::string target_alias;
   SessionType session_type = SessionType::kNormal;
   // None in a discovery session that names a target which is not there.

@@ -26,12 +26,16 @@ scsi::NexusIdentity NexusIdentityOf(const LoginIdentity& identity,
               absl::StrCat(identity.initiator_name, ",i,0x", isid_text),
           .target_port = absl::StrCat(identity.target_name, ",t,0x",
                                       absl::Hex(tag, absl::kZeroPad4)),
-          .relative_target_port = tag};
+          .relative_target_port = tag,
+          .authenticated_as = identity.authenticated_peer,
+          .address = identity.peer_address};
 }
 
 // Section 11.13.5, for why there is no nexus.
 LoginStatus StatusOf(const absl::Status& failure) {
   switch (failure.code()) {
+    case absl::StatusCode::kNotFound:
+      return LoginStatus::kNotFound;
     case absl::StatusCode::kUnauthenticated:
       return LoginStatus::kAuthenticationFailure;
     case absl::StatusCode::kPermissionDenied:

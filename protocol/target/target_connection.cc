@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
 #include "protocol/negotiation/negotiated_keys.h"
@@ -25,6 +26,21 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 constexpr absl::Duration kLastCloseTimeout = absl::Seconds(1);
 // How soon one that found no memory to end with tries again.
 constexpr absl::Duration kEndAgain = absl::Milliseconds(100);
+
+// Of "host:port" or "[host]:port": without port and brackets.
+std::string AddressOf(absl::string_view peer) {
+  absl::string_view host = transport::PeerHost(peer);
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  return std::string(host);
+}
+
+// Whether the target is there for who has said to be this one.
+bool IsThere(const scsi::Target& target, const LoginIdentity& identity) {
+  return target.IsThereFor({.protocol = scsi::ProtocolIdentifier::kIscsi,
+                            .initiator = identity.initiator_name,
+                            .authenticated_as = identity.authenticated_peer,
+                            .address = identity.peer_address});
+}
 
 }  // namespace
 
@@ -337,7 +353,20 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
   const LoginStatus refused =
       RefuseIf(context_.shares->Identify(id_, identity->initiator_name, Now()));
   if (refused != LoginStatus::kSuccess) return refused;
-  return context_.node->Admit(portal_, identity);
+  identity->peer_address = AddressOf(peer_);
+  const LoginStatus found = context_.node->Admit(portal_, identity);
+  if (found != LoginStatus::kSuccess ||
+      identity->session_type == SessionType::kDiscovery) {
+    return found;
+  }
+  const auto target = context_.node->FindTarget(identity->target_name);
+  if (target == nullptr) return LoginStatus::kNotFound;
+  if (IsThere(*target, *identity)) return LoginStatus::kSuccess;
+  Say(LogLevel::kWarning,
+      absl::StrCat("login refused: no access rule of ", identity->target_name,
+                   " lets in ", identity->initiator_name, " from ",
+                   identity->peer_address));
+  return LoginStatus::kNotFound;
 }
 
 std::vector<std::string> TargetConnection::AuthMethods(
@@ -448,8 +477,16 @@ absl::Status TargetConnection::UseMemoryOf(const scsi::Target& target) {
 std::vector<DiscoveredTarget> TargetConnection::Discover(
     const LoginIdentity& identity, absl::string_view what) {
   if (identity.session_type == SessionType::kDiscovery) KeepDiscovering();
-  return context_.node->Discover(
+  std::vector<DiscoveredTarget> found = context_.node->Discover(
       what, {portal_, transport_->Info().transport, local_});
+  found.erase(
+      std::remove_if(found.begin(), found.end(),
+                     [&](const DiscoveredTarget& one) {
+                       const auto target = context_.node->FindTarget(one.name);
+                       return target == nullptr || !IsThere(*target, identity);
+                     }),
+      found.end());
+  return found;
 }
 
 // --- For people.
