@@ -70,11 +70,6 @@ def check_refused(libraries, url):
     expect("no such LUN", got, wanted)
 
 
-def check_credentials(libraries, target):
-    url = target.url().replace("://", "://me%secret@")
-    expect("a URL with a password", "no authentication (CHAP)" in libraries.run(SKIFF, "iscsi-inq", url, status=10), True)
-
-
 def check_perf(libraries, url):
     output = libraries.run(SKIFF, "iscsi-perf", "-m", "16", "-b", "8", "-t", "1", url)
     expect("iscsi-perf", bool(re.search(r"iops average \d{3,}", output)), True)
@@ -163,7 +158,6 @@ def main():
         collected.run("iscsi-swp", check_write_protection, libraries, url)
         collected.run("no such LUN", check_refused, libraries, target.url(lun=17))
         collected.run("iscsi-perf", check_perf, libraries, url)
-        collected.run("credentials", check_credentials, libraries, target)
     return collected.finish()
 
 

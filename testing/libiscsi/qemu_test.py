@@ -99,7 +99,7 @@ def check_bench(libraries, url):
 
 def check_errors(libraries, target):
     for url, wanted in ((target.url(lun=9), "LOGICAL_UNIT_NOT_SUPPORTED"),
-                        (f"iscsi://me%secret@{target.portal}/{target.name}/0", "Failed to parse URL"),  # QEMU's words.
+                        (f"iscsi://me@{target.portal}/{target.name}/0", "Failed to parse URL"),  # QEMU's words.
                         (f"iscsi://{target.portal}/iqn.2026-11.org.example:none/0", "iqn.2026-11.org.example:none"),
                         (f"iscsi://127.0.0.1:1/{target.name}/0", "Connection refused")):
         output = libraries.run(SKIFF, "qemu-img", "info", url, status=1)

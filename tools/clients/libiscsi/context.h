@@ -19,11 +19,23 @@
 
 namespace skiff::libiscsi {
 
+// Who shows by CHAP who he is. Empty: nobody has to.
+struct Credentials {
+  std::string user;
+  std::string password;  // Never in an error or in the log.
+
+  bool empty() const { return user.empty(); }
+  // Null and "" mean neither. What is wrong with them, or null.
+  const char* Set(const char* new_user, const char* new_password);
+};
+
 // What a program sets before it connects.
 struct Settings {
   std::string initiator_name;
   std::string alias;
   std::string target_name;
+  Credentials initiator;
+  Credentials target;
   iscsi_session_type session_type = kNormalSession;
   iscsi_transport_type transport = kTcpTransport;
   bool header_digest = false;

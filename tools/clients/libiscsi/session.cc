@@ -1,6 +1,7 @@
 // Connecting, and the logical units of the session.
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "tools/clients/libiscsi/cdb.h"
@@ -24,9 +25,11 @@ constexpr int kSanitizeInProgress = 0x041b;
 
 std::string PercentEncoded(const std::string& text) {
   static constexpr char kDigits[] = "0123456789abcdef";
+  static constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:";
   std::string encoded;
   for (const char c : text) {
-    if (c == '%' || c == '/' || c == '?' || c == '#' || c == ' ') {
+    if (kPlain.find(c) == std::string_view::npos) {
       const auto byte = static_cast<unsigned char>(c);
       encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
     } else {
@@ -53,6 +56,19 @@ std::function<void(int)> Telling(iscsi_context* iscsi, iscsi_command_cb cb,
 
 }  // namespace
 
+const char* Credentials::Set(const char* new_user, const char* new_password) {
+  user = new_user == nullptr ? "" : new_user;
+  password = new_password == nullptr ? "" : new_password;
+  if (user.empty() != password.empty()) {
+    return "a user name and a password belong together: one is missing";
+  }
+  // Skiff's URLs have no way to write them.
+  if (user.find_first_of("%@/?#") != std::string::npos) {
+    return "a user name cannot have one of the characters %@/?#";
+  }
+  return nullptr;
+}
+
 std::string iscsi_context::Url(const std::string& target, uint32_t lun) const {
   // "host:port,group?options": the group is what discovery tells.
   const size_t question = std::min(portal_.find('?'), portal_.size());
@@ -60,11 +76,19 @@ std::string iscsi_context::Url(const std::string& target, uint32_t lun) const {
   portal = portal.substr(0, portal.find(','));
   std::string url =
       settings_.transport == kIserTransport ? "iser://" : "iscsi://";
+  if (!settings_.initiator.empty()) {
+    url += settings_.initiator.user + "%" +
+           PercentEncoded(settings_.initiator.password) + "@";
+  }
   url += portal;
   if (!target.empty()) {
     url += "/" + PercentEncoded(target) + "/" + std::to_string(lun);
   }
-  return url + portal_.substr(question);
+  url += portal_.substr(question);
+  if (settings_.target.empty()) return url;
+  url += question < portal_.size() ? "&" : "?";
+  return url + "target_user=" + PercentEncoded(settings_.target.user) +
+         "&target_password=" + PercentEncoded(settings_.target.password);
 }
 
 void iscsi_context::FillOptions(skiff_disk_options* options, Unit* unit) {

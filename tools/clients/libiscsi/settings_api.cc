@@ -1,6 +1,7 @@
 // What a program sets before it connects.
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "tools/clients/libiscsi/context.h"
 #include "tools/clients/libiscsi/entry.h"
@@ -18,17 +19,16 @@ int CheckIdle(iscsi_context* iscsi, const char* what) {
   return iscsi->Fail(std::string(what) + " has to be set before the login");
 }
 
-// There is no CHAP here yet: nobody may believe to be authenticated.
-int RefuseCredentials(iscsi_context* iscsi, const char* user,
-                      const char* password) {
-  if (iscsi == nullptr) return -1;
-  const bool none = (user == nullptr || *user == '\0') &&
-                    (password == nullptr || *password == '\0');
-  if (none) return 0;
-  return iscsi->Fail(
-      "This libiscsi has no authentication (CHAP) yet: it cannot use a user "
-      "name or "
-      "a password");
+// Of the next session. They are left as they were if these are refused.
+int SetCredentials(iscsi_context* iscsi, const char* user, const char* password,
+                   Credentials* credentials) {
+  if (CheckIdle(iscsi, "a user name or a password") != 0) return -1;
+  Credentials wanted;
+  if (const char* const wrong = wanted.Set(user, password)) {
+    return iscsi->Fail(wrong);
+  }
+  *credentials = std::move(wanted);
+  return 0;
 }
 
 // Skiff chooses what is negotiated, and its sockets' options, by itself.
@@ -87,12 +87,15 @@ FACE int iscsi_set_header_digest(iscsi_context* iscsi, int digest) {
 FACE int iscsi_set_initiator_username_pwd(iscsi_context* iscsi,
                                           const char* user,
                                           const char* password) {
-  return RefuseCredentials(iscsi, user, password);
+  if (!Enter(iscsi)) return -1;
+  return SetCredentials(iscsi, user, password, &iscsi->settings().initiator);
 }
 
+// Counts with those of the initiator.
 FACE int iscsi_set_target_username_pwd(iscsi_context* iscsi, const char* user,
                                        const char* password) {
-  return RefuseCredentials(iscsi, user, password);
+  if (!Enter(iscsi)) return -1;
+  return SetCredentials(iscsi, user, password, &iscsi->settings().target);
 }
 
 FACE int iscsi_set_timeout(iscsi_context* iscsi, int seconds) {

@@ -3,6 +3,10 @@
 //   iscsi://[user[%password]@]host[:port]/target-name/lun[?option[=value]&...]
 //   iscsi://[user[%password]@]host[:port][?...]
 //
+// The options target_user and target_password let the target show who it is,
+// too. As in libiscsi, passwords are taken as they are, and those that the URL
+// does not have are the environment's: LIBISCSI_CHAP_USERNAME and others.
+//
 // iser:// or the option "iser" mean iSER. Options that are Skiff's stay with
 // the portal, which programs hand on as it is.
 #include <cstdlib>
@@ -62,12 +66,7 @@ class Parser {
   bool Parse(bool with_target) {
     if (!ParseScheme() || !ParseOptions()) return false;
     std::string_view authority = Cut(&text_, '/');
-    if (authority.find('@') != std::string_view::npos) {
-      return Bad(
-          "This libiscsi has no authentication (CHAP) yet: it cannot use a "
-          "user "
-          "name or a password");
-    }
+    if (!ParseUser(&authority)) return false;
     if (authority.empty()) return Bad("there is no host");
     if (!ParsePortal(authority)) return false;
     if (with_target) return ParseTarget();
@@ -75,6 +74,14 @@ class Parser {
   }
 
   const std::string& error() const { return error_; }
+  // Programs rely on it that a URL tells the context, too. Credentials that it
+  // does not have stay as the program set them.
+  void Tell(Settings* settings) const {
+    settings->transport = url_->transport;
+    if (*url_->target != '\0') settings->target_name = url_->target;
+    if (!initiator_.empty()) settings->initiator = initiator_;
+    if (!target_.empty()) settings->target = target_;
+  }
 
  private:
   bool Bad(const std::string& why) {
@@ -102,16 +109,63 @@ class Parser {
       const std::string_view key = option.substr(0, option.find('='));
       if (option == "iser") {
         url_->transport = kIserTransport;
-      } else if (key == "target_user" || key == "target_password") {
-        return Bad(
-            "This libiscsi has no authentication (CHAP) yet: it cannot use "
-            "target_user and target_password");
+      } else if (key == "target_user") {
+        if (!Copy(Value(option), url_->target_user)) return false;
+      } else if (key == "target_password") {
+        if (!Copy(Value(option), url_->target_passwd)) return false;
       } else {
         options_ += options_.empty() ? '?' : '&';
         options_ += option;
       }
     }
     return true;
+  }
+
+  static std::string_view Value(std::string_view option) {
+    Cut(&option, '=');
+    return option;
+  }
+
+  bool Copy(std::string_view text, char (&to)[kUrlText]) {
+    if (text.size() >= kUrlText) {
+      return Bad("a user name or a password is too long: at most 255 bytes");
+    }
+    memcpy(to, text.data(), text.size());
+    to[text.size()] = '\0';
+    return true;
+  }
+
+  // What the URL does not say, the environment may.
+  bool Default(const char* name, char (&to)[kUrlText]) {
+    const char* const value = getenv(name);
+    return *to != '\0' || value == nullptr || Copy(value, to);
+  }
+
+  bool ParseUser(std::string_view* authority) {
+    if (authority->find('@') != std::string_view::npos) {
+      std::string_view password = Cut(authority, '@');
+      if (!Copy(Cut(&password, '%'), url_->user)) return false;
+      if (!Copy(password, url_->passwd)) return false;
+      if (*url_->user == '\0') return Bad("there is no user before the \"@\"");
+    }
+    if (authority->find('@') != std::string_view::npos) {
+      return Bad("a password in a URL cannot have an \"@\"");
+    }
+    if (!Default("LIBISCSI_CHAP_USERNAME", url_->user) ||
+        !Default("LIBISCSI_CHAP_PASSWORD", url_->passwd) ||
+        !Default("LIBISCSI_CHAP_TARGET_USERNAME", url_->target_user) ||
+        !Default("LIBISCSI_CHAP_TARGET_PASSWORD", url_->target_passwd)) {
+      return false;
+    }
+    for (const char* const wrong :
+         {initiator_.Set(url_->user, url_->passwd),
+          target_.Set(url_->target_user, url_->target_passwd)}) {
+      if (wrong != nullptr) return Bad(wrong);
+    }
+    if (!initiator_.empty() || target_.empty()) return true;
+    return Bad(
+        "a target that has to show who it is wants to know who asks: write "
+        "user%password@ before the host");
   }
 
   bool ParsePortal(std::string_view authority) {
@@ -141,42 +195,32 @@ class Parser {
 
   std::string_view text_;
   iscsi_url* const url_;
+  Credentials initiator_;
+  Credentials target_;
   std::string options_;
   std::string error_;
 };
 
-bool CheckEnvironment(iscsi_context* iscsi) {
-  for (const char* name :
-       {"LIBISCSI_CHAP_USERNAME", "LIBISCSI_CHAP_PASSWORD",
-        "LIBISCSI_CHAP_TARGET_USERNAME", "LIBISCSI_CHAP_TARGET_PASSWORD"}) {
-    if (getenv(name) == nullptr) continue;
-    if (iscsi != nullptr) {
-      iscsi->SetError(
-          std::string("This libiscsi has no authentication (CHAP) yet: "
-                      "unset the environment's ") +
-          name);
-    }
-    return false;
-  }
-  return true;
+std::string WithoutPasswords(const char* text) {
+  char shown[1024];
+  skiff_url_without_passwords(text, shown, sizeof(shown));
+  return shown;
 }
 
 iscsi_url* Parse(iscsi_context* iscsi, const char* text, bool with_target) {
-  if (text == nullptr || !CheckEnvironment(iscsi)) return nullptr;
+  if (text == nullptr) return nullptr;
   auto* const url = static_cast<iscsi_url*>(calloc(1, sizeof(iscsi_url)));
   if (url == nullptr) return nullptr;
   url->iscsi = iscsi;
   Parser parser(text, url);
   if (parser.Parse(with_target)) {
-    if (iscsi == nullptr) return url;
-    // Programs rely on it that a URL tells the context, too.
-    iscsi->settings().transport = url->transport;
-    if (with_target) iscsi->settings().target_name = url->target;
+    if (iscsi != nullptr) parser.Tell(&iscsi->settings());
     return url;
   }
   free(url);
   if (iscsi != nullptr) {
-    iscsi->SetError("Invalid URL " + std::string(text) + ": " + parser.error());
+    iscsi->SetError("Invalid URL " + WithoutPasswords(text) + ": " +
+                    parser.error());
   }
   return nullptr;
 }
