@@ -1,0 +1,138 @@
+#include "tools/common/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace skiff::tools {
+namespace {
+
+absl::string_view Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? absl::string_view() : absl::string_view(value);
+}
+
+absl::Status CheckSocket(absl::string_view name) {
+  if (name[0] != '/' && name[0] != '@') {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NOTIFY_SOCKET is '", name,
+        "', but can only be an absolute path, or @ and an abstract name"));
+  }
+  if (name.size() < 2 || name.size() >= sizeof(sockaddr_un::sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NOTIFY_SOCKET has ", name.size(), " bytes, but can have ",
+                     "2 to ", sizeof(sockaddr_un::sun_path) - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> WatchdogLimit() {
+  const absl::string_view usec = Variable("WATCHDOG_USEC");
+  if (usec.empty()) return absl::ZeroDuration();
+  // It may be of a process that has started this one.
+  const absl::string_view pid = Variable("WATCHDOG_PID");
+  if (!pid.empty() && pid != absl::StrCat(getpid())) {
+    return absl::ZeroDuration();
+  }
+  int64_t microseconds = 0;
+  if (!absl::SimpleAtoi(usec, &microseconds) || microseconds <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("WATCHDOG_USEC is '", usec,
+                     "', but can only be a number of microseconds above 0"));
+  }
+  return absl::Microseconds(microseconds);
+}
+
+// systemd leaves messages of more than 4096 bytes out, with what they say
+// beside the status.
+constexpr size_t kMaxStatus = 1024;
+
+// A status is one line of the message.
+std::string OneLine(absl::string_view status) {
+  size_t size = std::min(status.size(), kMaxStatus);
+  // No character of UTF-8 is cut.
+  while (size > 0 && size < status.size() && (status[size] & 0xc0) == 0x80) {
+    --size;
+  }
+  std::string line(status.substr(0, size));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+bool SendTo(int fd, absl::string_view name, absl::string_view message) {
+  const timeval patience = absl::ToTimeval(ServiceManager::kPatience);
+  if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) !=
+      0) {
+    return false;
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name.data(), name.size());
+  if (name[0] == '@') address.sun_path[0] = '\0';
+  // An abstract name has no byte more than its own (unix(7)).
+  const auto size =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  ssize_t sent = 0;
+  do {
+    sent = sendto(fd, message.data(), message.size(), MSG_NOSIGNAL,
+                  reinterpret_cast<const sockaddr*>(&address), size);
+  } while (sent < 0 && errno == EINTR);
+  return sent >= 0;
+}
+
+}  // namespace
+
+absl::StatusOr<ServiceManager> ServiceManager::FromEnvironment() {
+  const absl::string_view socket = Variable("NOTIFY_SOCKET");
+  if (socket.empty()) return ServiceManager();
+  if (absl::Status status = CheckSocket(socket); !status.ok()) return status;
+  const absl::StatusOr<absl::Duration> watchdog = WatchdogLimit();
+  if (!watchdog.ok()) return watchdog.status();
+  return ServiceManager(std::string(socket), *watchdog);
+}
+
+absl::Status ServiceManager::Ready(absl::string_view status) const {
+  return Send(absl::StrCat("READY=1\nSTATUS=", OneLine(status)));
+}
+
+absl::Status ServiceManager::Reloading() const {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  // systemd tells by the time which of its requests this is about.
+  return Send(
+      absl::StrCat("RELOADING=1\nMONOTONIC_USEC=",
+                   absl::ToInt64Microseconds(absl::DurationFromTimespec(now))));
+}
+
+absl::Status ServiceManager::Stopping(absl::string_view status) const {
+  return Send(absl::StrCat("STOPPING=1\nSTATUS=", OneLine(status)));
+}
+
+absl::Status ServiceManager::Alive() const { return Send("WATCHDOG=1"); }
+
+absl::Status ServiceManager::Send(absl::string_view message) const {
+  if (socket_.empty()) return absl::OkStatus();
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool sent = fd >= 0 && SendTo(fd, socket_, message);
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (sent) return absl::OkStatus();
+  return absl::ErrnoToStatus(
+      error,
+      absl::StrCat("cannot tell the service manager at NOTIFY_SOCKET ", socket_,
+                   " '", message.substr(0, message.find('\n')), "'"));
+}
+
+}  // namespace skiff::tools
