@@ -388,6 +388,7 @@ class ToolsTest(unittest.TestCase):
             self.daemon.wait_for_log(rf"TSIH \d+: {name} from 127\.0\.0\.1:\d+ to {NAME} at ",
                                      lambda: self.daemon.process.send_signal(signal.SIGUSR1))
             self.daemon.wait_for_log(r"  \d+ PDUs in, \d+ out; \d+ bytes in, \d+ out; 0 payload bytes copied")
+            self.daemon.wait_for_log(r"  \d+ reads \(.*\), \d+ writes \(.*\), \d+ others")
             self.daemon.wait_for_log(r"  HeaderDigest=None .*MaxRecvDataSegmentLength=\d+/\d+ .*ErrorRecoveryLevel=0")
             self.daemon.wait_for_log(r"memory budget: .* of .* used; 0 times it had no room")
             self.daemon.wait_for_log(r"buffers: .* of .* held; 0 commands wait, 0 writes were given up")

@@ -74,15 +74,6 @@ class Daemon {
   std::vector<transport::Address> portals_;
 };
 
-// The logical units of a target as lines: what they are, and what failed.
-std::vector<std::string> LunTable(const scsi::Target& target);
-
-// The sessions as lines of a table, headings first.
-std::vector<std::string> SessionTable(
-    const std::vector<protocol::SessionInfo>& sessions);
-// What the server keeps for them, the same way.
-std::vector<std::string> MemoryTable(const protocol::ServerMemory& memory);
-
 }  // namespace skiff::tools::skiffd
 
 #endif  // SKIFF_TOOLS_SKIFFD_DAEMON_H_
