@@ -118,7 +118,7 @@ class Ends:
         """The process of the target; its URLs are there, too."""
         listen = [word for portal in self._portals.values() for word in ("--listen", portal)]
         with open(self._machine.directory / "skiffd.log", "wb") as log:
-            process = peers.spawn([*wrapper, self._machine.skiffd, *listen, "--target", peers.TARGET_NAME, "--lun",
+            process = peers.spawn([*wrapper, self._machine.skiffd, "--open", *listen, "--target", peers.TARGET_NAME, "--lun",
                                    self._machine.lun, *self._flags], core=core, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=log, text=True)
         try:

@@ -18,6 +18,7 @@ portal: "verbs://{portal}"
 negotiation {{ immediate_data: false }}
 target {{
   name: "{name}"
+  access: OPEN
   {luns}
 }}
 """

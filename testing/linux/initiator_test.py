@@ -74,6 +74,7 @@ portal: "{self.scheme}://{self.portal}"
 iser {{ unsolicited_data_out: true }}
 target {{
   name: "{self.name}"
+  access: OPEN
   lun {{ ram {{ size: "{RAM_BYTES}" }} }}
   lun {{ file {{ path: "{self.directory}/disk.img" size: "{FILE_BYTES}" }} }}
   lun {{ file {{ path: "{self._slow.device}" direct: true }} }}

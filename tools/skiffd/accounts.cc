@@ -1,7 +1,6 @@
 #include "tools/skiffd/accounts.h"
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,47 +9,22 @@
 namespace skiff::tools::skiffd {
 namespace {
 
-class Accounts final : public protocol::Authenticator {
- public:
-  explicit Accounts(const DaemonConfig& config)
-      : algorithms_(config.chap_algorithms) {
-    Add("", config.discovery_accounts);
-    for (const TargetConfig& target : config.targets) {
-      Add(target.name, target.accounts);
-    }
-  }
-  bool empty() const { return accounts_.empty(); }
+using ByName = std::map<std::string, AccountConfig>;
 
-  Terms TermsOf(const protocol::LoginAttempt& attempt) override {
-    Terms terms;
-    terms.everybody = Of(attempt) == nullptr;
-    terms.algorithms = algorithms_;
-    return terms;
-  }
-  void FindAccount(const protocol::LoginAttempt& attempt,
-                   const std::string& chap_name, Answer answer) override {
-    const ByName* const accounts = Of(attempt);
-    if (accounts == nullptr) return answer(absl::NotFoundError("no accounts"));
-    const auto found = accounts->find(chap_name);
-    if (found == accounts->end() ||
-        !IsOf(found->second, attempt.identity.initiator_name)) {
-      return answer(absl::NotFoundError("no such account"));
-    }
-    answer(found->second.chap);
-  }
+bool IsOf(const AccountConfig& account, const std::string& initiator) {
+  return account.initiator_name.empty() || account.initiator_name == initiator;
+}
 
- private:
-  using ByName = std::map<std::string, AccountConfig>;
+}  // namespace
 
-  static bool IsOf(const AccountConfig& account, const std::string& initiator) {
-    return account.initiator_name.empty() ||
-           account.initiator_name == initiator;
-  }
+struct Accounts::Table {
+  std::vector<protocol::ChapAlgorithm> algorithms;
+  std::map<std::string, ByName> accounts;  // By target; "": discovery.
 
   void Add(const std::string& target,
-           const std::vector<AccountConfig>& accounts) {
-    for (const AccountConfig& account : accounts) {
-      accounts_[target].emplace(account.name, account);
+           const std::vector<AccountConfig>& of_target) {
+    for (const AccountConfig& account : of_target) {
+      accounts[target].emplace(account.name, account);
     }
   }
   // Null: nobody has to authenticate himself. A discovery session may name a
@@ -58,22 +32,49 @@ class Accounts final : public protocol::Authenticator {
   const ByName* Of(const protocol::LoginAttempt& attempt) const {
     const bool discovery =
         attempt.identity.session_type == protocol::SessionType::kDiscovery;
-    const auto found = accounts_.find(discovery ? std::string()
-                                                : attempt.identity.target_name);
-    return found == accounts_.end() ? nullptr : &found->second;
+    const auto found =
+        accounts.find(discovery ? std::string() : attempt.identity.target_name);
+    return found == accounts.end() ? nullptr : &found->second;
   }
-
-  const std::vector<protocol::ChapAlgorithm> algorithms_;
-  std::map<std::string, ByName> accounts_;  // By target; "": discovery.
 };
 
-}  // namespace
+void Accounts::Replace(const DaemonConfig& config) {
+  auto table = std::make_shared<Table>();
+  table->algorithms = config.chap_algorithms;
+  table->Add("", config.discovery_accounts);
+  for (const TargetConfig& target : config.targets) {
+    table->Add(target.name, target.accounts);
+  }
+  std::shared_ptr<const Table> fresh = std::move(table);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  table_.swap(fresh);
+}
 
-std::shared_ptr<protocol::Authenticator> AccountsOf(
-    const DaemonConfig& config) {
-  auto accounts = std::make_shared<Accounts>(config);
-  if (accounts->empty()) return nullptr;
-  return accounts;
+std::shared_ptr<const Accounts::Table> Accounts::table() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return table_;
+}
+
+protocol::Authenticator::Terms Accounts::TermsOf(
+    const protocol::LoginAttempt& attempt) {
+  const std::shared_ptr<const Table> now = table();
+  Terms terms;
+  terms.everybody = now->Of(attempt) == nullptr;
+  terms.algorithms = now->algorithms;
+  return terms;
+}
+
+void Accounts::FindAccount(const protocol::LoginAttempt& attempt,
+                           const std::string& chap_name, Answer answer) {
+  const std::shared_ptr<const Table> now = table();
+  const ByName* const accounts = now->Of(attempt);
+  if (accounts == nullptr) return answer(absl::NotFoundError("no accounts"));
+  const auto found = accounts->find(chap_name);
+  if (found == accounts->end() ||
+      !IsOf(found->second, attempt.identity.initiator_name)) {
+    return answer(absl::NotFoundError("no such account"));
+  }
+  answer(found->second.chap);
 }
 
 }  // namespace skiff::tools::skiffd

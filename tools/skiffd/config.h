@@ -10,6 +10,7 @@
 #include "protocol/target/target_server.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/ram_backend.h"
+#include "scsi/target/access_list.h"
 #include "scsi/target/target.h"
 #include "tools/common/stderr_log.h"
 #include "tools/skiffd/parsed_config.h"
@@ -40,12 +41,20 @@ struct TargetConfig {
   std::string name;
   std::string alias;
   std::vector<AccountConfig> accounts;  // None: nobody has to be one.
+  // Who may use it, and what he sees. Where the configuration has none, one
+  // that fits everybody.
+  std::vector<scsi::AccessRule> rules;
+  bool anybody = false;  // Has neither accounts nor rules of its own.
+  bool open = false;     // And is meant to be so.
   std::vector<LunConfig> luns;
 };
 
 struct PortalConfig {
   std::string where;
   transport::Address address;
+
+  // Whether only this machine reaches it, as far as the address tells.
+  bool loopback() const;
 };
 
 struct MetricsConfig {

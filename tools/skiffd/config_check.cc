@@ -11,6 +11,7 @@
 #include "protocol/negotiation/keys.h"
 #include "protocol/negotiation/names.h"
 #include "tools/skiffd/account_check.h"
+#include "tools/skiffd/allow_check.h"
 #include "tools/skiffd/checker.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/config.pb.h"
@@ -163,6 +164,7 @@ void CheckTargets(const Config& config, Checker* checker,
     checker->Read(target, SettingsOf(&to));
     to.accounts = CheckAccounts(target.account(), to.name, checker);
     to.luns = luns.Check(target);
+    CheckAllow(target, checker, &to);
     if (to.luns.empty()) {
       checker->Problem(target, 0,
                        absl::StrCat("target ", target.name(),
@@ -191,6 +193,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckIser(config.iser(), &checker, out.server);
   CheckPortals(config, registry, &checker, &out.portals);
   CheckTargets(config, &checker, &out.targets);
+  CheckOpen(out, config, &checker);
   out.chap_algorithms = CheckAlgorithms(config.chap(), &checker);
   out.metrics = CheckMetrics(config, &checker);
   out.discovery_accounts =

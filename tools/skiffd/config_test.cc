@@ -403,7 +403,7 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
                "first_burst_length: \"64KiB\" "
                "max_recv_data_segment_length: \"8k\" }\n"
                "target { name: \"iqn.2026-11.com.example:a\"\n"
-               "  alias: \"A\"\n"
+               "  alias: \"A\" access: OPEN\n"
                "  lun { lun: 5 serial: \"S\" file { path: \"DIR/disk\" "
                "direct: true queue_depth: 7 } block_size: 4096 read_only: "
                "true }\n"

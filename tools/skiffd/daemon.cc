@@ -21,7 +21,6 @@
 #include "scsi/backend/ram_backend.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/units.h"
-#include "tools/skiffd/accounts.h"
 #include "tools/skiffd/descriptors.h"
 #include "tools/skiffd/flags.h"
 #include "tools/skiffd/tables.h"
@@ -99,7 +98,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   self->LogSpin(config.reactors.reactor);
   self->WarnOfMemory(config);
   protocol::TargetServerOptions options = config.server;
-  options.authenticator = AccountsOf(config);
+  self->WarnOfOpen(config);
+  self->accounts_ = std::make_shared<Accounts>(config);
+  options.authenticator = self->accounts_;
   self->FitConnections(config, &options.limits);
   self->end_limit_ = options.limits.backend_patience +
                      protocol::TargetServerLimits::kShutdownMargin +
@@ -219,8 +220,43 @@ void Daemon::WarnOfMemory(const DaemonConfig& config) {
                     "written that much; make the disks smaller, or use files"));
 }
 
+void Daemon::WarnOfOpen(const DaemonConfig& config) {
+  if (log_ == nullptr) return;
+  std::vector<std::string> open;
+  for (const TargetConfig& target : config.targets) {
+    if (target.anybody) open.push_back(target.name);
+  }
+  std::vector<std::string> portals;
+  for (const PortalConfig& portal : config.portals) {
+    if (!portal.loopback()) portals.push_back(portal.where);
+  }
+  if (open.empty() || portals.empty()) return;
+  log_(protocol::LogLevel::kWarning,
+       absl::StrCat("everybody who reaches ", absl::StrJoin(portals, ", "),
+                    " can read and write the disks of ",
+                    absl::StrJoin(open, ", "), ", as the configuration says"));
+}
+
+void Daemon::ReplaceAccounts(const DaemonConfig& config) {
+  accounts_->Replace(config);
+}
+
+absl::Status Daemon::ReplaceAccess(absl::string_view target,
+                                   std::vector<scsi::AccessRule> rules) {
+  for (const std::shared_ptr<scsi::Target>& one : targets_) {
+    if (one->name() != target) continue;
+    access_.at(std::string(target))->Replace(std::move(rules));
+    one->ReviewAccess();
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("there is no target ", target));
+}
+
 absl::Status Daemon::AddTarget(const TargetConfig& config) {
-  std::shared_ptr<scsi::Target> target = scsi::Target::Create(config.name);
+  auto access = std::make_shared<scsi::AccessList>(config.rules);
+  std::shared_ptr<scsi::Target> target =
+      scsi::Target::Create(config.name, access);
+  access_[config.name] = std::move(access);
   for (const LunConfig& lun : config.luns) {
     absl::StatusOr<std::unique_ptr<scsi::Backend>> medium =
         OpenMedium(lun, log_);

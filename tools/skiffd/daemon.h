@@ -11,7 +11,9 @@
 #include "absl/time/time.h"
 #include "protocol/target/target_server.h"
 #include "scsi/backend/backend.h"
+#include "scsi/target/access_list.h"
 #include "scsi/target/target.h"
+#include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/metrics_service.h"
 #include "transport/address.h"
@@ -43,6 +45,14 @@ class Daemon {
   // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
   // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
+  // The accounts of targets and discovery are those of `config` from now on,
+  // for the logins that follow. Sessions stay.
+  void ReplaceAccounts(const DaemonConfig& config);
+  // Who may use a target from now on, in place of what was configured: open
+  // sessions are reviewed (scsi::Target::ReviewAccess). NotFound: it has no
+  // such target.
+  absl::Status ReplaceAccess(absl::string_view target,
+                             std::vector<scsi::AccessRule> rules);
   // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
 
@@ -50,6 +60,7 @@ class Daemon {
   class EndLimit;
 
   Daemon();
+  void WarnOfOpen(const DaemonConfig& config);
   void WarnOfMemory(const DaemonConfig& config);
   absl::Status AddTarget(const TargetConfig& config);
   void WarnOfSameIdentity(const TargetConfig& target, const LunConfig& lun,
@@ -64,6 +75,9 @@ class Daemon {
   std::unique_ptr<transport::ReactorThreads> threads_;
   protocol::LogSink log_;
   std::vector<std::shared_ptr<scsi::Target>> targets_;
+  std::shared_ptr<Accounts> accounts_;
+  // By the targets' names.
+  std::map<std::string, std::shared_ptr<scsi::AccessList>> access_;
   std::unique_ptr<protocol::TargetServer> server_;
   // What media that are written to say they are, and the LUNs.
   std::map<std::string, std::string> identities_;

@@ -45,6 +45,10 @@ class QuickForm {
         ",size=SIZE ,block_size=N ,read_only ,direct ,huge_pages=on|off "
         ",thin=on|off ,lun=N ,serial=TEXT ,vendor=TEXT ,product=TEXT "
         ",revision=TEXT");
+    app->add_flag("--open", open_,
+                  "Everybody who reaches a portal may use the targets; without "
+                  "it, portals have to be on the loopback interface")
+        ->excludes(config_);
   }
   QuickForm(const QuickForm&) = delete;
   QuickForm& operator=(const QuickForm&) = delete;
@@ -60,6 +64,7 @@ class QuickForm {
       const auto& [kind, values] = it->second;
       flags.push_back({kind, values->at(taken[option]++)});
     }
+    if (open_) flags.push_back({QuickFlag::Kind::kOpen, ""});
     return flags;
   }
 
@@ -77,6 +82,7 @@ class QuickForm {
   std::vector<std::string> listen_;
   std::vector<std::string> target_;
   std::vector<std::string> lun_;
+  bool open_ = false;
   std::map<const CLI::Option*,
            std::pair<QuickFlag::Kind, const std::vector<std::string>*>>
       kinds_;

@@ -54,13 +54,13 @@ ParsedConfig ParseConfigFile(const std::string& file,
 
 // One flag of the quick form, in the order of the command line.
 struct QuickFlag {
-  enum class Kind { kListen, kTarget, kLun };
+  enum class Kind { kListen, kTarget, kLun, kOpen };
   Kind kind;
   std::string value;
 };
 
-// The configuration that --listen, --target and --lun describe. A --lun belongs
-// to the --target before it. Problems name the flag.
+// The configuration that --listen, --target, --lun and --open describe. A --lun
+// belongs to the --target before it, --open to all. Problems name the flag.
 ParsedConfig ParseQuickForm(const std::vector<QuickFlag>& flags,
                             std::vector<std::string>* problems);
 

@@ -114,6 +114,7 @@ ParsedConfig ParseQuickForm(const std::vector<QuickFlag>& flags,
   parsed.locations.SetDefault("command line");
   Config* config = parsed.config.get();
   Target* target = nullptr;
+  bool open = false;
   for (const QuickFlag& flag : flags) {
     switch (flag.kind) {
       case QuickFlag::Kind::kListen:
@@ -121,6 +122,9 @@ ParsedConfig ParseQuickForm(const std::vector<QuickFlag>& flags,
         parsed.locations.Set(*config, Config::kPortalFieldNumber,
                              config->portal_size() - 1,
                              absl::StrCat("--listen '", flag.value, "'"));
+        break;
+      case QuickFlag::Kind::kOpen:
+        open = true;
         break;
       case QuickFlag::Kind::kTarget:
         target = config->add_target();
@@ -149,6 +153,9 @@ ParsedConfig ParseQuickForm(const std::vector<QuickFlag>& flags,
         break;
       }
     }
+  }
+  if (open) {
+    for (Target& one : *config->mutable_target()) one.set_access(OPEN);
   }
   return parsed;
 }

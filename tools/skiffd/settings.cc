@@ -163,6 +163,27 @@ std::vector<Setting> SettingsOf(TargetConfig* target) {
   return {
       {"", "name", Other{"", "an iSCSI name"}},
       {"", "alias", Text{&target->alias, 255}, ""},
+      {"", "access", Other{"", "`OPEN`"}},
+  };
+}
+
+std::vector<Setting> SettingsOf(scsi::AccessRule* rule) {
+  return {
+      {"", "initiator_name", Other{"", "an iSCSI name"}},
+      {"", "account", Text{&rule->authenticated_as, 255}, ""},
+      {"", "address",
+       Other{"",
+             "an IP address, or a range such as "
+             "`\"10.0.0.0/8\"`"}},
+      {"", "read_only", Flag{&rule->read_only}},
+  };
+}
+
+std::vector<Setting> SettingsOf(scsi::AccessRule::Lun* lun) {
+  return {
+      {"", "lun", Number{&lun->lun, 0, kMaxLun}},
+      {"", "as", Number{&lun->seen, 0, kMaxLun}, "the same as `lun`"},
+      {"", "read_only", Flag{&lun->read_only}},
   };
 }
 

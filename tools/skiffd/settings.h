@@ -90,6 +90,8 @@ struct Setting {
 std::vector<Setting> SettingsOf(DaemonConfig* config);
 std::vector<Setting> SettingsOf(TargetConfig* target);
 std::vector<Setting> SettingsOf(AccountConfig* account);
+std::vector<Setting> SettingsOf(scsi::AccessRule* rule);
+std::vector<Setting> SettingsOf(scsi::AccessRule::Lun* lun);
 std::vector<Setting> SettingsOf(LunConfig* lun);
 std::vector<Setting> SettingsOf(scsi::RamBackendOptions* ram);
 std::vector<Setting> SettingsOf(scsi::FileBackendOptions* file);

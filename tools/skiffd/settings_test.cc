@@ -64,6 +64,8 @@ class SettingsTest : public ::testing::Test {
       : server_(SettingsOf(&config_)),
         targets_(SettingsOf(&target_)),
         accounts_(SettingsOf(&account_)),
+        rules_(SettingsOf(&rule_)),
+        maps_(SettingsOf(&map_)),
         luns_(SettingsOf(&lun_)) {
     for (const auto& medium : {SettingsOf(&ram_), SettingsOf(&file_)}) {
       luns_.insert(luns_.end(), medium.begin(), medium.end());
@@ -73,12 +75,16 @@ class SettingsTest : public ::testing::Test {
   DaemonConfig config_;
   TargetConfig target_;
   AccountConfig account_;
+  scsi::AccessRule rule_;
+  scsi::AccessRule::Lun map_;
   LunConfig lun_;
   scsi::RamBackendOptions ram_;
   scsi::FileBackendOptions file_;
   std::vector<Setting> server_;
   std::vector<Setting> targets_;
   std::vector<Setting> accounts_;
+  std::vector<Setting> rules_;
+  std::vector<Setting> maps_;
   std::vector<Setting> luns_;
 };
 
@@ -87,6 +93,8 @@ TEST_F(SettingsTest, AreTheFieldsOfTheConfiguration) {
        {std::pair(Config::descriptor(), &server_),
         std::pair(Target::descriptor(), &targets_),
         std::pair(Account::descriptor(), &accounts_),
+        std::pair(Allow::descriptor(), &rules_),
+        std::pair(Map::descriptor(), &maps_),
         std::pair(Lun::descriptor(), &luns_)}) {
     std::vector<const FieldDescriptor*> fields;
     std::vector<std::string> names;
@@ -145,6 +153,12 @@ TEST_F(DocumentTest, TellsNamesDefaultsAndRanges) {
   for (const Setting& setting : accounts_) {
     ExpectTold("account", setting.name, setting);
   }
+  for (const Setting& setting : rules_) {
+    ExpectTold("allow", setting.name, setting);
+  }
+  for (const Setting& setting : maps_) {
+    ExpectTold("allow", absl::StrCat("map { ", setting.name, " }"), setting);
+  }
   for (const Setting& setting : luns_) {
     ExpectTold(
         "target and lun",
@@ -156,9 +170,11 @@ TEST_F(DocumentTest, TellsNamesDefaultsAndRanges) {
 }
 
 TEST_F(DocumentTest, TellsNoOthers) {
-  // Those of messages: sections, targets, and accounts of two kinds.
-  size_t lines = 4;
-  for (const auto& settings : {server_, targets_, accounts_, luns_}) {
+  // Those of messages: sections, targets, accounts of two kinds, rules and
+  // maps.
+  size_t lines = 6;
+  for (const auto& settings :
+       {server_, targets_, accounts_, rules_, maps_, luns_}) {
     lines += settings.size();
   }
   for (const absl::string_view line : absl::StrSplit(reference_, '\n')) {
