@@ -16,8 +16,8 @@ import unittest
 ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
-PACKAGES = {"libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance", "skiff-metrics",
-            "skiff-transport-dev"}
+PACKAGES = {"libiscsi-skiff", "libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance",
+            "skiff-metrics", "skiff-transport-dev"}
 
 built = None
 
@@ -118,6 +118,13 @@ class PackageTest(unittest.TestCase):
         facts = run("nbdkit", self.root / plugins / "nbdkit-skiff-plugin.so", "--dump-plugin",
                     LD_LIBRARY_PATH=str(self.root / libdir))
         self.assertIn("name=skiff\n", facts)
+
+    def test_programs_find_libiscsis_functions(self):
+        libdir = self.root / "usr/lib" / run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+        self.assertRegex(self.field("libiscsi-skiff", "Depends"), r"libskiff0 \(>= ")
+        # By itself, also below another root.
+        loaded = run("ldd", libdir / "skiff/libiscsi.so.7")
+        self.assertIn(str(libdir), re.search(r"libskiff\.so\.0 => (\S+)", loaded)[1])
 
 
 def main():
