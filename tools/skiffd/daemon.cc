@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_backend.h"
 #include "scsi/backend/memory_limit.h"
