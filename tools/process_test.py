@@ -168,6 +168,55 @@ class SignalTest(ProcessTest):
         self.assertRegex(output, r"^200 pings to \S+, \d+ answers; ")
 
 
+class ServiceManagerTest(ProcessTest):
+    """With a socket in the place of systemd's."""
+
+    def listen(self, name):
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(manager.close)
+        manager.settimeout(SECONDS)
+        manager.bind(name)
+        return manager
+
+    def configured(self, **environment):
+        config = self.path / "skiffd.conf"
+        config.write_text(f'portal: "tcp://127.0.0.1:0"\ntarget {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
+        with mock.patch.dict(os.environ, environment):
+            return self.start("--config", str(config))
+
+    def test_is_told_what_happens(self):
+        manager = self.listen(str(self.path / "notify"))
+        daemon = self.configured(NOTIFY_SOCKET=str(self.path / "notify"))
+        ready = f"READY=1\nSTATUS={daemon.ready}"
+        self.assertEqual(ready, manager.recv(4096).decode())
+        daemon.process.send_signal(signal.SIGHUP)
+        self.assertRegex(manager.recv(4096).decode(), r"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+        self.assertEqual(ready, manager.recv(4096).decode())
+        self.assertEqual(daemon.end(), 0)
+        self.assertEqual("STOPPING=1\nSTATUS=ending; initiators have 10s to log out", manager.recv(4096).decode())
+
+    def test_hears_from_time_to_time_that_reactors_turn(self):
+        name = f"skiff-process-test-{os.getpid()}"
+        manager = self.listen(f"\0{name}")
+        daemon = self.configured(NOTIFY_SOCKET=f"@{name}", WATCHDOG_USEC="20000")
+        self.assertIn("READY=1", manager.recv(4096).decode())
+        for _ in range(3):
+            self.assertEqual("WATCHDOG=1", manager.recv(4096).decode())
+        self.assertEqual(daemon.end(), 0)
+
+    def test_that_is_gone_is_warned_of(self):
+        gone = self.path / "gone"
+        daemon = self.configured(NOTIFY_SOCKET=str(gone))
+        daemon.wait_for_log(rf"warn.* cannot tell the service manager at NOTIFY_SOCKET {gone} 'READY=1'")
+        self.assertEqual(skiff("ls", daemon.portal).returncode, OK)
+        self.assertEqual(daemon.end(), 0)
+
+    def test_that_cannot_be_is_a_mistake(self):
+        daemon = self.configured(NOTIFY_SOCKET="relative")
+        self.assertEqual(daemon.process.wait(SECONDS), FAILED)
+        self.assertIn("skiffd: NOTIFY_SOCKET is 'relative'", daemon.log)
+
+
 class LibraryTest(ProcessTest):
     """libfabric and rdma-core, which few need."""
 

@@ -90,12 +90,15 @@ class Daemon::EndLimit {
 Daemon::Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
-    const DaemonConfig& config, const transport::Registry& registry) {
+    const DaemonConfig& config, const transport::Registry& registry,
+    absl::AnyInvocable<void()> on_all_reactors_turn) {
   std::unique_ptr<Daemon> self(new Daemon);
   self->log_ = config.server.log;
   auto threads = transport::ReactorThreads::Start(config.reactors);
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
+  self->turn_check_ = std::make_unique<TurnCheck>(
+      self->threads_->reactors(), std::move(on_all_reactors_turn));
   self->LogSpin(config.reactors.reactor);
   self->WarnOfMemory(config);
   protocol::TargetServerOptions options = config.server;

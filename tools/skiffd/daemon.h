@@ -16,6 +16,7 @@
 #include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/metrics_service.h"
+#include "tools/skiffd/turn_check.h"
 #include "transport/address.h"
 #include "transport/reactor/epoll_reactor.h"
 #include "transport/reactor/reactor_threads.h"
@@ -29,8 +30,11 @@ class Daemon {
  public:
   // Opens the media, starts the reactors and listens. Errors start with where
   // the part at fault was configured. `registry` must outlive the daemon.
+  // `on_all_reactors_turn` answers CheckReactors(), on a thread of the daemon;
+  // it must not block.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(
-      const DaemonConfig& config, const transport::Registry& registry);
+      const DaemonConfig& config, const transport::Registry& registry,
+      absl::AnyInvocable<void()> on_all_reactors_turn);
 
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -55,6 +59,9 @@ class Daemon {
                              std::vector<scsi::AccessRule> rules);
   // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
+  // Runs `on_all_reactors_turn` of Start() once all of them have turned. Does
+  // nothing while they have not done so since the last call.
+  void CheckReactors() { turn_check_->Ask(); }
 
  private:
   class EndLimit;
@@ -73,6 +80,7 @@ class Daemon {
 
   // Destroyed from the last to the first: the server before its reactors.
   std::unique_ptr<transport::ReactorThreads> threads_;
+  std::unique_ptr<TurnCheck> turn_check_;
   protocol::LogSink log_;
   std::vector<std::shared_ptr<scsi::Target>> targets_;
   std::shared_ptr<Accounts> accounts_;

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "protocol/target/target_server.h"
 #include "tools/common/process.h"
+#include "tools/common/service_manager.h"
 #include "tools/common/stderr_log.h"
 #include "tools/common/trace_file.h"
 #include "tools/common/transports.h"
@@ -33,11 +35,15 @@ void Log(protocol::LogLevel level, absl::string_view message) {
   LogToStderr(level, message);
 }
 
-// Takes over the signals that skiffd answers. To be made before any thread, so
-// that all threads block them.
-class Signals {
+enum class Event { kStopped, kReactorsTurn, kCheckReactors, kSignal };
+
+// What the main thread waits for. Takes over the signals that skiffd answers.
+// To be made before any thread, so that all threads block them.
+class Events {
  public:
-  Signals() {
+  // `watchdog`: how often someone waits to hear that the reactors turn. Zero:
+  // nobody does.
+  explicit Events(absl::Duration watchdog) {
     sigset_t set;
     sigemptyset(&set);
     for (const int number : {SIGTERM, SIGUSR1}) sigaddset(&set, number);
@@ -47,70 +53,146 @@ class Signals {
     sigprocmask(SIG_BLOCK, &set, nullptr);
     signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
     stopped_fd_ = eventfd(0, EFD_CLOEXEC);
+    turned_fd_ = eventfd(0, EFD_CLOEXEC);
+    timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    // At half of it, which leaves the other half for the answer.
+    const timespec period = absl::ToTimespec(watchdog / 2);
+    const itimerspec spec = {period, period};
+    if (timer_fd_ >= 0) timerfd_settime(timer_fd_, 0, &spec, nullptr);
   }
 
-  bool ok() const { return signal_fd_ >= 0 && stopped_fd_ >= 0; }
-
-  // Thread-safe: makes Wait() return nothing, from now on.
-  void NotifyStopped() const {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written =
-        write(stopped_fd_, &one, sizeof(one));
+  bool ok() const {
+    return signal_fd_ >= 0 && stopped_fd_ >= 0 && turned_fd_ >= 0 &&
+           timer_fd_ >= 0;
   }
 
-  // The next signal, or nothing once NotifyStopped() was called.
-  std::optional<int> Wait() const {
+  // Thread-safe: makes Wait() return kStopped, from now on.
+  void NotifyStopped() const { Notify(stopped_fd_); }
+  // Thread-safe: makes it return kReactorsTurn once.
+  void NotifyReactorsTurn() const { Notify(turned_fd_); }
+
+  // The next one. kStopped comes again and again.
+  Event Wait() {
     while (true) {
-      pollfd fds[] = {{stopped_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
-      if (poll(fds, 2, -1) < 0) continue;
-      if (fds[0].revents != 0) return std::nullopt;
+      pollfd fds[] = {{stopped_fd_, POLLIN, 0},
+                      {turned_fd_, POLLIN, 0},
+                      {timer_fd_, POLLIN, 0},
+                      {signal_fd_, POLLIN, 0}};
+      if (poll(fds, 4, -1) < 0) continue;
+      if (fds[0].revents != 0) return Event::kStopped;
+      if (fds[1].revents != 0 && Clear(turned_fd_)) {
+        return Event::kReactorsTurn;
+      }
+      if (fds[2].revents != 0 && Clear(timer_fd_)) {
+        return Event::kCheckReactors;
+      }
       signalfd_siginfo info;
-      if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
-        return static_cast<int>(info.ssi_signo);
+      if (fds[3].revents != 0 &&
+          read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+        signal_ = static_cast<int>(info.ssi_signo);
+        return Event::kSignal;
       }
     }
   }
+  // That of the last kSignal.
+  int signal() const { return signal_; }
 
  private:
+  static void Notify(int fd) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
+  }
+  static bool Clear(int fd) {
+    uint64_t count = 0;
+    return read(fd, &count, sizeof(count)) == sizeof(count);
+  }
+
   int signal_fd_;
   int stopped_fd_;
+  int turned_fd_;
+  int timer_fd_;
+  int signal_ = 0;
 };
 
-// Serves until told to end. Returns the exit code.
-int Serve(const Signals& signals, Daemon* daemon, const Flags& flags,
-          absl::Duration grace) {
-  bool stopping = false;
-  while (const std::optional<int> number = signals.Wait()) {
-    if (*number == SIGUSR1) {
-      daemon->PrintSessions();
-      continue;
+void WarnIfFailed(const absl::Status& told) {
+  if (told.ok()) return;
+  Log(protocol::LogLevel::kWarning, told.message());
+}
+
+// A service manager that asked for this waits for the second message.
+void Reload(const ServiceManager& manager, const Flags& flags,
+            absl::string_view serving) {
+  WarnIfFailed(manager.Reloading());
+  Log(protocol::LogLevel::kWarning,
+      absl::StrCat(strsignal(SIGHUP), ": nothing changes; ", flags.config_file,
+                   " is read at start only, so restart skiffd to use what was "
+                   "changed there"));
+  WarnIfFailed(manager.Ready(serving));
+}
+
+// Takes no part in what is served: only ends, prints and tells.
+class MainLoop {
+ public:
+  MainLoop(Events* events, Daemon* daemon, const ServiceManager& manager,
+           const Flags& flags, absl::Duration grace)
+      : events_(events),
+        daemon_(daemon),
+        manager_(manager),
+        flags_(flags),
+        grace_(grace) {}
+
+  // Serves until told to end. Returns the exit code.
+  int Run() {
+    for (Event event; (event = events_->Wait()) != Event::kStopped;) {
+      switch (event) {
+        case Event::kCheckReactors:
+          daemon_->CheckReactors();
+          break;
+        case Event::kReactorsTurn:
+          WarnIfFailed(manager_.Alive());
+          break;
+        default:
+          OnSignal(events_->signal());
+      }
     }
+    Log(protocol::LogLevel::kInfo, "ended");
+    return kExitOk;
+  }
+
+ private:
+  void OnSignal(int number) {
+    if (number == SIGUSR1) return daemon_->PrintSessions();
     // A terminal that goes away takes the quick form with it. Whoever tells a
     // daemon to reload its configuration does not mean to end it.
-    if (*number == SIGHUP && !flags.config_file.empty()) {
-      Log(protocol::LogLevel::kWarning,
-          absl::StrCat(strsignal(*number), ": nothing changes; ",
-                       flags.config_file,
-                       " is read at start only, so restart skiffd to use what "
-                       "was changed there"));
-      continue;
+    if (number == SIGHUP && !flags_.config_file.empty()) {
+      // READY=1 would take back that it ends.
+      if (!stopping_) Reload(manager_, flags_, daemon_->ReadyLine());
+      return;
     }
-    if (stopping) {
+    if (stopping_) {
       Log(protocol::LogLevel::kWarning, "second signal: ending at once");
       FlushStderrLog();
       // Destructors would wait for what is still in flight.
       _exit(kExitImmediate);
     }
-    stopping = true;
+    stopping_ = true;
+    const std::string ending =
+        absl::StrCat("ending; initiators have ", absl::FormatDuration(grace_),
+                     " to log out");
     Log(protocol::LogLevel::kInfo,
-        absl::StrCat(strsignal(*number), ": ending; initiators have ",
-                     absl::FormatDuration(grace),
-                     " to log out, a second signal ends at once"));
-    daemon->Shutdown(grace, [&signals] { signals.NotifyStopped(); });
+        absl::StrCat(strsignal(number), ": ", ending,
+                     ", a second signal ends at once"));
+    daemon_->Shutdown(grace_, [events = events_] { events->NotifyStopped(); });
+    WarnIfFailed(manager_.Stopping(ending));
   }
-  Log(protocol::LogLevel::kInfo, "ended");
-  return kExitOk;
-}
+
+  Events* const events_;
+  Daemon* const daemon_;
+  const ServiceManager& manager_;
+  const Flags& flags_;
+  const absl::Duration grace_;
+  bool stopping_ = false;
+};
 
 bool Report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems) {
@@ -185,8 +267,11 @@ int Main(int argc, char** argv) {
   for (const PortalConfig& portal : config->portals) {
     LoadLibraryOf(portal.address.scheme);
   }
-  const Signals signals;
-  if (!signals.ok()) {
+  const absl::StatusOr<ServiceManager> manager =
+      ServiceManager::FromEnvironment();
+  if (!manager.ok()) return Fail(manager.status().message());
+  Events events(manager->watchdog());
+  if (!events.ok()) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
@@ -194,14 +279,17 @@ int Main(int argc, char** argv) {
   log = StderrSink(config->log_level);
   config->server.log = log;
   if (*trace != nullptr) config->server.capture = (*trace)->Sink();
-  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(*config, registry);
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
+      *config, registry, [&events] { events.NotifyReactorsTurn(); });
   if (!daemon.ok()) {
     FlushStderrLog();
     return Fail(daemon.status().message());
   }
   SayReady(**daemon);
-  return Serve(signals, daemon->get(), flags, config->shutdown_grace);
+  WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));
+  return MainLoop(&events, daemon->get(), *manager, flags,
+                  config->shutdown_grace)
+      .Run();
 }
 
 }  // namespace
