@@ -12,6 +12,7 @@ c_event_loop=$7
 c_own_storage=$8
 own_medium=$9
 read_disk=${10}
+chap_target=${11}
 
 fail() {
   printf '%s\n' "$*"
@@ -106,10 +107,28 @@ exec 4>&-
 wait "$short"
 grep -q "logged in" "$dir/medium.log" || fail "no line of own_medium's log: $(cat "$dir/medium.log")"
 
+# One that asks who logs in.
+mkfifo "$dir/users"
+"$chap_target" tcp://127.0.0.1:0 client < "$dir/users" > "$dir/chap" &
+servers+=($!)
+asking=$!
+exec 5> "$dir/users"
+echo "a-secret-of-the-test" >&5
+portal=$(await 'serving at tcp://(.*)' "$dir/chap") || fail "chap_target did not come up"
+path=iqn.2026-11.org.example:chap/0
+"$read_disk" "iscsi://client%a-secret-of-the-test@$portal/$path" > "$dir/block"
+[ "$(stat -c %s "$dir/block")" = 4096 ] || fail "not 4096 bytes by CHAP"
+for user in "" client%another-secret-of-it@ nobody%a-secret-of-the-test@; do
+  if "$read_disk" "iscsi://$user$portal/$path" > /dev/null 2>&1; then fail "\"$user\" was let in"; fi
+done
+exec 5>&-
+wait "$asking"
+
 # Storage that changes while it is served.
 mkfifo "$dir/commands"
 "$own_storage" tcp://127.0.0.1:0 < "$dir/commands" > "$dir/own" 2> "$dir/log" &
-servers+=($!)
+own=$!
+servers+=("$own")
 exec 3> "$dir/commands"
 portal=$(await 'serving .* at tcp://(.*)' "$dir/own") || fail "own_storage did not come up: $(cat "$dir/log")"
 url=iscsi://$portal/iqn.2026-11.org.example:own
@@ -140,6 +159,6 @@ kill -TERM "${servers[-1]}"
 wait "${servers[-1]}"
 
 exec 3>&-
-wait "${servers[2]}"
+wait "$own"
 grep -q "logged in" "$dir/log" || fail "no line of the log came: $(cat "$dir/log")"
 echo "the examples work"

@@ -2,6 +2,7 @@
 #define SKIFF_PROTOCOL_TARGET_AUTHENTICATOR_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace skiff::protocol {
 struct LoginAttempt {
   LoginIdentity identity;  // Which target, or a discovery session.
   std::string peer;        // Where from: "host:port".
+  // For FindAccount(): gone once nobody waits for the answer.
+  std::weak_ptr<const void> waiting = {};
 };
 
 // Who has to authenticate himself, and by which secrets: the front of a user

@@ -373,7 +373,7 @@ std::vector<std::string> TargetConnection::AuthMethods(
     const LoginIdentity& identity) {
   Authenticator* const authenticator = context_.options->authenticator.get();
   if (authenticator != nullptr) {
-    terms_ = authenticator->TermsOf({identity, peer_});
+    terms_ = authenticator->TermsOf({identity, peer_, {}});
   }
   if (authenticator == nullptr || terms_.everybody) {
     return {std::string(kValueNone)};
@@ -389,26 +389,29 @@ std::unique_ptr<AuthExchange> TargetConnection::StartAuth(
     const LoginIdentity& identity, absl::string_view /*method*/) {
   ChapTargetOptions options;
   options.algorithms = terms_.algorithms;
-  options.find =
-      [authenticator = context_.options->authenticator,
-       attempt = LoginAttempt{identity, peer_}, post_to = context_.post_to,
-       id = id_](const std::string& name, ChapTargetOptions::Answer answer) {
-        authenticator->FindAccount(
-            attempt, name,
-            [post_to, id,
-             answer = std::move(answer)](absl::StatusOr<ChapAccount> account) {
-              try {
-                post_to(id, [answer, account = std::move(account)](
-                                TargetConnection* connection) mutable {
-                  connection->TakeAccount(answer, std::move(account));
-                });
-              } catch (const std::bad_alloc&) {
-                // Whose thread this is need not know: the login's time runs
-                // out.
-                return;
-              }
+  // Goes with the exchange, whose function has it.
+  const std::shared_ptr<const void> waiting = std::make_shared<char>();
+  options.find = [authenticator = context_.options->authenticator, waiting,
+                  attempt = LoginAttempt{identity, peer_, waiting},
+                  post_to = context_.post_to,
+                  id = id_](const std::string& name,
+                            ChapTargetOptions::Answer answer) {
+    authenticator->FindAccount(
+        attempt, name,
+        [post_to, id,
+         answer = std::move(answer)](absl::StatusOr<ChapAccount> account) {
+          try {
+            post_to(id, [answer, account = std::move(account)](
+                            TargetConnection* connection) mutable {
+              connection->TakeAccount(answer, std::move(account));
             });
-      };
+          } catch (const std::bad_alloc&) {
+            // Whose thread this is need not know: the login's time runs
+            // out.
+            return;
+          }
+        });
+  };
   return StartChapTarget(std::move(options));
 }
 

@@ -85,6 +85,7 @@ skiff_session_info InfoOf(const protocol::SessionInfo& session) {
   info.wire_bytes_in = session.connection.counters.bytes_in;
   info.wire_bytes_out = session.connection.counters.bytes_out;
   info.counts = CountsOf(session.counts);
+  info.authenticated_as = session.authenticated_as.c_str();
   return info;
 }
 
@@ -97,14 +98,18 @@ int FailToListen(const absl::Status& status) {
 
 absl::StatusOr<std::shared_ptr<Server>> Server::Create(
     const std::shared_ptr<Context>& context,
-    const skiff_server_options& options) {
-  auto made =
-      protocol::TargetServer::Create(context->registry(), context->reactors(),
-                                     OptionsOf(options, context->log()));
+    const skiff_server_options& options,
+    std::shared_ptr<LoginCallbacks> logins) {
+  protocol::TargetServerOptions given = OptionsOf(options, context->log());
+  given.authenticator = logins;
+  auto made = protocol::TargetServer::Create(
+      context->registry(), context->reactors(), std::move(given));
   if (!made.ok()) return made.status();
   return std::shared_ptr<Server>(
-      new Server(context, std::shared_ptr<protocol::TargetServer>(
-                              made->release(), Deleter(context))));
+      new Server(context,
+                 std::shared_ptr<protocol::TargetServer>(made->release(),
+                                                         Deleter(context)),
+                 std::move(logins)));
 }
 
 std::shared_ptr<protocol::TargetServer> Server::server() {
@@ -230,6 +235,14 @@ int Server::DropSession(uint64_t id, Ending::Done done) {
   server->DropSession(id, absl::ZeroDuration(),
                       [done](const absl::Status& status) { done(status); });
   return 0;
+}
+
+int Server::AnswerLogin(uint64_t login, int result,
+                        const skiff_chap_account* account) {
+  if (logins_ == nullptr) {
+    return Fail(EINVAL, "the skiff_server has no authenticator");
+  }
+  return logins_->Answer(login, result, account);
 }
 
 int Server::Close(absl::Duration grace, Ending::Done done) {

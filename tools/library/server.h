@@ -15,6 +15,7 @@
 #include "protocol/target/target_server.h"
 #include "tools/library/context.h"
 #include "tools/library/handle.h"
+#include "tools/library/login_callbacks.h"
 #include "tools/library/target.h"
 #include "transport/address.h"
 
@@ -28,7 +29,8 @@ class Server : public Object, public std::enable_shared_from_this<Server> {
 
   static absl::StatusOr<std::shared_ptr<Server>> Create(
       const std::shared_ptr<Context>& context,
-      const skiff_server_options& options);
+      const skiff_server_options& options,
+      std::shared_ptr<LoginCallbacks> logins);
 
   const transport::ForkDetector& fork_detector() const override {
     return context_->fork_detector();
@@ -45,6 +47,8 @@ class Server : public Object, public std::enable_shared_from_this<Server> {
                    Ending::Done done);
   int ListSessions(EachSession each, void* user, Ending::Done done);
   int DropSession(uint64_t id, Ending::Done done);
+  int AnswerLogin(uint64_t login, int result,
+                  const skiff_chap_account* account);
   // Once.
   int Close(absl::Duration grace, Ending::Done done);
 
@@ -56,13 +60,17 @@ class Server : public Object, public std::enable_shared_from_this<Server> {
   };
 
   Server(std::shared_ptr<Context> context,
-         std::shared_ptr<protocol::TargetServer> server)
-      : context_(std::move(context)), server_(std::move(server)) {}
+         std::shared_ptr<protocol::TargetServer> server,
+         std::shared_ptr<LoginCallbacks> logins)
+      : context_(std::move(context)),
+        logins_(std::move(logins)),
+        server_(std::move(server)) {}
 
   // Null once it is closed: the error is remembered.
   std::shared_ptr<protocol::TargetServer> server();
 
   const std::shared_ptr<Context> context_;
+  const std::shared_ptr<LoginCallbacks> logins_;  // Null: nobody is asked.
   std::mutex mutex_;
   // Under `mutex_`. Goes on the thread of reactor 0, and with it what keeps the
   // context open.

@@ -6,10 +6,12 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tools/library/error.h"
 #include "tools/library/handle.h"
+#include "tools/library/login_callbacks.h"
 #include "tools/library/options.h"
 #include "tools/library/server.h"
 
@@ -20,6 +22,7 @@ using skiff::library::Ending;
 using skiff::library::Fail;
 using skiff::library::Handles;
 using skiff::library::Kind;
+using skiff::library::LoginCallbacks;
 using skiff::library::Pinned;
 using skiff::library::ReadOptions;
 using skiff::library::Server;
@@ -69,12 +72,28 @@ int skiff_server_create(skiff_context* context,
   if (const int error = ReadOptions(options, "skiff_server_options", &given)) {
     return error;
   }
-  auto made = Server::Create(pinned.Share(), given);
+  std::shared_ptr<LoginCallbacks> logins;
+  if (given.authenticator != nullptr) {
+    const int error = LoginCallbacks::Create(*given.authenticator, &logins);
+    if (error != 0) return error;
+  }
+  auto made = Server::Create(pinned.Share(), given, std::move(logins));
   if (!made.ok()) return Fail(made.status());
   void* const handle = Handles::Open(Kind::kServer, *std::move(made));
   if (handle == nullptr) return Fail(EMFILE, "there are too many handles");
   *server = static_cast<skiff_server*>(handle);
   return 0;
+}
+
+int skiff_server_answer_login(skiff_server* server, uint64_t login, int result,
+                              const skiff_chap_account* account) {
+  std::shared_ptr<Server> self;
+  {
+    const Pinned<Server> pinned(server);
+    if (pinned.error() != 0) return pinned.error();
+    self = pinned.Share();
+  }
+  return self->AnswerLogin(login, result, account);
 }
 
 int skiff_server_listen(skiff_server* server, const char* address, char* bound,

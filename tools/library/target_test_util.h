@@ -73,8 +73,9 @@ class TestStore {
 // A context, with a server that has a portal and a target without LUNs.
 class TestServer {
  public:
-  // `threads` 0: the test's thread turns the context.
-  explicit TestServer(uint32_t threads);
+  // `threads` 0: the test's thread turns the context. `options` may be null.
+  explicit TestServer(uint32_t threads,
+                      const skiff_server_options* options = nullptr);
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
   // Closes what is left.

@@ -130,6 +130,55 @@ SKIFF_API int skiff_target_close(skiff_target* target);
 /// Serves targets by portals. Belongs to one context, and uses all its threads.
 typedef struct skiff_server skiff_server;
 
+/// Digests of CHAP; a set. The strongest that the initiator has is used.
+#define SKIFF_CHAP_MD5 (1u << 0)
+#define SKIFF_CHAP_SHA1 (1u << 1)
+#define SKIFF_CHAP_SHA256 (1u << 2)
+#define SKIFF_CHAP_SHA3_256 (1u << 3)
+#define SKIFF_CHAP_ALL 15u
+/// In place of a set: nobody has to authenticate himself.
+#define SKIFF_CHAP_EVERYBODY (1u << 31)
+
+/// Who wants to log in, as far as he has said. Made by the library; later
+/// versions append.
+typedef struct skiff_login_attempt {
+  const char* initiator;  ///< The name that it gives itself: "iqn.…".
+  const char* target;     ///< "": for discovery.
+  const char* peer;       ///< Where from: "host:port".
+} skiff_login_attempt;
+
+/// Who has to authenticate himself, and by which secrets. Asked for each login,
+/// on threads of the context, on several at once. Neither may block.
+typedef struct skiff_authenticator_ops {
+  size_t struct_size;
+  /// Asked first: SKIFF_CHAP_* for this login. 0: it is refused. NULL:
+  /// SKIFF_CHAP_ALL.
+  uint32_t (*terms)(void* user, const skiff_login_attempt* who);
+  /// Who is called `chap_name` to this target? The answer goes to
+  /// skiff_server_answer_login(), with this `login`, in here or later, on any
+  /// thread. Without one, the login ends with the server's `login_timeout_ms`.
+  ///
+  /// Only the name of CHAP is shown to be true, not that of the initiator.
+  /// Where it matters that both belong together, answer -ENOENT to a pair that
+  /// does not.
+  void (*find)(void* user, const skiff_login_attempt* who,
+               const char* chap_name, uint64_t login);
+  void* user;  ///< For both; stays until the server's end is told.
+} skiff_authenticator_ops;
+
+/// A user, by his secret of 12 to 255 bytes. Copied, and the copies are
+/// overwritten after use; the caller's own is the caller's to overwrite.
+typedef struct skiff_chap_account {
+  size_t struct_size;
+  const void* secret;
+  size_t secret_size;
+  /// Who the target is to this user, where he asks; both or none. Another
+  /// secret than his.
+  const char* target_name;
+  const void* target_secret;
+  size_t target_secret_size;
+} skiff_chap_account;
+
 /// The limits of a server. In a time, SKIFF_NEVER stands for never.
 typedef struct skiff_server_options {
   size_t struct_size;
@@ -148,6 +197,8 @@ typedef struct skiff_server_options {
   uint32_t listen_retry_ms;  ///< Where a device went away. 0: 2 s.
   uint64_t memory_budget;  ///< Bytes, of all connections. 0: by the machine's.
   uint64_t buffer_bytes;   ///< Bounce buffers of each thread. 0: 64 MiB.
+  /// Copied. NULL: nobody has to authenticate himself.
+  const skiff_authenticator_ops* authenticator;
 } skiff_server_options;
 
 /// Makes a server without portals and targets. `options` may be NULL.
@@ -156,6 +207,19 @@ typedef struct skiff_server_options {
 SKIFF_API int skiff_server_create(skiff_context* context,
                                   const skiff_server_options* options,
                                   skiff_server** server);
+
+/// Answers skiff_authenticator_ops::find, once. Any thread; does not block.
+///
+/// @param result 0: `account` is the user's. -ENOENT: there is no such user,
+/// which the initiator cannot tell from a wrong secret. Another negative errno:
+/// nobody can say; the login ends with "service unavailable", and is logged.
+/// @param account NULL with an error.
+///
+/// @return 0; -ENOENT: no such login waits: it was answered before, or has
+/// ended; -EINVAL: the answer is none, and the login goes on waiting.
+SKIFF_API int skiff_server_answer_login(skiff_server* server, uint64_t login,
+                                        int result,
+                                        const skiff_chap_account* account);
 
 /// Opens a portal: "tcp://0.0.0.0:3260", "verbs://…", "auto://…". Port 0: the
 /// system chooses. Context's thread; of a context with threads of its own, any
@@ -210,7 +274,8 @@ typedef struct skiff_session_info {
   uint64_t bytes_out;
   uint64_t wire_bytes_in;  ///< With headers.
   uint64_t wire_bytes_out;
-  skiff_command_counts counts;  ///< Of commands that got to a logical unit.
+  skiff_command_counts counts;   ///< Of commands that got to a logical unit.
+  const char* authenticated_as;  ///< The name of CHAP; "": nobody asked.
 } skiff_session_info;
 
 /// Calls `each` for every session, on a thread of the context, then `done`.

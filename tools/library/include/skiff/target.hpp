@@ -6,12 +6,14 @@
 
 #include <skiff/target.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <skiff/backend.hpp>
 #include <skiff/context.hpp>
 #include <skiff/status.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -143,7 +145,8 @@ struct SessionInfo {
         commands(info.commands),
         bytes_in(info.bytes_in),
         bytes_out(info.bytes_out),
-        counts(info.counts) {}
+        counts(info.counts),
+        authenticated_as(info.authenticated_as) {}
   uint64_t id;  ///< For Server::DropSession().
   std::string initiator;
   std::string target;  ///< "": for discovery.
@@ -155,7 +158,62 @@ struct SessionInfo {
   uint64_t commands;
   uint64_t bytes_in;  ///< Payload.
   uint64_t bytes_out;
-  skiff_command_counts counts;  ///< Of commands that got to a logical unit.
+  skiff_command_counts counts;   ///< Of commands that got to a logical unit.
+  std::string authenticated_as;  ///< The name of CHAP; "": nobody asked.
+};
+
+/// A login that waits to hear who its user is. Any copy may answer, at any time
+/// and on any thread; the first answer counts. See skiff_server_answer_login().
+class Login {
+ public:
+  /// What skiff_authenticator_ops::find is told.
+  Login(skiff_server* server, uint64_t id) : server_(server), id_(id) {}
+
+  /// There is such a user, and this is his secret.
+  Status Accept(std::string_view secret) const {
+    return Accept(secret, nullptr, {});
+  }
+  /// The same. If he asks who the target is, it is `target_name`, by a secret
+  /// of its own.
+  Status Accept(std::string_view secret, const char* target_name,
+                std::string_view target_secret) const {
+    auto account = internal::Init<skiff_chap_account>();
+    account.secret = secret.data();
+    account.secret_size = secret.size();
+    account.target_name = target_name;
+    account.target_secret = target_secret.data();
+    account.target_secret_size = target_secret.size();
+    return Status::Last(skiff_server_answer_login(server_, id_, 0, &account));
+  }
+  /// There is no such user. Another negative errno: nobody can say.
+  Status Refuse(int error = -ENOENT) const {
+    return Status::Last(
+        skiff_server_answer_login(server_, id_, error, nullptr));
+  }
+
+ private:
+  skiff_server* server_;
+  uint64_t id_;
+};
+
+/// Who has to authenticate himself, and by which secrets: derive from it. Its
+/// functions run on threads of the context, on several at once where it has
+/// several. They must not block or throw.
+class Authenticator {
+ public:
+  Authenticator() = default;
+  Authenticator(const Authenticator&) = delete;
+  Authenticator& operator=(const Authenticator&) = delete;
+  virtual ~Authenticator() = default;
+
+  /// SKIFF_CHAP_* for this login.
+  virtual uint32_t Terms(const skiff_login_attempt& who) {
+    static_cast<void>(who);
+    return SKIFF_CHAP_ALL;
+  }
+  /// Who is called `chap_name`? Answers `login`, in here or later.
+  virtual void Find(const skiff_login_attempt& who, const char* chap_name,
+                    Login login) = 0;
 };
 
 /// Serves targets by portals. Move-only. Targets have to stay until it was
@@ -164,21 +222,39 @@ class Server {
  public:
   static Result<Server> Create(Context& context,
                                const ServerOptions& options = {}) {
+    return Create(context, options, nullptr);
+  }
+  /// The same, in place of ServerOptions::authenticator. It is kept until the
+  /// server's end; null: nobody has to authenticate himself.
+  static Result<Server> Create(Context& context, const ServerOptions& options,
+                               std::shared_ptr<Authenticator> authenticator) {
     Server made;
     skiff_server_options plain = options;
     plain.struct_size = sizeof(plain);
+    auto ops = internal::Init<skiff_authenticator_ops>();
+    if (authenticator != nullptr) {
+      made.users_ = std::make_shared<Users>();
+      made.users_->authenticator = std::move(authenticator);
+      ops.terms = &Server::Terms;
+      ops.find = &Server::Find;
+      ops.user = made.users_.get();
+      plain.authenticator = &ops;
+    }
     const int result =
         skiff_server_create(context.get(), &plain, &made.server_);
     if (result < 0) return Status::Last(result);
+    if (made.users_ != nullptr) made.users_->server = made.server_;
     return made;
   }
 
   Server(Server&& other) noexcept
-      : server_(std::exchange(other.server_, nullptr)) {}
+      : server_(std::exchange(other.server_, nullptr)),
+        users_(std::move(other.users_)) {}
   Server& operator=(Server&& other) noexcept {
     if (this != &other) {
       End();
       server_ = std::exchange(other.server_, nullptr);
+      users_ = std::move(other.users_);
     }
     return *this;
   }
@@ -249,8 +325,10 @@ class Server {
         [&](skiff_done_fn run, void* user) {
           return skiff_server_close(server_, grace_ms, run, user);
         },
-        std::forward<Done>(done)...);
-    if (status.ok()) server_ = nullptr;
+        Keeping(std::forward<Done>(done))...);
+    if (!status.ok()) return status;
+    server_ = nullptr;
+    users_.reset();
     return status;
   }
 
@@ -258,14 +336,38 @@ class Server {
   skiff_server* get() const { return server_; }
 
  private:
+  struct Users {
+    std::shared_ptr<Authenticator> authenticator;
+    skiff_server* server = nullptr;
+  };
+
+  static uint32_t Terms(void* user, const skiff_login_attempt* who) noexcept {
+    return static_cast<Users*>(user)->authenticator->Terms(*who);
+  }
+  static void Find(void* user, const skiff_login_attempt* who,
+                   const char* chap_name, uint64_t login) noexcept {
+    const Users& users = *static_cast<Users*>(user);
+    users.authenticator->Find(*who, chap_name, Login(users.server, login));
+  }
+
   Server() = default;
+  // `done`, which keeps what may be asked until it runs.
+  template <typename Done>
+  auto Keeping(Done&& done) const {
+    return
+        [users = users_, done = std::decay_t<Done>(std::forward<Done>(done))](
+            Status status) mutable { std::move(done)(std::move(status)); };
+  }
   void End() noexcept {
     if (server_ == nullptr || Close(0).ok()) return;
-    skiff_server_close(server_, 0, skiff_ignore, nullptr);
+    // It must not block here.
+    static_cast<void>(Close(0, [](const Status&) {}));
     server_ = nullptr;
+    users_.reset();
   }
 
   skiff_server* server_ = nullptr;
+  std::shared_ptr<Users> users_;
 };
 
 }  // namespace skiff
