@@ -181,7 +181,8 @@ TEST_P(AuthenticatorTest, ShowsWhoTheTargetIs) {
             0)
       << skiff_last_error();
   EXPECT_LT(
-      Open(Url(user, "?target_user=target&target_password=not-the-targets-one")),
+      Open(
+          Url(user, "?target_user=target&target_password=not-the-targets-one")),
       0);
 }
 
