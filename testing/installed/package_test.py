@@ -17,7 +17,7 @@ ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
 PACKAGES = {"libiscsi-skiff", "libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance",
-            "skiff-metrics", "skiff-transport-dev"}
+            "skiff-metrics", "skiff-target", "skiff-tools", "skiff-transport-dev"}
 
 built = None
 
@@ -95,6 +95,31 @@ class PackageTest(unittest.TestCase):
         run(*dpkg, "--purge", *sorted(PACKAGES), PATH=path)
         self.assertFalse((root / "usr/sbin/skiffd").exists())
         self.assertFalse((root / "usr/include/skiff").exists())
+
+    def test_they_take_the_files_of_the_package_that_had_both_programs(self):
+        for name in ("skiff-target", "skiff-tools"):
+            self.assertEqual("skiff (<< 1.0-2~)", self.field(name, "Breaks"))
+            self.assertEqual("skiff (<< 1.0-2~)", self.field(name, "Replaces"))
+            run("dpkg", "--compare-versions", self.field(name, "Version"), "ge", "1.0-2~")
+        version = self.field("skiff", "Version")
+        self.assertEqual(f"skiff-target (= {version}), skiff-tools (= {version})", self.field("skiff", "Depends"))
+
+    def test_the_service_is_one_that_systemd_takes_and_confines(self):
+        unit = self.root / "lib/systemd/system/skiffd.service"
+        # Tenths of systemd's exposure: "OK" ends at 50.
+        run("systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", unit)
+        # It also says that the program is not at its place.
+        result = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False)
+        self.assertIn("/usr/sbin/skiffd is not executable", result.stdout)
+        self.assertNotRegex(result.stdout, "(?i)unknown|parse|invalid|ignoring")
+
+    def test_the_configuration_is_valid_and_the_administrators(self):
+        run(self.root / "usr/sbin/skiffd", "--check", "--config", self.root / "etc/skiff/skiffd.conf")
+        folder = self.temporary / "control"
+        run("dpkg-deb", "--control", self.packages["skiff-target"], folder)
+        self.assertEqual("/etc/skiff/skiffd.conf\n", (folder / "conffiles").read_text(encoding="utf-8"))
+        self.assertIn("systemd-sysusers", (folder / "postinst").read_text(encoding="utf-8"))
 
     def test_a_program_is_built_and_run_with_them(self):
         libdir = self.root / "usr/lib" / run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
