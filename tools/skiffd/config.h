@@ -1,6 +1,7 @@
 #ifndef SKIFF_TOOLS_SKIFFD_CONFIG_H_
 #define SKIFF_TOOLS_SKIFFD_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,8 +23,15 @@ namespace skiff::tools::skiffd {
 
 // `where` says where a part was written, for messages about it.
 
+// What is at the path of a file or a block device.
+struct FileFacts {
+  std::string identity;  // Equal for the same; empty: there is nothing.
+  uint64_t bytes = 0;
+};
+
 struct LunConfig {
   std::string where;
+  FileFacts file;  // When it was checked; of other media, nothing.
   scsi::LogicalUnitOptions options;
   std::variant<scsi::RamBackendOptions, scsi::FileBackendOptions> medium;
 };

@@ -1,5 +1,6 @@
 #include "tools/skiffd/lun_check.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,15 @@ std::string Directory(const std::string& path) {
 std::string NotAMultiple(uint64_t size, uint32_t block_size) {
   return absl::StrCat("the size, ", size, " bytes, is not a multiple of the ",
                       "block size, ", block_size);
+}
+
+// 0: it does not say. Whoever opens it finds out why.
+uint64_t SizeOfDevice(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const off_t end = lseek(fd, 0, SEEK_END);
+  close(fd);
+  return end < 0 ? 0 : static_cast<uint64_t>(end);
 }
 
 }  // namespace
@@ -84,7 +94,7 @@ void LunChecker::CheckMedium(const Lun& lun, LunConfig* out) {
     scsi::FileBackendOptions file;
     file.block_size = block_size;
     file.read_only = lun.read_only();
-    CheckFile(lun, &file);
+    CheckFile(lun, &file, &out->file);
     out->medium = std::move(file);
   } else {
     checker_->Problem(lun, 0,
@@ -93,7 +103,8 @@ void LunChecker::CheckMedium(const Lun& lun, LunConfig* out) {
   }
 }
 
-void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out) {
+void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out,
+                           FileFacts* facts) {
   const File& file = lun.file();
   if (file.path().empty()) {
     checker_->Problem(file, 0, "file needs its path");
@@ -109,14 +120,15 @@ void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out) {
     return;
   }
   if (access(out->path.c_str(), F_OK) == 0 || errno != ENOENT) {
-    CheckExistingFile(file, out);
+    CheckExistingFile(file, out, facts);
   } else {
     CheckMissingFile(file, *out);
   }
 }
 
 void LunChecker::CheckExistingFile(const File& file,
-                                   scsi::FileBackendOptions* out) {
+                                   scsi::FileBackendOptions* out,
+                                   FileFacts* facts) {
   struct stat info = {};
   const int mode = out->read_only ? R_OK : R_OK | W_OK;
   if (stat(out->path.c_str(), &info) != 0 ||
@@ -153,10 +165,11 @@ void LunChecker::CheckExistingFile(const File& file,
         absl::StrCat(out->path, ": ", NotAMultiple(size, out->block_size),
                      "; extend the file with truncate(1)"));
   }
-  CheckSharing(file,
-               regular ? absl::StrCat("inode ", info.st_dev, ":", info.st_ino)
-                       : absl::StrCat("device ", info.st_rdev),
-               *out);
+  facts->identity = regular
+                        ? absl::StrCat("inode ", info.st_dev, ":", info.st_ino)
+                        : absl::StrCat("device ", info.st_rdev);
+  facts->bytes = regular ? size : SizeOfDevice(out->path);
+  CheckSharing(file, facts->identity, *out);
 }
 
 void LunChecker::CheckMissingFile(const File& file,

@@ -28,9 +28,11 @@ class LunChecker {
   };
 
   void CheckMedium(const Lun& lun, LunConfig* out);
-  void CheckFile(const Lun& lun, scsi::FileBackendOptions* out);
+  void CheckFile(const Lun& lun, scsi::FileBackendOptions* out,
+                 FileFacts* facts);
   // Looks at what is at the path.
-  void CheckExistingFile(const File& file, scsi::FileBackendOptions* out);
+  void CheckExistingFile(const File& file, scsi::FileBackendOptions* out,
+                         FileFacts* facts);
   void CheckMissingFile(const File& file, const scsi::FileBackendOptions& out);
   // Two writers of one file would destroy each other's data.
   void CheckSharing(const File& file, const std::string& identity,

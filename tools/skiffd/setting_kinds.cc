@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "tools/common/spin.h"
 #include "tools/common/units.h"
 #include "tools/skiffd/settings.h"
@@ -172,9 +173,13 @@ struct Defaults {
   std::string operator()(const Level& level) const {
     return Quoted(NameOf(kLevels, *level.out));
   }
-  // Of those that a configuration starts with.
   std::string operator()(const Spin& spin) const {
-    return Quoted(spin.out->adaptive_spin ? "auto" : "never");
+    const absl::Duration time = spin.out->spin;
+    const bool adaptive = spin.out->adaptive_spin;
+    if (time == absl::ZeroDuration())
+      return Quoted(adaptive ? "auto" : "never");
+    if (time == absl::InfiniteDuration()) return Quoted("always");
+    return Quoted(absl::StrCat(adaptive ? "auto:" : "", WriteDuration(time)));
   }
   std::string operator()(const Digests& digests) const {
     return absl::StrJoin(*digests.out, ", ",
@@ -195,6 +200,32 @@ struct Defaults {
                [value](const auto& name) { return name.second == value; })
         ->first;
   }
+};
+
+// Whether two settings of one kind have the same value.
+struct Equal {
+  static bool Same(const Number& a, const Number& b) {
+    return Get(a.out) == Get(b.out);
+  }
+  static bool Same(const Size& a, const Size& b) {
+    return Get(a.out) == Get(b.out);
+  }
+  static bool Same(const Spin& a, const Spin& b) {
+    return a.out->spin == b.out->spin &&
+           a.out->adaptive_spin == b.out->adaptive_spin;
+  }
+  static bool Same(const Other&, const Other&) { return true; }
+  template <typename Value>
+  static bool Same(const Value& a, const Value& b) {
+    return *a.out == *b.out;
+  }
+
+  template <typename Value>
+  bool operator()(const Value& value) const {
+    return Same(value, std::get<Value>(other));
+  }
+
+  const decltype(Setting::value)& other;
 };
 
 struct Ranges {
@@ -241,6 +272,15 @@ void Setting::Read(const Message& message, Report report) const {
 
 std::string Setting::Default() const {
   return default_text != nullptr ? default_text : std::visit(Defaults(), value);
+}
+
+std::string Setting::Written() const {
+  // The defaults of the documentation are in its code spans.
+  return absl::StrReplaceAll(std::visit(Defaults(), value), {{"`", ""}});
+}
+
+bool Setting::SameValue(const Setting& other) const {
+  return std::visit(Equal{other.value}, value);
 }
 
 std::string Setting::Range() const { return std::visit(Ranges(), value); }

@@ -83,6 +83,11 @@ struct Setting {
   // As docs/skiffd.md tells them.
   std::string Default() const;
   std::string Range() const;
+  // What it is set to, as a file has it.
+  std::string Written() const;
+  // Whether the same setting of another configuration is set to the same. What
+  // is read elsewhere has to be compared there.
+  bool SameValue(const Setting& other) const;
 };
 
 // The table of skiffd's settings: names as in config.proto, defaults as in the
