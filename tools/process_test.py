@@ -89,7 +89,7 @@ class SignalTest(ProcessTest):
         config.write_text(f'portal: "tcp://127.0.0.1:0"\ntarget {{ name: "{NAME}" lun {{ ram {{ size: "1MiB" }} }} }}\n')
         daemon = self.start("--config", str(config))
         daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait_for_log(rf"Hangup: nothing changes; {config} is read at start only")
+        daemon.wait_for_log(rf"{config} holds: 0 changes")
         self.assertEqual(skiff("ls", daemon.portal).returncode, OK)
         self.assertEqual(daemon.end(), 0)
 

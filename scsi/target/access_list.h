@@ -22,6 +22,9 @@ struct AccessRule {
     uint64_t lun = 0;        // The target's.
     uint64_t seen = 0;       // The initiator's.
     bool read_only = false;  // Also where the rule is not.
+
+    // Field by field.
+    bool operator==(const Lun&) const = default;
   };
 
   std::string initiator;         // NexusIdentity::initiator.
@@ -37,6 +40,8 @@ struct AccessRule {
 
   // Whether each nexus that fits `other` fits this one.
   bool Covers(const AccessRule& other) const;
+  // Field by field.
+  bool operator==(const AccessRule&) const = default;
 };
 
 // An access policy of rules. Of those that a nexus fits, the first one counts.

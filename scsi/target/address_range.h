@@ -22,6 +22,8 @@ class AddressRange {
   bool Contains(absl::string_view address) const;
   // Whether all addresses of `other` are in it.
   bool Covers(const AddressRange& other) const;
+  // Of the same addresses.
+  bool operator==(const AddressRange&) const = default;
   // "10.0.0.0/8".
   std::string ToString() const;
 
@@ -30,6 +32,8 @@ class AddressRange {
   struct Ip {
     int family = 0;    // AF_INET or AF_INET6.
     Bytes bytes = {};  // Of IPv4, the first four.
+
+    bool operator==(const Ip&) const = default;
   };
 
   static bool ParseIp(absl::string_view text, Ip* out);

@@ -15,15 +15,24 @@ std::atomic<StderrLog*> current{nullptr};
 }  // namespace
 
 StderrLog::StderrLog(const Options& options)
-    : flush_timeout_(options.flush_timeout), log_(options.queue) {
+    : flush_timeout_(options.flush_timeout),
+      level_(options.level),
+      log_(options.queue) {
   current = this;
-  transport::SetProcessLog(StderrSink(options.level));
+  transport::SetProcessLog(Sink());
   log_.WriteOnFatalSignals();
 }
 
 StderrLog::~StderrLog() {
   Flush();
+  transport::SetProcessLog(StderrSink(level_));
   current = nullptr;
+}
+
+protocol::LogSink StderrLog::Sink() {
+  return [this](protocol::LogLevel level, absl::string_view message) {
+    if (level <= level_.load(std::memory_order_relaxed)) Write(level, message);
+  };
 }
 
 void LogToStderr(protocol::LogLevel level, absl::string_view message) {

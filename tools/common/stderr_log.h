@@ -1,6 +1,8 @@
 #ifndef SKIFF_TOOLS_COMMON_STDERR_LOG_H_
 #define SKIFF_TOOLS_COMMON_STDERR_LOG_H_
 
+#include <atomic>
+
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "protocol/target/target_server.h"
@@ -18,7 +20,7 @@ class StderrLog {
     transport::QueuedLogOptions queue;
     // How long the end of the program, at most, waits for the reader.
     absl::Duration flush_timeout = absl::Seconds(1);
-    protocol::LogLevel level = protocol::LogLevel::kInfo;  // Of libraries.
+    protocol::LogLevel level = protocol::LogLevel::kInfo;  // At first.
   };
   explicit StderrLog(const Options& options);
   StderrLog(const StderrLog&) = delete;
@@ -29,12 +31,19 @@ class StderrLog {
   // `flush_timeout`.
   void Flush() { log_.Flush(flush_timeout_); }
 
+  // A sink for what is at least as grave as `level` says, also when that
+  // changes. Must not be called after this has gone.
+  protocol::LogSink Sink();
+  // Thread-safe.
+  void set_level(protocol::LogLevel level) { level_ = level; }
+
   void Write(protocol::LogLevel level, absl::string_view message) {
     log_.Write(level, message);
   }
 
  private:
   const absl::Duration flush_timeout_;
+  std::atomic<protocol::LogLevel> level_;
   transport::QueuedLog log_;
 };
 

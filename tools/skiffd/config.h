@@ -29,6 +29,9 @@ struct FileFacts {
   uint64_t bytes = 0;
 };
 
+// Nothing where nobody may look, either.
+FileFacts LookAtFile(const std::string& path);
+
 struct LunConfig {
   std::string where;
   FileFacts file;  // When it was checked; of other media, nothing.

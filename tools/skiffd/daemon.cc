@@ -93,6 +93,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const DaemonConfig& config, const transport::Registry& registry,
     absl::AnyInvocable<void()> on_all_reactors_turn) {
   std::unique_ptr<Daemon> self(new Daemon);
+  self->config_ = config;
   self->log_ = config.server.log;
   auto threads = transport::ReactorThreads::Start(config.reactors);
   if (!threads.ok()) return threads.status();
@@ -119,14 +120,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
       return status;
     }
   }
+  self->LookAtNewFiles();
   for (const PortalConfig& portal : config.portals) {
-    // Portals belong to the first reactor, which turns already.
-    absl::StatusOr<transport::Address> bound =
-        absl::InternalError("not listening");
-    self->threads_->RunOn(
-        0, [&] { bound = self->server_->Listen(portal.address); });
-    if (!bound.ok()) return At(portal.where, bound.status());
-    self->portals_.push_back(*std::move(bound));
+    absl::StatusOr<transport::Address> bound = self->Listen(portal);
+    if (!bound.ok()) return bound.status();
+    self->portals_.push_back({portal.address, *std::move(bound)});
   }
   if (const absl::Status status = self->StartMetrics(config.metrics);
       !status.ok()) {
@@ -140,7 +138,7 @@ absl::Status Daemon::StartMetrics(const MetricsConfig& config) {
   const absl::Time started = transport::EpollReactor::MonotonicNow();
   metrics::TargetSnapshots::Options options;
   options.server = server_.get();
-  options.targets = [this] { return targets_; };
+  options.targets = [this] { return Targets(); };
   options.reactors = [this, started] {
     std::vector<metrics::TargetSnapshot::Reactor> reactors;
     for (int i = 0; i < threads_->size(); ++i) {
@@ -241,70 +239,81 @@ void Daemon::WarnOfOpen(const DaemonConfig& config) {
                     absl::StrJoin(open, ", "), ", as the configuration says"));
 }
 
-void Daemon::ReplaceAccounts(const DaemonConfig& config) {
-  accounts_->Replace(config);
-}
-
-absl::Status Daemon::ReplaceAccess(absl::string_view target,
-                                   std::vector<scsi::AccessRule> rules) {
-  for (const std::shared_ptr<scsi::Target>& one : targets_) {
-    if (one->name() != target) continue;
-    access_.at(std::string(target))->Replace(std::move(rules));
-    one->ReviewAccess();
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError(absl::StrCat("there is no target ", target));
-}
-
-absl::Status Daemon::AddTarget(const TargetConfig& config) {
+std::shared_ptr<scsi::Target> Daemon::MakeTarget(const TargetConfig& config) {
   auto access = std::make_shared<scsi::AccessList>(config.rules);
   std::shared_ptr<scsi::Target> target =
       scsi::Target::Create(config.name, access);
   access_[config.name] = std::move(access);
+  return target;
+}
+
+absl::StatusOr<std::shared_ptr<scsi::Backend>> Daemon::Open(
+    const std::string& target, const LunConfig& lun) {
+  absl::StatusOr<std::unique_ptr<scsi::Backend>> medium = OpenMedium(lun, log_);
+  if (!medium.ok()) return At(lun.where, medium.status());
+  const scsi::BackendInfo info = (*medium)->info();
+  const std::string name = absl::StrCat(target, " LUN ", lun.options.lun);
+  Log(protocol::LogLevel::kInfo,
+      absl::StrCat(name, ": ", info.description, ", ",
+                   FormatSize(info.size_bytes)));
+  if (!info.data_loss.empty()) {
+    Log(protocol::LogLevel::kError,
+        absl::StrCat(name, ": ", info.data_loss,
+                     "; reading and writing fail until skiffd is started with "
+                     "--clear-data-loss ",
+                     target, "/", lun.options.lun));
+  }
+  return std::shared_ptr<scsi::Backend>(*std::move(medium));
+}
+
+absl::Status Daemon::Serve(scsi::Target* target, const LunConfig& lun,
+                           std::shared_ptr<scsi::Backend> medium) {
+  const LunKey key = {std::string(target->name()), lun.options.lun};
+  WarnOfSameIdentity(key, lun, medium->info());
+  const absl::Status status = target->AddLogicalUnit(medium, lun.options);
+  if (!status.ok()) return At(lun.where, status);
+  media_[key] = std::move(medium);
+  return status;
+}
+
+absl::Status Daemon::AddTarget(const TargetConfig& config) {
+  const std::shared_ptr<scsi::Target> target = MakeTarget(config);
   for (const LunConfig& lun : config.luns) {
-    absl::StatusOr<std::unique_ptr<scsi::Backend>> medium =
-        OpenMedium(lun, log_);
-    if (!medium.ok()) return At(lun.where, medium.status());
-    if (log_ != nullptr) {
-      log_(protocol::LogLevel::kInfo,
-           absl::StrCat(config.name, " LUN ", lun.options.lun, ": ",
-                        (*medium)->info().description, ", ",
-                        FormatSize((*medium)->info().size_bytes)));
-      const std::string& loss = (*medium)->info().data_loss;
-      if (!loss.empty()) {
-        log_(protocol::LogLevel::kError,
-             absl::StrCat(config.name, " LUN ", lun.options.lun, ": ", loss,
-                          "; reading and writing fail until skiffd is started "
-                          "with --clear-data-loss ",
-                          config.name, "/", lun.options.lun));
-      }
+    auto medium = Open(config.name, lun);
+    if (!medium.ok()) return medium.status();
+    if (absl::Status status = Serve(target.get(), lun, *std::move(medium));
+        !status.ok()) {
+      return status;
     }
-    WarnOfSameIdentity(config, lun, (*medium)->info());
-    const absl::Status status =
-        target->AddLogicalUnit(*std::move(medium), lun.options);
-    if (!status.ok()) return At(lun.where, status);
   }
   targets_.push_back(target);
-  const absl::Status status =
-      server_->AddTarget(std::move(target), config.alias);
+  const absl::Status status = server_->AddTarget(target, config.alias);
   if (!status.ok()) return At(config.where, status);
   return absl::OkStatus();
 }
 
+absl::StatusOr<transport::Address> Daemon::Listen(const PortalConfig& portal) {
+  // Portals belong to the first reactor, which turns already.
+  absl::StatusOr<transport::Address> bound =
+      absl::InternalError("not listening");
+  threads_->RunOn(0, [&] { bound = server_->Listen(portal.address); });
+  if (!bound.ok()) return At(portal.where, bound.status());
+  return bound;
+}
+
 // Files are locked, so that two media that are written to are two. Unless they
 // are paths to one device: then they are one without its lock.
-void Daemon::WarnOfSameIdentity(const TargetConfig& target,
-                                const LunConfig& lun,
+void Daemon::WarnOfSameIdentity(const LunKey& key, const LunConfig& lun,
                                 const scsi::BackendInfo& medium) {
   if (medium.read_only || medium.identity.empty() ||
       !lun.options.serial.empty()) {
     return;
   }
-  const std::string name = absl::StrCat(target.name, " LUN ", lun.options.lun);
-  const auto [other, added] = identities_.emplace(medium.identity, name);
-  if (added || log_ == nullptr) return;
+  const auto [other, added] = identities_.emplace(medium.identity, key);
+  if (added || other->second == key || log_ == nullptr) return;
   log_(protocol::LogLevel::kWarning,
-       absl::StrCat(name, " has the identity of ", other->second,
+       absl::StrCat(key.first, " LUN ", key.second, " has the identity of ",
+                    other->second.first, " LUN ", other->second.second,
                     ", and initiators take them for one disk: two disks need "
                     "a serial each, and two paths to one disk must not both be "
                     "served"));
@@ -323,8 +332,8 @@ Daemon::~Daemon() {
 
 std::string Daemon::ReadyLine() const {
   std::string line = "ready";
-  for (const transport::Address& portal : portals_) {
-    absl::StrAppend(&line, " portal=", portal.ToString());
+  for (const Portal& portal : portals_) {
+    absl::StrAppend(&line, " portal=", portal.bound.ToString());
   }
   for (const std::shared_ptr<scsi::Target>& target : targets_) {
     absl::StrAppend(&line, " target=", target->name());

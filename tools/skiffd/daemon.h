@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/metrics_service.h"
+#include "tools/skiffd/parsed_config.h"
+#include "tools/skiffd/plan.h"
 #include "tools/skiffd/turn_check.h"
 #include "transport/address.h"
 #include "transport/reactor/epoll_reactor.h"
@@ -49,14 +52,20 @@ class Daemon {
   // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
   // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
-  // The accounts of targets and discovery are those of `config` from now on,
-  // for the logins that follow. Sessions stay.
-  void ReplaceAccounts(const DaemonConfig& config);
-  // Who may use a target from now on, in place of what was configured: open
-  // sessions are reviewed (scsi::Target::ReviewAccess). NotFound: it has no
-  // such target.
-  absl::Status ReplaceAccess(absl::string_view target,
-                             std::vector<scsi::AccessRule> rules);
+  // What became of Apply().
+  struct Applied {
+    std::vector<std::string> changes;   // What was done, for people.
+    std::vector<std::string> notes;     // Plan::notes.
+    std::vector<std::string> problems;  // "WHERE: why; what to do".
+  };
+  // Makes what runs what `wanted` says, which `parsed` became: all of it, or
+  // nothing, if there are problems. What does not change goes on untouched.
+  // Initiators are told of what they can see (unit attentions). A LUN or target
+  // that open sessions use is not taken away.
+  //
+  // The log level, and the grace of Shutdown(), are the caller's. Waits for
+  // reactors: a few seconds at most. Not after Shutdown().
+  Applied Apply(const DaemonConfig& wanted, const ParsedConfig& parsed);
   // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
   // Runs `on_all_reactors_turn` of Start() once all of them have turned. Does
@@ -67,10 +76,47 @@ class Daemon {
   class EndLimit;
 
   Daemon();
+  // A portal, as it is configured and as it is bound.
+  struct Portal {
+    transport::Address configured;
+    transport::Address bound;
+  };
+  struct Prepared;
+  class Leaving;
+
+  // daemon_apply.cc:
+  void CheckUse(const Plan& plan, std::vector<std::string>* problems);
+  void Prepare(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared,
+               std::vector<std::string>* problems);
+  void Undo(Prepared* prepared);
+  void Commit(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared);
+  void LookAtNewFiles();
+  void CommitRemovals(const Plan& plan);
+  void CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
+                       Prepared* prepared);
+  // What is new of `config` holds for logins from now on.
+  void SetAccess(const DaemonConfig& config);
+  void ClosePortal(const transport::Address& bound);
+  void Forget(const LunKey& lun);
+
+  absl::StatusOr<transport::Address> Listen(const PortalConfig& portal);
+  absl::StatusOr<std::shared_ptr<scsi::Backend>> Open(const std::string& target,
+                                                      const LunConfig& lun);
+  absl::Status Serve(scsi::Target* target, const LunConfig& lun,
+                     std::shared_ptr<scsi::Backend> medium);
+  std::shared_ptr<scsi::Target> MakeTarget(const TargetConfig& config);
+  std::shared_ptr<scsi::Target> FindTarget(absl::string_view name) const;
+  std::vector<std::shared_ptr<scsi::Target>> Targets() const {
+    const std::lock_guard<std::mutex> lock(targets_mutex_);
+    return targets_;
+  }
+  void Log(protocol::LogLevel level, absl::string_view message) const {
+    if (log_ != nullptr) log_(level, message);
+  }
   void WarnOfOpen(const DaemonConfig& config);
   void WarnOfMemory(const DaemonConfig& config);
   absl::Status AddTarget(const TargetConfig& config);
-  void WarnOfSameIdentity(const TargetConfig& target, const LunConfig& lun,
+  void WarnOfSameIdentity(const LunKey& key, const LunConfig& lun,
                           const scsi::BackendInfo& medium);
   // Takes the descriptors that the system allows, and says what fits.
   void FitConnections(const DaemonConfig& config,
@@ -82,18 +128,24 @@ class Daemon {
   std::unique_ptr<transport::ReactorThreads> threads_;
   std::unique_ptr<TurnCheck> turn_check_;
   protocol::LogSink log_;
+  DaemonConfig config_;  // What runs.
+  // Changed by the daemon's own thread, and read by others.
+  mutable std::mutex targets_mutex_;
   std::vector<std::shared_ptr<scsi::Target>> targets_;
+  std::map<LunKey, std::shared_ptr<scsi::Backend>> media_;
+  // What was taken away, and still comes to its end.
+  std::shared_ptr<Leaving> leaving_;
   std::shared_ptr<Accounts> accounts_;
   // By the targets' names.
   std::map<std::string, std::shared_ptr<scsi::AccessList>> access_;
   std::unique_ptr<protocol::TargetServer> server_;
   // What media that are written to say they are, and the LUNs.
-  std::map<std::string, std::string> identities_;
+  std::map<std::string, LunKey> identities_;
   std::unique_ptr<MetricsService> metrics_;
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;
-  std::vector<transport::Address> portals_;
+  std::vector<Portal> portals_;
 };
 
 }  // namespace skiff::tools::skiffd

@@ -26,7 +26,7 @@ the --target before it, and LUNs are numbered from 0.
 
 Signals: SIGTERM and SIGINT end gracefully, a second one at once; so does SIGHUP
 in the quick form (unless it is ignored, as with nohup), while with --config it
-changes nothing. SIGUSR1 prints LUNs, sessions and memory to the log.
+takes over what was changed in the file. SIGUSR1 prints LUNs, sessions and memory to the log.
 Exit codes: 0 ended gracefully, 1 could not start, 2 bad flags or
 configuration, 3 a second signal cut the end short, or a disk blocked it.)";
 

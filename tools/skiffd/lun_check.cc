@@ -40,6 +40,16 @@ uint64_t SizeOfDevice(const std::string& path) {
 
 }  // namespace
 
+FileFacts LookAtFile(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  if (S_ISREG(info.st_mode)) {
+    return {absl::StrCat("inode ", info.st_dev, ":", info.st_ino),
+            static_cast<uint64_t>(info.st_size)};
+  }
+  return {absl::StrCat("device ", info.st_rdev), SizeOfDevice(path)};
+}
+
 std::vector<LunConfig> LunChecker::Check(const Target& target) {
   std::vector<LunConfig> luns;
   std::map<uint64_t, std::string> taken;
@@ -165,10 +175,7 @@ void LunChecker::CheckExistingFile(const File& file,
         absl::StrCat(out->path, ": ", NotAMultiple(size, out->block_size),
                      "; extend the file with truncate(1)"));
   }
-  facts->identity = regular
-                        ? absl::StrCat("inode ", info.st_dev, ":", info.st_ino)
-                        : absl::StrCat("device ", info.st_rdev);
-  facts->bytes = regular ? size : SizeOfDevice(out->path);
+  *facts = LookAtFile(out->path);
   CheckSharing(file, facts->identity, *out);
 }
 

@@ -119,25 +119,40 @@ void WarnIfFailed(const absl::Status& told) {
   Log(protocol::LogLevel::kWarning, told.message());
 }
 
-// A service manager that asked for this waits for the second message.
-void Reload(const ServiceManager& manager, const Flags& flags,
-            absl::string_view serving) {
-  WarnIfFailed(manager.Reloading());
-  Log(protocol::LogLevel::kWarning,
-      absl::StrCat(strsignal(SIGHUP), ": nothing changes; ", flags.config_file,
-                   " is read at start only, so restart skiffd to use what was "
-                   "changed there"));
-  WarnIfFailed(manager.Ready(serving));
+// What a command line and its file say.
+struct Configuration {
+  ParsedConfig parsed;
+  DaemonConfig checked;
+};
+
+// Usable if there are no problems.
+Configuration Configure(const Flags& flags, const transport::Registry& registry,
+                        std::vector<std::string>* problems) {
+  Configuration out;
+  out.parsed = ReadConfig(flags, problems);
+  if (problems->empty()) {
+    out.checked = CheckConfig(out.parsed, registry, problems);
+  }
+  return out;
 }
 
-// Takes no part in what is served: only ends, prints and tells.
+void LoadLibraries(const DaemonConfig& config) {
+  for (const PortalConfig& portal : config.portals) {
+    LoadLibraryOf(portal.address.scheme);
+  }
+}
+
+// Takes no part in what is served: only changes, ends, prints and tells.
 class MainLoop {
  public:
   MainLoop(Events* events, Daemon* daemon, const ServiceManager& manager,
+           const transport::Registry& registry, StderrLog* log,
            const Flags& flags, absl::Duration grace)
       : events_(events),
         daemon_(daemon),
         manager_(manager),
+        registry_(registry),
+        log_(log),
         flags_(flags),
         grace_(grace) {}
 
@@ -166,7 +181,7 @@ class MainLoop {
     // daemon to reload its configuration does not mean to end it.
     if (number == SIGHUP && !flags_.config_file.empty()) {
       // READY=1 would take back that it ends.
-      if (!stopping_) Reload(manager_, flags_, daemon_->ReadyLine());
+      if (!stopping_) Reload();
       return;
     }
     if (stopping_) {
@@ -186,11 +201,47 @@ class MainLoop {
     WarnIfFailed(manager_.Stopping(ending));
   }
 
+  // A service manager that asked for this waits for the second message.
+  void Reload() {
+    WarnIfFailed(manager_.Reloading());
+    std::vector<std::string> problems;
+    const Configuration wanted = Configure(flags_, registry_, &problems);
+    Daemon::Applied applied;
+    if (problems.empty()) {
+      LoadLibraries(wanted.checked);
+      applied = daemon_->Apply(wanted.checked, wanted.parsed);
+      problems = applied.problems;
+    }
+    for (const std::string& note : applied.notes) {
+      Log(protocol::LogLevel::kWarning, note);
+    }
+    for (const std::string& change : applied.changes) {
+      Log(protocol::LogLevel::kInfo, absl::StrCat("changed: ", change));
+    }
+    for (const std::string& problem : problems) {
+      Log(protocol::LogLevel::kError, problem);
+    }
+    if (problems.empty()) {
+      grace_ = wanted.checked.shutdown_grace;
+      log_->set_level(wanted.checked.log_level);
+      Log(protocol::LogLevel::kInfo,
+          absl::StrCat(flags_.config_file, " holds: ", applied.changes.size(),
+                       " changes"));
+    } else {
+      Log(protocol::LogLevel::kError,
+          absl::StrCat(flags_.config_file,
+                       " does not hold, and nothing was changed"));
+    }
+    WarnIfFailed(manager_.Ready(daemon_->ReadyLine()));
+  }
+
   Events* const events_;
   Daemon* const daemon_;
   const ServiceManager& manager_;
+  const transport::Registry& registry_;
+  StderrLog* const log_;
   const Flags& flags_;
-  const absl::Duration grace_;
+  absl::Duration grace_;
   bool stopping_ = false;
 };
 
@@ -215,12 +266,10 @@ absl::StatusOr<std::unique_ptr<TraceFile>> OpenTrace(const Flags& flags) {
 }
 
 // Null: what is wrong was told.
-std::optional<DaemonConfig> Configure(const Flags& flags,
-                                      const transport::Registry& registry) {
+std::optional<DaemonConfig> ConfigureFirst(
+    const Flags& flags, const transport::Registry& registry) {
   std::vector<std::string> problems;
-  const ParsedConfig parsed = ReadConfig(flags, &problems);
-  if (Report(problems)) return std::nullopt;
-  DaemonConfig config = CheckConfig(parsed, registry, &problems);
+  DaemonConfig config = Configure(flags, registry, &problems).checked;
   if (problems.empty()) {
     ClearDataLoss(flags.clear_data_loss, &config, &problems);
   }
@@ -255,7 +304,7 @@ int Main(int argc, char** argv) {
         if (log) log(level, message);
       });
   if (!added.ok()) return Fail(added.ToString());
-  std::optional<DaemonConfig> config = Configure(flags, registry);
+  std::optional<DaemonConfig> config = ConfigureFirst(flags, registry);
   if (!config.has_value()) return kExitUsage;
   if (flags.check) {
     std::printf("%s: ok\n", flags.config_file.empty()
@@ -264,9 +313,7 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
 
-  for (const PortalConfig& portal : config->portals) {
-    LoadLibraryOf(portal.address.scheme);
-  }
+  LoadLibraries(*config);
   const absl::StatusOr<ServiceManager> manager =
       ServiceManager::FromEnvironment();
   if (!manager.ok()) return Fail(manager.status().message());
@@ -275,8 +322,8 @@ int Main(int argc, char** argv) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
-  const StderrLog stderr_log(config->log);  // Outlives all that logs.
-  log = StderrSink(config->log_level);
+  StderrLog stderr_log(config->log);  // Outlives all that logs.
+  log = stderr_log.Sink();
   config->server.log = log;
   if (*trace != nullptr) config->server.capture = (*trace)->Sink();
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
@@ -287,8 +334,8 @@ int Main(int argc, char** argv) {
   }
   SayReady(**daemon);
   WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));
-  return MainLoop(&events, daemon->get(), *manager, flags,
-                  config->shutdown_grace)
+  return MainLoop(&events, daemon->get(), *manager, registry, &stderr_log,
+                  flags, config->shutdown_grace)
       .Run();
 }
 

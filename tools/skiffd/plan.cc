@@ -100,6 +100,7 @@ class Planner {
 
   Plan Make() {
     CompareSettings();
+    CompareMetrics();
     ComparePortals();
     CompareTargets();
     CompareAccess();
@@ -111,6 +112,7 @@ class Planner {
 
  private:
   void CompareSettings();
+  void CompareMetrics();
   void CompareSetting(const Setting& running, const Setting& wanted);
   void ComparePortals();
   void CompareTargets();
@@ -178,6 +180,17 @@ void Planner::CompareSettings() {
                         running_.fit_connections ? "not set" : "set",
                         " at start; restart skiffd for it, or put it back"));
   }
+}
+
+void Planner::CompareMetrics() {
+  if (running_.metrics.address == wanted_.metrics.address) return;
+  Refuse(
+      Where("metrics", "listen"),
+      absl::StrCat("metrics cannot change while skiffd runs, and are served ",
+                   running_.metrics.address.empty()
+                       ? std::string("nowhere")
+                       : absl::StrCat("at ", running_.metrics.address),
+                   "; restart skiffd for it, or put it back"));
 }
 
 void Planner::CompareSetting(const Setting& running, const Setting& wanted) {
@@ -348,12 +361,10 @@ void Planner::CompareLun(const LunKey& key, const LunConfig& from,
   }
   if (kept == key && Same(from.options, to.options)) {
     if (from.file.bytes == to.file.bytes) return;
-    Change* const change =
-        Add(Kind::kGrowLun, to.where,
-            absl::StrCat(Name(key), " grows from ", FormatSize(from.file.bytes),
-                         " to ", FormatSize(to.file.bytes)));
-    change->target = key.first;
-    change->lun = key.second;
+    plan_.notes.push_back(absl::StrCat(
+        to.where, ": ", file->path, " has grown from ",
+        FormatSize(from.file.bytes), " to ", FormatSize(to.file.bytes),
+        ", and ", Name(key), " has its old size until skiffd is restarted"));
     return;
   }
   if (what.empty()) what = "it looks different to initiators";
@@ -374,10 +385,17 @@ void Planner::CompareAccess() {
   }
   for (const TargetConfig& to : wanted_.targets) {
     const TargetConfig* const from = Find(running_, to.name);
-    if (from == nullptr || Same(from->accounts, to.accounts)) continue;
-    Add(Kind::kAccess, to.where,
-        absl::StrCat("the accounts of ", to.name, " are others"))
-        ->target = to.name;
+    if (from == nullptr) continue;
+    if (!Same(from->accounts, to.accounts)) {
+      Add(Kind::kAccess, to.where,
+          absl::StrCat("the accounts of ", to.name, " are others"))
+          ->target = to.name;
+    }
+    if (from->rules != to.rules) {
+      Add(Kind::kAccess, to.where,
+          absl::StrCat("the access rules of ", to.name, " are others"))
+          ->target = to.name;
+    }
   }
 }
 

@@ -25,7 +25,6 @@ struct Change {
     kRemoveLun,
     kAccess,      // Who may log in, and how: of everything at once.
     kReplaceLun,  // Removed, and added as something else.
-    kGrowLun,
     kAddTarget,
     kAddLun,
     kOpenPortal,
@@ -55,6 +54,8 @@ struct Plan {
   // What cannot be changed while it runs, a line each: "WHERE: what; what to
   // do". Nothing may be done if there is one.
   std::vector<std::string> refusals;
+  // What is so, and may not be expected: "WHERE: what; what to do".
+  std::vector<std::string> notes;
 };
 
 // Compares two configurations that were checked. `parsed` is what `wanted` was

@@ -261,14 +261,36 @@ TEST_F(PlanTest, AFileIsServedReadOnlyOnceMore) {
   EXPECT_EQ(plan.changes[0].medium_of, std::nullopt);
 }
 
+TEST_F(PlanTest, RulesAreAccess) {
+  const std::string one = "allow { address: \"10.0.0.1\" } ";
+  const std::string other = "allow { address: \"10.0.0.2\" } ";
+  EXPECT_THAT(
+      Changes(Between(Target("a", one + kRam), Target("a", one + kRam))),
+      IsEmpty());
+  EXPECT_THAT(
+      Changes(Between(Target("a", one + kRam), Target("a", other + kRam))),
+      ElementsAre("f:1: the access rules of iqn.2026-11.com.example:a are "
+                  "others"));
+}
+
+TEST_F(PlanTest, MetricsStayWhereTheyAre) {
+  const std::string target = Target("a", kRam);
+  EXPECT_THAT(Refusals(Between(target, "metrics {}\n" + target)),
+              ElementsAre(HasSubstr("metrics cannot change while skiffd runs, "
+                                    "and are served nowhere")));
+}
+
 TEST_F(PlanTest, AFileGrowsAndDoesNotShrink) {
   MakeFile("a", 4096);
   const std::string text = Target("a", "lun { file { path: \"DIR/a\" } }");
   const DaemonConfig running = Checked(text);
   std::filesystem::resize_file(directory_ + "/a", 8192);
-  EXPECT_THAT(Changes(To(running, text)),
-              ElementsAre("f:2: iqn.2026-11.com.example:a LUN 0 grows from "
-                          "4 KiB to 8 KiB"));
+  const Plan plan = To(running, text);
+  EXPECT_THAT(Changes(plan), IsEmpty());
+  EXPECT_THAT(Tidy(plan.notes),
+              ElementsAre("f:2: DIR/a has grown from 4 KiB to 8 KiB, and "
+                          "iqn.2026-11.com.example:a LUN 0 has its old size "
+                          "until skiffd is restarted"));
   std::filesystem::resize_file(directory_ + "/a", 2048);
   EXPECT_THAT(
       Refusals(To(running, text)),

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""skiffd takes a changed configuration while it serves: by SIGHUP, as separate processes.
+
+Usage: reload_test.py SKIFFD SKIFF
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SECONDS = 60
+MEBIBYTE = 1 << 20
+PREFIX = "iqn.2026-11.com.example"
+OK = 0
+
+SKIFFD = SKIFF = None
+
+
+def lun(medium, rest=""):
+    return f"lun {{ {medium} {rest} }}\n"
+
+
+def ram(mebibytes, rest=""):
+    return lun(f'ram {{ size: "{mebibytes}MiB" }}', rest)
+
+
+def target(name, *parts):
+    return f'target {{ name: "{PREFIX}:{name}"\n{"".join(parts)}}}\n'
+
+
+class ReloadTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+        self.config = self.path / "skiffd.conf"
+        self.process = None
+
+    def start(self, *parts):
+        self.write(*parts)
+        with open(self.path / "log", "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([SKIFFD, "--config", self.config], stdout=subprocess.PIPE, stderr=log, text=True)
+        ready = self.process.stdout.readline()
+        self.addCleanup(self.end)
+        self.assertIn("ready", ready, self.log())
+        self.portal = re.search(r"portal=tcp://(\S+)", ready)[1]
+
+    def end(self):
+        self.process.terminate()
+        status = self.process.wait(SECONDS)
+        self.process.stdout.close()
+        self.assertEqual(status, 0, self.log())
+
+    def write(self, *parts):
+        self.config.write_text('portal: "tcp://127.0.0.1:0"\n' + "".join(parts), encoding="utf-8")
+
+    def log(self):
+        return (self.path / "log").read_text(encoding="utf-8")
+
+    # What the log says of it.
+    def reload(self, *parts):
+        self.write(*parts)
+        before = len(self.log())
+        self.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            told = self.log()[before:]
+            if re.search(r"skiffd\.conf (holds|does not hold)", told):
+                return told
+            self.assertIsNone(self.process.poll(), self.log())
+            time.sleep(0.01)
+        raise AssertionError(self.log())
+
+    def changes(self, *parts):
+        told = self.reload(*parts)
+        self.assertIn("skiffd.conf holds", told)
+        return [line.split("changed: ", 1)[1] for line in told.splitlines() if "changed: " in line]
+
+    def refused(self, pattern, *parts):
+        told = self.reload(*parts)
+        self.assertIn("skiffd.conf does not hold, and nothing was changed", told)
+        self.assertNotIn("changed: ", told)
+        self.assertRegex(told, pattern)
+
+    def skiff(self, *arguments, data=None):
+        return subprocess.run([SKIFF, *map(str, arguments)], capture_output=True, timeout=SECONDS, input=data, check=False)
+
+    def url(self, name, number):
+        return f"iscsi://{self.portal}/{PREFIX}:{name}/{number}"
+
+    def capacity(self, name, number):
+        result = self.skiff("capacity", self.url(name, number))
+        return result.stdout.decode() if result.returncode == OK else None
+
+    def perf(self, name, number):
+        return subprocess.Popen([SKIFF, "perf", self.url(name, number), "--rw=write", "--verify", "--iodepth=4", "--runtime=1h"],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def test_the_same_changes_nothing(self):
+        self.start(target("a", ram(1)))
+        self.assertEqual([], self.changes(target("a", ram(1))))
+
+    def test_luns_and_targets_come_and_go_beside_others_that_work(self):
+        self.start(target("a", ram(8)))
+        busy = self.perf("a", 0)
+        self.assertEqual([f"{PREFIX}:a LUN 1 is added: a RAM disk of 2 MiB"], self.changes(target("a", ram(8), ram(2))))
+        self.assertIn("2 MiB", self.capacity("a", 1))
+        self.assertEqual([f"target {PREFIX}:b is added", f"{PREFIX}:b LUN 0 is added: a RAM disk of 4 MiB"],
+                         self.changes(target("a", ram(8), ram(2)), target("b", ram(4))))
+        self.assertIn("4 MiB", self.capacity("b", 0))
+        self.assertEqual([f"target {PREFIX}:b is removed"], self.changes(target("a", ram(8), ram(2))))
+        self.assertIsNone(self.capacity("b", 0))
+        # Again, as it is gone with all that it was.
+        self.changes(target("a", ram(8), ram(2)), target("b", ram(3)))
+        self.assertIn("3 MiB", self.capacity("b", 0))
+        self.assertIsNone(busy.poll())
+        busy.send_signal(signal.SIGINT)
+        output, _ = busy.communicate(timeout=SECONDS)
+        self.assertRegex(output, r"(?m)^write +[1-9]")
+        self.assertNotRegex(output, "(?i)mismatch|error|lost")
+
+    def test_what_sessions_use_is_not_taken_away(self):
+        self.start(target("a", ram(8), ram(1)))
+        busy = self.perf("a", 0)
+        while "logged in" not in self.log():
+            time.sleep(0.01)
+        self.refused(rf"{PREFIX}:a LUN 1 is removed.*, but 1 sessions use {PREFIX}:a, such as that of iqn.*; log them out first",
+                     target("a", ram(8)))
+        self.assertIn("1 MiB", self.capacity("a", 1))
+        busy.send_signal(signal.SIGINT)
+        busy.communicate(timeout=SECONDS)
+        self.assertEqual([f"{PREFIX}:a LUN 1 is removed: a RAM disk of 1 MiB"], self.changes(target("a", ram(8))))
+        self.assertIsNone(self.capacity("a", 1))
+
+    def test_all_or_nothing(self):
+        self.start(target("a", ram(1)))
+        missing = self.path / "missing"
+        for pattern, parts in (
+                (r"skiffd\.conf:4: .*missing.* does not exist|missing", (target("a", ram(1), lun(f'file {{ path: "{missing}" }}')),)),
+                (r"skiffd\.conf:1: limits\.queue_depth cannot change|queue_depth cannot change",
+                 ("limits { queue_depth: 7 }\n", target("a", ram(1), ram(2)))),
+                (r"Expected|is not a size|there is no", ("rubbish\n",)),
+                (r"tcp://192\.0\.2\.1:1: cannot|192\.0\.2\.1", ('portal: "tcp://192.0.2.1:1"\n',
+                                                                target("a", "access: OPEN\n", ram(1)), target("c", "access: OPEN\n", ram(1))))):
+            self.refused(pattern, *parts)
+            self.assertIsNone(self.capacity("a", 1))
+            self.assertIsNone(self.capacity("c", 0))
+            self.assertIn("1 MiB", self.capacity("a", 0))
+
+    def test_portals(self):
+        self.start(target("a", ram(1)))
+        before = self.portal
+        told = self.changes('portal: "tcp://127.0.0.2:0"\n', target("a", ram(1)))
+        self.assertEqual(["portal tcp://127.0.0.2:0 is opened"], told)
+        self.assertIn("1 MiB", self.capacity("a", 0))
+        self.config.write_text('portal: "tcp://127.0.0.2:0"\n' + target("a", ram(1)), encoding="utf-8")
+        length = len(self.log())
+        self.process.send_signal(signal.SIGHUP)
+        while "skiffd.conf holds" not in self.log()[length:]:
+            time.sleep(0.01)
+        self.assertIn("changed: portal tcp://127.0.0.1:0 is closed", self.log()[length:])
+        self.assertEqual(before, self.portal)
+        self.assertIsNone(self.capacity("a", 0))
+
+    def test_accounts_and_rules(self):
+        self.start(target("a", ram(1), ram(2)))
+        secret = self.path / "secret"
+        secret.write_text("twelve bytes and more\n", encoding="utf-8")
+        secret.chmod(0o600)
+        account = f'account {{ name: "client" secret_file: "{secret}" }}\n'
+        self.assertEqual([f"the accounts of {PREFIX}:a are others"], self.changes(target("a", account, ram(1), ram(2))))
+        self.assertIsNone(self.capacity("a", 0))
+        url = self.url("a", 0).replace("iscsi://", "iscsi://client@")
+        self.assertEqual(OK, self.skiff("capacity", url, f"--password-file={secret}").returncode)
+        rule = 'allow { address: "127.0.0.1" map { lun: 1 as: 5 } }\n'
+        self.changes(target("a", rule, ram(1), ram(2)))
+        self.assertIn("2 MiB", self.capacity("a", 5))
+        self.assertIsNone(self.capacity("a", 0))
+
+    # Who is in already loses what the rules take, and hears of it.
+    def test_rules_reach_sessions_that_are_there(self):
+        self.start(target("a", ram(8)))
+        busy = self.perf("a", 0)
+        while "logged in" not in self.log():
+            time.sleep(0.01)
+        self.changes(target("a", 'allow { address: "127.0.0.9" }\n', ram(8)))
+        busy.communicate(timeout=SECONDS)
+        self.assertNotEqual(OK, busy.returncode)
+        self.assertIsNone(self.capacity("a", 0))
+
+    def test_a_file_goes_from_one_lun_to_another_with_what_is_in_it(self):
+        disk = self.path / "disk"
+        medium = f'file {{ path: "{disk}" size: "1MiB" }}'
+        self.start(target("a", lun(medium)))
+        self.assertEqual(OK, self.skiff("write", self.url("a", 0), "-q", data=b"x" * 4096).returncode)
+        changes = self.changes(target("a", ram(1)), target("b", lun(medium)))
+        self.assertTrue(any("until now" in change for change in changes), changes)
+        self.assertEqual(b"x" * 4096, self.skiff("read", self.url("b", 0), "--length", "4096", "-q").stdout)
+
+    def test_the_log_level(self):
+        self.start(target("a", ram(1)))
+        self.assertEqual(['log_level is "debug"'], self.changes('log_level: "debug"\n', target("a", ram(1))))
+        self.capacity("a", 0)
+        self.assertIn(" debug ", self.log())
+
+    def test_many_changes_leave_no_descriptor_behind(self):
+        self.start(target("a", ram(1)))
+        descriptors = f"/proc/{self.process.pid}/fd"
+        self.changes(target("a", ram(1)), target("b", lun(f'file {{ path: "{self.path}/disk" size: "1MiB" }}')))
+        self.changes(target("a", ram(1)))
+        before = len(os.listdir(descriptors))
+        for _ in range(10):
+            self.changes(target("a", ram(1)), target("b", lun(f'file {{ path: "{self.path}/disk" }}')))
+            self.changes(target("a", ram(1)))
+        self.assertEqual(before, len(os.listdir(descriptors)))
+
+
+if __name__ == "__main__":
+    SKIFFD, SKIFF = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,371 @@
+// How a daemon becomes another while it serves: Daemon::Apply().
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tools/skiffd/daemon.h"
+
+namespace skiff::tools::skiffd {
+namespace {
+
+using Kind = Change::Kind;
+
+// For reactors to say which sessions there are, and for what was taken away to
+// come to its end.
+constexpr absl::Duration kPatience = absl::Seconds(5);
+
+const TargetConfig& TargetOf(const DaemonConfig& config,
+                             const std::string& name) {
+  return *std::find_if(
+      config.targets.begin(), config.targets.end(),
+      [&name](const TargetConfig& target) { return target.name == name; });
+}
+
+const LunConfig& LunOf(const DaemonConfig& config, const LunKey& key) {
+  const TargetConfig& target = TargetOf(config, key.first);
+  return *std::find_if(
+      target.luns.begin(), target.luns.end(),
+      [&key](const LunConfig& lun) { return lun.options.lun == key.second; });
+}
+
+// Of the same file, when it was opened.
+FileFacts FactsOf(const DaemonConfig& config, const FileFacts& file) {
+  for (const TargetConfig& target : config.targets) {
+    for (const LunConfig& lun : target.luns) {
+      if (lun.file.identity == file.identity) return lun.file;
+    }
+  }
+  return file;
+}
+
+bool Adds(const Change& change) {
+  return change.kind == Kind::kAddLun || change.kind == Kind::kReplaceLun;
+}
+
+}  // namespace
+
+// Targets and media that were taken away. Whoever lets go of them last may
+// block, so that this is never a reactor. Thread-safe.
+class Daemon::Leaving {
+ public:
+  // Something is about to leave, which Left() tells of.
+  void Expect() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++expected_;
+    left_.reserve(left_.size() + expected_);  // Left() must not throw.
+  }
+  void ExpectTarget(const std::string& name) {
+    Expect();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    targets_.insert(name);
+  }
+  void Left(std::shared_ptr<const void> what, const std::string& target = "") {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      left_.push_back(std::move(what));
+      targets_.erase(target);
+      --expected_;
+    }
+    changed_.notify_all();
+  }
+  bool HasTarget(const std::string& name) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return targets_.count(name) > 0;
+  }
+  // Waits for all to have left, and destroys what has. False: not all have.
+  bool Finish(absl::Duration limit) {
+    std::vector<std::shared_ptr<const void>> left;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool all = changed_.wait_for(lock, absl::ToChronoNanoseconds(limit),
+                                       [this] { return expected_ == 0; });
+    left.swap(left_);
+    lock.unlock();
+    return all;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int expected_ = 0;  // All under `mutex_`.
+  std::set<std::string> targets_;
+  std::vector<std::shared_ptr<const void>> left_;
+};
+
+// What can fail, and was done before anything else.
+struct Daemon::Prepared {
+  std::map<LunKey, std::shared_ptr<scsi::Backend>> media;
+  std::vector<Portal> portals;
+};
+
+Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
+                              const ParsedConfig& parsed) {
+  Applied out;
+  if (leaving_ == nullptr) leaving_ = std::make_shared<Leaving>();
+  leaving_->Finish(absl::ZeroDuration());
+  const Plan plan = PlanChanges(config_, wanted, parsed);
+  out.notes = plan.notes;
+  out.problems = plan.refusals;
+  if (!out.problems.empty()) return out;
+  CheckUse(plan, &out.problems);
+  if (!out.problems.empty()) return out;
+  Prepared prepared;
+  Prepare(plan, wanted, &prepared, &out.problems);
+  if (!out.problems.empty()) {
+    Undo(&prepared);
+    return out;
+  }
+  Commit(plan, wanted, &prepared);
+  for (const Change& change : plan.changes) out.changes.push_back(change.text);
+  if (!leaving_->Finish(kPatience)) {
+    out.notes.push_back(
+        "what was taken away still waits for its disks; its files are in use "
+        "until they give back what they have");
+  }
+  return out;
+}
+
+void Daemon::CheckUse(const Plan& plan, std::vector<std::string>* problems) {
+  for (const Change& change : plan.changes) {
+    if (change.kind == Kind::kAddTarget && leaving_->HasTarget(change.target)) {
+      problems->push_back(absl::StrCat(
+          change.where, ": ", change.target,
+          " was removed, and still waits for its disks; try again later"));
+    }
+  }
+  const bool disturbs =
+      std::any_of(plan.changes.begin(), plan.changes.end(),
+                  [](const Change& change) { return change.disturbs(); });
+  if (!disturbs) return;
+  const auto answer =
+      std::make_shared<std::promise<std::vector<protocol::SessionInfo>>>();
+  auto sessions = answer->get_future();
+  server_->ListSessions([answer](std::vector<protocol::SessionInfo> found) {
+    answer->set_value(std::move(found));
+  });
+  if (sessions.wait_for(absl::ToChronoNanoseconds(kPatience)) !=
+      std::future_status::ready) {
+    problems->push_back(
+        "a reactor is blocked, by a disk perhaps, and can't say which sessions "
+        "there are; try again later");
+    return;
+  }
+  std::map<std::string, std::vector<std::string>> users;
+  for (const protocol::SessionInfo& session : sessions.get()) {
+    users[session.target_name].push_back(session.initiator_name);
+  }
+  for (const Change& change : plan.changes) {
+    if (!change.disturbs() || users.count(change.target) == 0) continue;
+    const std::vector<std::string>& of_target = users[change.target];
+    problems->push_back(absl::StrCat(
+        change.where, ": ", change.text, ", but ", of_target.size(),
+        " sessions use ", change.target, ", such as that of ",
+        of_target.front(), "; log them out first"));
+  }
+}
+
+// Until the access is as it is wanted to be, nobody comes by a new portal.
+void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
+                     Prepared* prepared, std::vector<std::string>* problems) {
+  for (const Change& change : plan.changes) {
+    if (!Adds(change) || change.medium_of.has_value()) continue;
+    const LunKey key = {change.target, change.lun};
+    auto medium = Open(key.first, LunOf(wanted, key));
+    if (!medium.ok()) {
+      problems->emplace_back(medium.status().message());
+      continue;
+    }
+    prepared->media.emplace(key, *std::move(medium));
+  }
+  // Media go from one LUN to another.
+  for (const Change& change : plan.changes) {
+    if (!Adds(change) || !change.medium_of.has_value()) continue;
+    prepared->media.emplace(LunKey{change.target, change.lun},
+                            media_.at(*change.medium_of));
+  }
+  for (const auto& [key, medium] : prepared->media) {
+    // A target that nobody sees says whether it would take it.
+    const LunConfig& lun = LunOf(wanted, key);
+    const absl::Status status =
+        scsi::Target::Create(key.first)->AddLogicalUnit(medium, lun.options);
+    if (!status.ok()) {
+      problems->push_back(absl::StrCat(lun.where, ": ", status.message()));
+    }
+  }
+  if (!problems->empty()) return;
+  SetAccess(wanted);
+  for (const PortalConfig& portal : wanted.portals) {
+    const auto change = std::find_if(
+        plan.changes.begin(), plan.changes.end(), [&](const Change& one) {
+          return one.kind == Kind::kOpenPortal && one.where == portal.where &&
+                 one.portal == portal.address;
+        });
+    if (change == plan.changes.end()) continue;
+    auto bound = Listen(portal);
+    if (!bound.ok()) {
+      problems->emplace_back(bound.status().message());
+      return;
+    }
+    prepared->portals.push_back({portal.address, *std::move(bound)});
+  }
+}
+
+void Daemon::Undo(Prepared* prepared) {
+  for (const Portal& portal : prepared->portals) ClosePortal(portal.bound);
+  SetAccess(config_);
+}
+
+void Daemon::SetAccess(const DaemonConfig& config) {
+  accounts_->Replace(config);
+  for (const TargetConfig& target : config.targets) {
+    const auto found = access_.find(target.name);
+    if (found != access_.end()) found->second->Replace(target.rules);
+  }
+}
+
+void Daemon::ClosePortal(const transport::Address& bound) {
+  const auto closed = std::make_shared<std::promise<void>>();
+  server_->ClosePortal(
+      bound, [closed](const absl::Status& /*status*/) { closed->set_value(); });
+  closed->get_future().wait_for(absl::ToChronoNanoseconds(kPatience));
+}
+
+void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
+                    Prepared* prepared) {
+  for (const Change& change : plan.changes) {
+    if (change.kind != Kind::kClosePortal) continue;
+    const auto portal = std::find_if(portals_.begin(), portals_.end(),
+                                     [&change](const Portal& one) {
+                                       return one.configured == change.portal;
+                                     });
+    ClosePortal(portal->bound);
+    portals_.erase(portal);
+  }
+  portals_.insert(portals_.end(), prepared->portals.begin(),
+                  prepared->portals.end());
+  CommitRemovals(plan);
+  CommitAdditions(plan, wanted, prepared);
+  for (const std::shared_ptr<scsi::Target>& target : Targets()) {
+    target->ReviewAccess();
+  }
+  std::set<LunKey> opened;
+  for (const Change& change : plan.changes) {
+    if (Adds(change) && !change.medium_of.has_value()) {
+      opened.emplace(change.target, change.lun);
+    }
+  }
+  DaemonConfig runs = wanted;
+  for (TargetConfig& target : runs.targets) {
+    for (LunConfig& lun : target.luns) {
+      // A file that stays open is served as large as it was.
+      if (opened.count({target.name, lun.options.lun}) == 0) {
+        lun.file = FactsOf(config_, lun.file);
+      }
+    }
+  }
+  config_ = std::move(runs);
+  LookAtNewFiles();
+  WarnOfOpen(config_);
+}
+
+// Those that were made when they were opened were not there to be looked at.
+void Daemon::LookAtNewFiles() {
+  for (TargetConfig& target : config_.targets) {
+    for (LunConfig& lun : target.luns) {
+      const auto* file = std::get_if<scsi::FileBackendOptions>(&lun.medium);
+      if (file != nullptr && lun.file.identity.empty()) {
+        lun.file = LookAtFile(file->path);
+      }
+    }
+  }
+}
+
+void Daemon::CommitRemovals(const Plan& plan) {
+  for (const Change& change : plan.changes) {
+    if (change.kind == Kind::kRemoveTarget) {
+      for (const LunConfig& lun : TargetOf(config_, change.target).luns) {
+        Forget({change.target, lun.options.lun});
+      }
+      access_.erase(change.target);
+      leaving_->ExpectTarget(change.target);
+      {
+        const std::lock_guard<std::mutex> lock(targets_mutex_);
+        targets_.erase(std::find_if(targets_.begin(), targets_.end(),
+                                    [&change](const auto& one) {
+                                      return one->name() == change.target;
+                                    }));
+      }
+      server_->RemoveTarget(
+          change.target, absl::ZeroDuration(),
+          [leaving = leaving_, name = change.target](
+              absl::StatusOr<std::shared_ptr<scsi::Target>> target) {
+            leaving->Left(target.ok() ? *std::move(target) : nullptr, name);
+          });
+    } else if (change.kind == Kind::kRemoveLun ||
+               change.kind == Kind::kReplaceLun) {
+      leaving_->Expect();
+      Forget({change.target, change.lun});
+      const absl::Status removed =
+          FindTarget(change.target)
+              ->RemoveLogicalUnit(
+                  change.lun,
+                  [leaving = leaving_](std::shared_ptr<scsi::Backend> medium) {
+                    leaving->Left(std::move(medium));
+                  });
+      if (!removed.ok()) leaving_->Left(nullptr);
+    }
+  }
+}
+
+// What can fail here has been checked with the configuration.
+void Daemon::CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
+                             Prepared* prepared) {
+  std::vector<std::shared_ptr<scsi::Target>> added;
+  for (const Change& change : plan.changes) {
+    if (change.kind == Kind::kAddTarget) {
+      added.push_back(MakeTarget(TargetOf(wanted, change.target)));
+      const std::lock_guard<std::mutex> lock(targets_mutex_);
+      targets_.push_back(added.back());
+    }
+  }
+  absl::Status status;
+  for (const Change& change : plan.changes) {
+    if (!Adds(change)) continue;
+    const LunKey key = {change.target, change.lun};
+    status.Update(Serve(FindTarget(change.target).get(), LunOf(wanted, key),
+                        std::move(prepared->media.at(key))));
+  }
+  // With its LUNs: initiators look once.
+  for (const std::shared_ptr<scsi::Target>& target : added) {
+    status.Update(server_->AddTarget(
+        target, TargetOf(wanted, std::string(target->name())).alias));
+  }
+  if (!status.ok()) Log(protocol::LogLevel::kError, status.message());
+}
+
+void Daemon::Forget(const LunKey& lun) {
+  media_.erase(lun);
+  for (auto it = identities_.begin(); it != identities_.end();) {
+    it = it->second == lun ? identities_.erase(it) : std::next(it);
+  }
+}
+
+std::shared_ptr<scsi::Target> Daemon::FindTarget(absl::string_view name) const {
+  for (const std::shared_ptr<scsi::Target>& target : targets_) {
+    if (target->name() == name) return target;
+  }
+  return nullptr;
+}
+
+}  // namespace skiff::tools::skiffd
