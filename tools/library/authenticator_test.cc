@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -23,7 +24,8 @@ using ::testing::HasSubstr;
 constexpr char kSecret[] = "a-secret-of-the-test";
 constexpr char kTargetSecret[] = "the-targets-own-one";
 
-skiff_chap_account AccountOf(const std::string& secret) {
+// It refers to the secret.
+skiff_chap_account AccountOf(std::string_view secret) {
   skiff_chap_account account;
   SKIFF_INIT(account);
   account.secret = secret.data();
