@@ -25,6 +25,8 @@ class ServiceManagerTest : public ::testing::Test {
  protected:
   ~ServiceManagerTest() override {
     if (fd_ >= 0) close(fd_);
+    unlink(path_.c_str());
+    rmdir(folder_);
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
       unsetenv(name);
   }
@@ -54,6 +56,9 @@ class ServiceManagerTest : public ::testing::Test {
     return std::string(ServiceManager::FromEnvironment().status().message());
   }
 
+  // A folder whose name is short enough for sockets.
+  char folder_[32] = "/tmp/skiff-notify-XXXXXX";
+  const std::string path_ = absl::StrCat(mkdtemp(folder_), "/socket");
   int fd_ = -1;
 };
 
@@ -67,8 +72,7 @@ TEST_F(ServiceManagerTest, WithoutOneNothingHappens) {
 }
 
 TEST_F(ServiceManagerTest, TellsWhatHappensToPathsAndAbstractNames) {
-  for (const std::string& name :
-       {::testing::TempDir() + "/notify", absl::StrCat("@skiff-", getpid())}) {
+  for (const std::string& name : {path_, absl::StrCat("@skiff-", getpid())}) {
     Listen(name);
     const auto manager = ServiceManager::FromEnvironment();
     ASSERT_TRUE(manager.ok()) << manager.status();
@@ -87,7 +91,7 @@ TEST_F(ServiceManagerTest, TellsWhatHappensToPathsAndAbstractNames) {
 }
 
 TEST_F(ServiceManagerTest, ALongStatusIsCutBetweenCharacters) {
-  Listen(::testing::TempDir() + "/notify");
+  Listen(path_);
   const auto manager = ServiceManager::FromEnvironment();
   ASSERT_TRUE(manager.ok()) << manager.status();
   const std::string start(1023, 'x');
