@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -86,9 +87,9 @@ class AuthenticatorTest : public ::testing::TestWithParam<uint32_t> {
     server_->AddLun(0, store_.backend);
   }
   void TearDown() override {
-    server_->Close();
-    EXPECT_TRUE(server_->Await(
-        [this] { return skiff_backend_close(store_.backend) == 0; }));
+    EXPECT_EQ(skiff_target_remove_lun(server_->target, 0, nullptr, nullptr), 0)
+        << skiff_last_error();
+    EXPECT_EQ(skiff_backend_close(store_.backend), 0) << skiff_last_error();
   }
 
   std::string Url(const std::string& user, const std::string& more = "") const {
@@ -205,8 +206,8 @@ TEST_P(AuthenticatorTest, GivesUpWithoutAnAnswer) {
   Start(/*login_timeout_ms=*/50);
   EXPECT_LT(Open(Url("me%a-secret-of-the-test@")), 0);
   ASSERT_EQ(users_.asked.size(), 1u);
-  skiff_server* const closed = server_->server;
-  server_->Close();
+  skiff_server* const closed = std::exchange(server_->server, nullptr);
+  ASSERT_EQ(skiff_server_close(closed, 0, nullptr, nullptr), 0);
   const skiff_chap_account account = AccountOf(kSecret);
   EXPECT_EQ(skiff_server_answer_login(closed, users_.last(), 0, &account),
             -EBADF);
@@ -229,6 +230,7 @@ TEST_P(AuthenticatorTest, IsClosedWhileALoginWaits) {
             -EBADF);
   EXPECT_TRUE(server_->Await(opened));
   EXPECT_LT(opened.result(), 0);
+  EXPECT_EQ(skiff_disk_close(disk, nullptr, nullptr), 0) << skiff_last_error();
 }
 
 TEST_P(AuthenticatorTest, RefusesAnswersThatAreNone) {
