@@ -223,8 +223,8 @@ TEST_P(AuthenticatorTest, IsClosedWhileALoginWaits) {
       0)
       << skiff_last_error();
   ASSERT_TRUE(server_->Await([this] { return users_.last() != 0; }));
-  skiff_server* const closed = server_->server;
-  server_->Close();
+  skiff_server* const closed = std::exchange(server_->server, nullptr);
+  ASSERT_EQ(skiff_server_close(closed, 0, nullptr, nullptr), 0);
   const skiff_chap_account account = AccountOf(kSecret);
   EXPECT_EQ(skiff_server_answer_login(closed, users_.last(), 0, &account),
             -EBADF);
