@@ -355,11 +355,15 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
   if (refused != LoginStatus::kSuccess) return refused;
   identity->peer_address = AddressOf(peer_);
   const LoginStatus found = context_.node->Admit(portal_, identity);
-  if (found != LoginStatus::kSuccess ||
-      identity->session_type == SessionType::kDiscovery) {
+  if (found != LoginStatus::kSuccess) return found;
+  const auto target = context_.node->FindTarget(identity->target_name);
+  if (identity->session_type == SessionType::kDiscovery) {
+    // The answer names no portal group of what is not there for it.
+    if (target == nullptr || !IsThere(*target, *identity)) {
+      identity->target_portal_group_tag.reset();
+    }
     return found;
   }
-  const auto target = context_.node->FindTarget(identity->target_name);
   if (target == nullptr) return LoginStatus::kNotFound;
   if (IsThere(*target, *identity)) return LoginStatus::kSuccess;
   Say(LogLevel::kWarning,
@@ -530,6 +534,8 @@ SessionInfo TargetConnection::Info() const {
   info.initiator_name = identity.initiator_name;
   info.initiator_alias = identity.initiator_alias;
   info.authenticated_as = identity.authenticated_peer;
+  info.discovery = session_->identity().session_type == SessionType::kDiscovery;
+  info.logged_in = !in_login_;
   info.target_name = identity.target_name;
   info.portal = portal_.ToString();
   info.peer = peer_;

@@ -106,8 +106,12 @@ struct SessionInfo {
   std::string initiator_name;
   std::string initiator_alias;
   std::string authenticated_as;  // CHAP_N; empty: not asked.
-  std::string target_name;       // Empty: discovery.
-  std::string portal;            // Ours.
+  // What the initiator says, until it is `logged_in`. Of discovery it is empty
+  // as a rule, but may be a target's name, or anything.
+  std::string target_name;
+  bool discovery = false;
+  bool logged_in = false;
+  std::string portal;  // Ours.
   std::string peer;
   ConnectionInfo connection;
   uint16_t tsih = 0;

@@ -38,8 +38,12 @@ uint32_t BitOf(ChapAlgorithm algorithm) {
 
 // Lasts as long as what it was made of.
 skiff_login_attempt AttemptOf(const protocol::LoginAttempt& attempt) {
+  // A discovery session may name a target, and is one all the same.
+  const bool discovery =
+      attempt.identity.session_type == protocol::SessionType::kDiscovery;
   return {attempt.identity.initiator_name.c_str(),
-          attempt.identity.target_name.c_str(), attempt.peer.c_str()};
+          discovery ? "" : attempt.identity.target_name.c_str(),
+          attempt.peer.c_str()};
 }
 
 // 0, or a remembered error.

@@ -180,12 +180,15 @@ void AddSessions(const std::vector<protocol::SessionInfo>& sessions,
       by_initiator;
   std::set<std::string> told;
   for (const protocol::SessionInfo& session : sessions) {
+    // Until then, names are whatever somebody says.
+    if (!session.logged_in) continue;
+    const std::string target = session.discovery ? "" : session.target_name;
     std::string initiator = session.initiator_name;
     if (told.size() < max_initiators) told.insert(initiator);
     if (told.count(initiator) == 0) initiator = "others";
-    Together& together = by_initiator[{session.target_name, initiator,
-                                       session.connection.data_model,
-                                       session.connection.transport}];
+    Together& together =
+        by_initiator[{target, initiator, session.connection.data_model,
+                      session.connection.transport}];
     ++together.sessions;
     together.counts += session.counts;
   }
@@ -290,10 +293,9 @@ void AddReactors(const std::vector<TargetSnapshot::Reactor>& reactors,
                  Families* families) {
   for (size_t i = 0; i < reactors.size(); ++i) {
     const Labels labels = {{"reactor", absl::StrCat(i)}};
-    const absl::Duration busy = reactors[i].life - reactors[i].idle;
     families->Seconds("skiff_reactor_busy_seconds_total",
                       "Time in which the thread had something to do", labels,
-                      std::max(busy, absl::ZeroDuration()));
+                      reactors[i].busy);
     families->Seconds("skiff_reactor_idle_seconds_total",
                       "Time in which it slept, or looked for something in vain",
                       labels, reactors[i].idle);
@@ -305,10 +307,11 @@ void AddReactors(const std::vector<TargetSnapshot::Reactor>& reactors,
 std::vector<Family> MetricsOf(const TargetSnapshot& snapshot,
                               size_t max_initiators) {
   Families families;
-  families.Gauge("skiff_snapshot_complete",
-                 "0: a reactor did not answer in time, and what it serves is "
-                 "missing here",
-                 {}, snapshot.complete ? 1 : 0);
+  families.Gauge(
+      "skiff_snapshot_complete",
+      "0: a reactor did not answer in time, and what all of them serve "
+      "is missing here",
+      {}, snapshot.complete ? 1 : 0);
   for (const TargetSnapshot::Target& target : snapshot.targets) {
     families.Gauge("skiff_target_luns", "Logical units of the target",
                    {{"target", target.name}}, target.luns.size());
@@ -316,13 +319,15 @@ std::vector<Family> MetricsOf(const TargetSnapshot& snapshot,
       AddLun(target.name, lun, &families);
     }
   }
+  AddReactors(snapshot.reactors, &families);
+  // What did not come is not 0.
+  if (!snapshot.complete) return families.Take();
   AddSessions(snapshot.sessions, max_initiators, &families);
   for (const protocol::PortalCounts& portal : snapshot.counts.portals) {
     AddPortal(portal, &families);
   }
   AddLogins(snapshot.counts, &families);
   AddMemory(snapshot.memory, &families);
-  AddReactors(snapshot.reactors, &families);
   return families.Take();
 }
 

@@ -21,7 +21,7 @@ struct TargetSnapshot {
   };
   struct Reactor {
     absl::Duration idle;  // EpollReactor::idle_time().
-    absl::Duration life;  // Since it was created.
+    absl::Duration busy;  // The rest of its life. It never becomes less.
   };
 
   std::vector<Target> targets;

@@ -117,6 +117,7 @@ protocol::SessionInfo Session(const std::string& initiator, uint64_t reads) {
   protocol::SessionInfo session;
   session.initiator_name = initiator;
   session.target_name = "iqn.a";
+  session.logged_in = true;
   session.connection.data_model = "iSER";
   session.connection.transport = "verbs";
   session.counts.reads = reads;
@@ -189,7 +190,7 @@ TEST(TargetMetricsTest, PortalsAndTheirErrors) {
 
 TEST(TargetMetricsTest, ReactorsAreBusyOrIdle) {
   TargetSnapshot snapshot;
-  snapshot.reactors = {{absl::Seconds(3), absl::Seconds(10)}};
+  snapshot.reactors = {{absl::Seconds(3), absl::Seconds(7)}};
   snapshot.complete = false;
   const std::vector<Family> all = MetricsOf(snapshot);
   EXPECT_EQ(Value(all, "skiff_reactor_busy_seconds_total", {{"reactor", "0"}}),

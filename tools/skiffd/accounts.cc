@@ -1,6 +1,8 @@
 #include "tools/skiffd/accounts.h"
 
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,9 @@ bool IsOf(const AccountConfig& account, const std::string& initiator) {
 
 struct Accounts::Table {
   std::vector<protocol::ChapAlgorithm> algorithms;
+  std::set<std::string> targets;           // That are configured.
   std::map<std::string, ByName> accounts;  // By target; "": discovery.
+  ByName none;
 
   void Add(const std::string& target,
            const std::vector<AccountConfig>& of_target) {
@@ -28,12 +32,14 @@ struct Accounts::Table {
     }
   }
   // Null: nobody has to authenticate himself. A discovery session may name a
-  // target, too: it is one all the same.
+  // target, too: it is one all the same. A target that is not configured, as
+  // one that is being removed, has no accounts, and lets nobody in.
   const ByName* Of(const protocol::LoginAttempt& attempt) const {
     const bool discovery =
         attempt.identity.session_type == protocol::SessionType::kDiscovery;
-    const auto found =
-        accounts.find(discovery ? std::string() : attempt.identity.target_name);
+    const std::string& target = attempt.identity.target_name;
+    if (!discovery && targets.count(target) == 0) return &none;
+    const auto found = accounts.find(discovery ? std::string() : target);
     return found == accounts.end() ? nullptr : &found->second;
   }
 };
@@ -43,6 +49,7 @@ void Accounts::Replace(const DaemonConfig& config) {
   table->algorithms = config.chap_algorithms;
   table->Add("", config.discovery_accounts);
   for (const TargetConfig& target : config.targets) {
+    table->targets.insert(target.name);
     table->Add(target.name, target.accounts);
   }
   std::shared_ptr<const Table> fresh = std::move(table);

@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   std::unique_ptr<Daemon> self(new Daemon);
   self->config_ = config;
   self->log_ = config.server.log;
+  self->started_ = transport::EpollReactor::MonotonicNow();
   auto threads = transport::ReactorThreads::Start(config.reactors);
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
@@ -135,17 +136,20 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
 
 absl::Status Daemon::StartMetrics(const MetricsConfig& config) {
   if (config.address.empty()) return absl::OkStatus();
-  const absl::Time started = transport::EpollReactor::MonotonicNow();
   metrics::TargetSnapshots::Options options;
   options.server = server_.get();
   options.targets = [this] { return Targets(); };
-  options.reactors = [this, started] {
+  // Called by one thread at a time. Whoever is interrupted between two looks
+  // at the clock must not make it less.
+  options.reactors = [this, started = started_,
+                      last = std::vector<absl::Duration>(
+                          threads_->size(), absl::ZeroDuration())]() mutable {
     std::vector<metrics::TargetSnapshot::Reactor> reactors;
     for (int i = 0; i < threads_->size(); ++i) {
       const absl::Duration idle = threads_->reactor(i)->idle_time();
-      const absl::Duration life =
-          transport::EpollReactor::MonotonicNow() - started;
-      reactors.push_back({idle, life});
+      last[i] = std::max(
+          last[i], transport::EpollReactor::MonotonicNow() - started - idle);
+      reactors.push_back({idle, last[i]});
     }
     return reactors;
   };

@@ -94,6 +94,9 @@ class Daemon {
   void CommitRemovals(const Plan& plan);
   void CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
                        Prepared* prepared);
+  void ReviewAccess();
+  // Within a few seconds.
+  bool FirstReactorTurns();
   // What is new of `config` holds for logins from now on.
   void SetAccess(const DaemonConfig& config);
   void ClosePortal(const transport::Address& bound);
@@ -142,6 +145,7 @@ class Daemon {
   // What media that are written to say they are, and the LUNs.
   std::map<std::string, LunKey> identities_;
   std::unique_ptr<MetricsService> metrics_;
+  absl::Time started_;  // Before its reactors.
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;

@@ -26,6 +26,9 @@ using Kind = Change::Kind;
 // come to its end.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
+constexpr char kBlocked[] =
+    "a reactor is blocked, by a disk perhaps; try again later";
+
 const TargetConfig& TargetOf(const DaemonConfig& config,
                              const std::string& name) {
   return *std::find_if(
@@ -156,13 +159,13 @@ void Daemon::CheckUse(const Plan& plan, std::vector<std::string>* problems) {
   });
   if (sessions.wait_for(absl::ToChronoNanoseconds(kPatience)) !=
       std::future_status::ready) {
-    problems->push_back(
-        "a reactor is blocked, by a disk perhaps, and can't say which sessions "
-        "there are; try again later");
+    problems->emplace_back(kBlocked);
     return;
   }
   std::map<std::string, std::vector<std::string>> users;
   for (const protocol::SessionInfo& session : sessions.get()) {
+    // What others say of themselves holds nobody up.
+    if (!session.logged_in || session.discovery) continue;
     users[session.target_name].push_back(session.initiator_name);
   }
   for (const Change& change : plan.changes) {
@@ -205,6 +208,12 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
   }
   if (!problems->empty()) return;
   SetAccess(wanted);
+  for (const Change& change : plan.changes) {
+    // Nobody comes in who would have to go at once.
+    if (change.kind == Kind::kRemoveTarget) {
+      access_.at(change.target)->Replace({});
+    }
+  }
   for (const PortalConfig& portal : wanted.portals) {
     const auto change = std::find_if(
         plan.changes.begin(), plan.changes.end(), [&](const Change& one) {
@@ -212,6 +221,10 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
                  one.portal == portal.address;
         });
     if (change == plan.changes.end()) continue;
+    if (!FirstReactorTurns()) {
+      problems->emplace_back(kBlocked);
+      return;
+    }
     auto bound = Listen(portal);
     if (!bound.ok()) {
       problems->emplace_back(bound.status().message());
@@ -224,6 +237,21 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
 void Daemon::Undo(Prepared* prepared) {
   for (const Portal& portal : prepared->portals) ClosePortal(portal.bound);
   SetAccess(config_);
+  // Somebody may have come in meanwhile.
+  ReviewAccess();
+}
+
+void Daemon::ReviewAccess() {
+  for (const std::shared_ptr<scsi::Target>& target : Targets()) {
+    target->ReviewAccess();
+  }
+}
+
+bool Daemon::FirstReactorTurns() {
+  const auto turned = std::make_shared<std::promise<void>>();
+  threads_->reactor(0)->Post([turned] { turned->set_value(); });
+  return turned->get_future().wait_for(absl::ToChronoNanoseconds(kPatience)) ==
+         std::future_status::ready;
 }
 
 void Daemon::SetAccess(const DaemonConfig& config) {
@@ -256,9 +284,7 @@ void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
                   prepared->portals.end());
   CommitRemovals(plan);
   CommitAdditions(plan, wanted, prepared);
-  for (const std::shared_ptr<scsi::Target>& target : Targets()) {
-    target->ReviewAccess();
-  }
+  ReviewAccess();
   std::set<LunKey> opened;
   for (const Change& change : plan.changes) {
     if (Adds(change) && !change.medium_of.has_value()) {
