@@ -150,7 +150,8 @@ struct Offer {
 struct LoginIdentity {
   std::string initiator_name;
   std::string initiator_alias;
-  std::string target_name;  // Empty in discovery sessions.
+  // A discovery session has none as a rule, but may name one.
+  std::string target_name;
   // Who the peer has shown to be (CHAP_N); empty: nobody asked.
   std::string authenticated_peer;
   // Where from, numeric and without a port: at a target. TargetLoginPolicy
