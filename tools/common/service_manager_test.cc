@@ -23,7 +23,7 @@ using ::testing::MatchesRegex;
 // The other end, with a socket of its own.
 class ServiceManagerTest : public ::testing::Test {
  protected:
-  ~ServiceManagerTest() override {
+  void TearDown() override {
     if (fd_ >= 0) close(fd_);
     unlink(path_.c_str());
     rmdir(folder_);

@@ -102,8 +102,8 @@ absl::StatusOr<std::shared_ptr<Server>> Server::Create(
     std::shared_ptr<LoginCallbacks> logins) {
   protocol::TargetServerOptions given = OptionsOf(options, context->log());
   given.authenticator = logins;
-  auto made = protocol::TargetServer::Create(
-      context->registry(), context->reactors(), std::move(given));
+  auto made = protocol::TargetServer::Create(context->registry(),
+                                             context->reactors(), given);
   if (!made.ok()) return made.status();
   return std::shared_ptr<Server>(
       new Server(context,

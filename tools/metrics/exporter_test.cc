@@ -121,7 +121,7 @@ TEST_F(ExporterTest, SilentClientsAreDropped) {
 TEST_F(ExporterTest, SurvivesRubbish) {
   Start();
   Ask(std::string(100000, 'x') + "\r\n\r\n");
-  Ask(std::string("\0\r\n\xff\xfe\r\n\r\n", 10));
+  Ask(std::string("\0\r\n\xff\xfe\r\n\r\n", 9));
   Ask("POST /metrics HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n");
   EXPECT_THAT(Get("/metrics"), HasSubstr("200 OK"));
 }

@@ -277,7 +277,7 @@ absl::Status Daemon::Serve(scsi::Target* target, const LunConfig& lun,
   const absl::Status status = target->AddLogicalUnit(medium, lun.options);
   if (!status.ok()) return At(lun.where, status);
   media_[key] = std::move(medium);
-  return status;
+  return absl::OkStatus();
 }
 
 absl::Status Daemon::AddTarget(const TargetConfig& config) {
@@ -329,9 +329,10 @@ Daemon::~Daemon() {
     Shutdown(absl::ZeroDuration(), [&done] { done.set_value(); });
     done.get_future().wait();
   }
-  metrics_.reset();
-  // Nothing runs on the reactors while what lives on them goes.
+  // Nothing runs on the reactors while what lives on them goes, and what they
+  // call: Shutdown() has closed the metrics.
   if (threads_ != nullptr) threads_->Stop();
+  metrics_.reset();
 }
 
 std::string Daemon::ReadyLine() const {
