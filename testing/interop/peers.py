@@ -221,7 +221,7 @@ class Skiffd(Target):
         return self.log()[before:]
 
     def _description(self):
-        description = ["--open", "--listen", f"{self.scheme}://{self.portal}", "--target", self.name]
+        description = ["--listen", f"{self.scheme}://{self.portal}", "--open", "--target", self.name]
         for lun in self.luns:
             description += ["--lun", lun]
         return description
