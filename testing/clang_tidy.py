@@ -9,7 +9,10 @@ configuration and clang-tidy's version stay the same. What a header includes cou
 itself: so each header is checked with the sources next to it when it changes, and not with half of the tree. With
 --indirect, everything counts that is included also indirectly.
 
-Usage: clang_tidy.py --cache DIRECTORY --generated DIRECTORY [--indirect] FILE.cc...
+Which ones were clean is remembered in two places: in a cache of this machine; and in a file of the repository, so that
+other machines need not check everything again. --record brings that file up to date. --indirect does not look at it.
+
+Usage: clang_tidy.py --cache DIRECTORY --generated DIRECTORY [--known FILE [--record]] [--indirect] FILE.cc...
 Prints what clang-tidy finds, and exits with 1 if it finds anything.
 """
 
@@ -95,6 +98,19 @@ def fingerprint(sources, path, others, common):
     return digest.hexdigest()
 
 
+# Of a fingerprint, in the file of those that are known to be clean.
+SHORT = 16
+
+
+def read_known(path):
+    """The fingerprints of files that are known to be clean, shortened."""
+    return set(path.read_text(encoding="utf-8").split()) if path and path.exists() else set()
+
+
+def record(path, fingerprints):
+    path.write_text("".join(f"{one}\n" for one in sorted(one[:SHORT] for one in fingerprints)), encoding="utf-8")
+
+
 def defined_names(contents):
     names = {b"_".join(match) for match in TEST.findall(contents)}
     for line in UNINDENTED.findall(contents):
@@ -151,6 +167,8 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where to remember clean files")
     parser.add_argument("--generated", required=True, help="where Bazel puts generated headers")
     parser.add_argument("--indirect", action="store_true", help="what is included indirectly counts, too")
+    parser.add_argument("--known", type=pathlib.Path, help="fingerprints of clean files, in the repository")
+    parser.add_argument("--record", action="store_true", help="bring --known up to date")
     parser.add_argument("files", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
 
@@ -160,12 +178,14 @@ def main():
     common = version + CONFIG.read_bytes() + " ".join(compiler_flags("")).encode()
     sources = Sources()
     others = set() if arguments.indirect else sources.direct(arguments.files)
-    stamps = {path: arguments.cache / fingerprint(sources, path, others, common) for path in arguments.files}
-    pending = [path for path in arguments.files if not stamps[path].exists()]
+    prints = {path: fingerprint(sources, path, others, common) for path in arguments.files}
+    stamps = {path: arguments.cache / mine for path, mine in prints.items()}
+    known = set() if arguments.indirect else read_known(arguments.known)
+    pending = [path for path in arguments.files if prints[path][:SHORT] not in known and not stamps[path].exists()]
     print(f"{len(pending)} of {len(stamps)} files to check", flush=True)
 
     arguments.cache.mkdir(parents=True, exist_ok=True)
-    dirty = 0
+    dirty = set()
     flags = compiler_flags(arguments.generated)
     processors = os.cpu_count()
     size = max(1, min(BATCH, len(pending) // processors))
@@ -174,12 +194,14 @@ def main():
         for future in concurrent.futures.as_completed(futures):
             for path, findings in future.result().items():
                 if findings:
-                    dirty += 1
+                    dirty.add(path)
                     print(findings, flush=True)
                 else:
                     stamps[path].touch()
+    if arguments.record:
+        record(arguments.known, [mine for path, mine in prints.items() if path not in dirty])
     if dirty:
-        print(f"clang-tidy has findings in {dirty} files")
+        print(f"clang-tidy has findings in {len(dirty)} files")
     return 1 if dirty else 0
 
 

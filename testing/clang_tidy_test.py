@@ -60,6 +60,17 @@ class FingerprintTest(unittest.TestCase):
     def test_everything_counts_that_is_included_if_it_is_to(self):
         self.assertEqual(self.changed_by("a.h", indirect=True), ["a.cc", "b.cc"])
 
+    def test_what_is_recorded_is_known(self):
+        path = pathlib.Path("known")
+        self.assertEqual(clang_tidy.read_known(path), set())
+        prints = self._fingerprints(indirect=False)
+        clang_tidy.record(path, prints.values())
+        known = clang_tidy.read_known(path)
+        self.assertEqual(known, {one[:clang_tidy.SHORT] for one in prints.values()})
+        pathlib.Path("a.cc").write_text(FILES["a.cc"] + "int changed;\n", encoding="utf-8")
+        changed = {name for name, one in self._fingerprints(indirect=False).items() if one[:clang_tidy.SHORT] not in known}
+        self.assertEqual(changed, {"a.cc"})
+
 
 if __name__ == "__main__":
     unittest.main()
