@@ -40,6 +40,8 @@ LoginStatus StatusOf(const absl::Status& failure) {
       return LoginStatus::kAuthenticationFailure;
     case absl::StatusCode::kPermissionDenied:
       return LoginStatus::kAuthorizationFailure;
+    case absl::StatusCode::kUnavailable:
+      return LoginStatus::kServiceUnavailable;
     default:
       return LoginStatus::kTargetError;
   }

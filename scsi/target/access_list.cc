@@ -66,7 +66,10 @@ bool AccessList::IsThere(const NexusIdentity& nexus) {
 }
 
 absl::Status AccessList::Admit(const NexusIdentity& nexus) {
-  if (RuleFor(*rules(), nexus) != nullptr) return absl::OkStatus();
+  if (RuleFor(*rules(), nexus) != nullptr) {
+    if (!closed_) return absl::OkStatus();
+    return absl::UnavailableError("the target admits nobody at present");
+  }
   return absl::PermissionDeniedError(absl::StrCat(
       "no access rule lets in ", nexus.initiator,
       nexus.authenticated_as.empty()

@@ -1,6 +1,7 @@
 #ifndef SKIFF_SCSI_TARGET_ACCESS_LIST_H_
 #define SKIFF_SCSI_TARGET_ACCESS_LIST_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -59,6 +60,10 @@ class AccessList final : public AccessPolicy {
   // nexuses then: Target::ReviewAccess().
   void Replace(std::vector<AccessRule> rules);
 
+  // Whether nobody may come in at present (Unavailable); who is in stays. By
+  // any thread, at any time.
+  void SetClosed(bool closed) { closed_ = closed; }
+
   // As AccessPolicy has them.
   bool IsThere(const NexusIdentity& nexus) override;
   absl::Status Admit(const NexusIdentity& nexus) override;
@@ -77,6 +82,7 @@ class AccessList final : public AccessPolicy {
   }
   Rights RightsOf(const NexusIdentity& nexus, uint64_t lun) const;
 
+  std::atomic<bool> closed_ = false;
   mutable std::mutex mutex_;  // Of the pointer.
   std::shared_ptr<const Rules> rules_;
 };

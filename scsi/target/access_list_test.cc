@@ -113,6 +113,15 @@ TEST(AccessListTest, RulesCanBeReplaced) {
   EXPECT_FALSE(list.Admit(Who()).ok());
 }
 
+TEST(AccessListTest, WhileItIsClosedItIsThereAndLetsNobodyIn) {
+  AccessList list({AccessRule{}});
+  list.SetClosed(true);
+  EXPECT_TRUE(list.IsThere(Who()));
+  EXPECT_EQ(list.Admit(Who()).code(), absl::StatusCode::kUnavailable);
+  list.SetClosed(false);
+  EXPECT_TRUE(list.Admit(Who()).ok());
+}
+
 TEST(AccessRuleTest, CoversWhatItFitsAnyway) {
   AccessRule named;
   named.initiator = kName;

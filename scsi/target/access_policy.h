@@ -76,7 +76,8 @@ class AccessPolicy {
   virtual bool IsThere(const NexusIdentity& /*nexus*/) { return true; }
   // At login, before there is a nexus. PermissionDenied: this one may not come
   // in. Unauthenticated: it has not shown who it is. NotFound: as without such
-  // a target. The message goes to the log.
+  // a target. Unavailable: nobody may come in at present, and who is in stays.
+  // The message goes to the log.
   virtual absl::Status Admit(const NexusIdentity& nexus) = 0;
   // Asked once for each nexus, after Admit. One LUN that is seen twice, or one
   // logical unit under two: the first counts.

@@ -216,7 +216,8 @@ void NexusImpl::ReviewAccess(
     const std::vector<std::shared_ptr<LogicalUnit>>& lus) {
   if (on_closed_ != nullptr) return;
   const absl::Status admitted = target_->access().Admit(identity_);
-  if (admitted.ok()) {
+  const bool stays = admitted.ok() || absl::IsUnavailable(admitted);
+  if (stays) {
     ReadMap();
   } else {
     map_.emplace();  // It sees nothing.
@@ -240,7 +241,7 @@ void NexusImpl::ReviewAccess(
   for (const auto& [lu, seen] : in) Attach(lu, seen);
   Route(last_lun_);
   for (LuNexus* const lu_nexus : out) ShutOut(lu_nexus);
-  if (admitted.ok()) return;
+  if (stays) return;
   port_->EndNexus(absl::StrCat(
       identity_.ToString(), " may not be here any more: ", admitted.message()));
 }
