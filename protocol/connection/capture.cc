@@ -82,7 +82,7 @@ class CapturedStream final : public ByteStream {
 
  private:
   IoResult Moved(bool sent, absl::Span<const iovec> list, IoResult result) {
-    if (result.status == StreamStatus::kOk) {
+    if (result.status == StreamStatus::kOk && sink_.wanted()) {
       sink_(
           conversation_.Data(sent, absl::Now(), Gathered(list, result.bytes)));
     }
@@ -110,11 +110,13 @@ std::unique_ptr<IserTrace> MakeIserCapture(const std::string& local,
                                            CaptureSink sink) {
   auto conversation = ConversationOf(local, peer);
   if (!conversation.ok()) return nullptr;
+  auto wanted = [sink] { return sink.wanted(); };
   return std::make_unique<IserTrace>(
       [conversation = *std::move(conversation), sink = std::move(sink)](
           bool sent, absl::string_view pdu, absl::string_view comment) mutable {
         sink(conversation.Data(sent, absl::Now(), pdu, comment));
-      });
+      },
+      std::move(wanted));
 }
 
 }  // namespace skiff::protocol

@@ -2,10 +2,14 @@
 #define SKIFF_TRANSPORT_TRACE_PCAPNG_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,8 +27,43 @@ namespace skiff::transport {
 
 // Takes whole blocks of a capture, of any connection, to go after
 // PcapngHeader(). Called on the threads of reactors, and so perhaps on several
-// at once.
-using CaptureSink = std::function<void(absl::string_view blocks)>;
+// at once. Null: nobody wants a capture, nor ever will.
+class CaptureSink {
+ public:
+  // What takes the blocks.
+  using Function = std::function<void(absl::string_view blocks)>;
+
+  CaptureSink() = default;
+  // As without an argument.
+  // NOLINTNEXTLINE(google-explicit-constructor): as of std::function.
+  CaptureSink(std::nullptr_t) {}
+  // One that wants all blocks.
+  template <typename F, typename = std::enable_if_t<
+                            std::is_invocable_v<F&, absl::string_view> &&
+                            !std::is_same_v<std::decay_t<F>, CaptureSink>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): as of std::function.
+  CaptureSink(F function) : function_(std::move(function)) {}
+  // Only while `wanted`, which any thread may change, are there blocks.
+  // Meanwhile a connection pays for one look at it, per message or system call.
+  CaptureSink(Function function,
+              std::shared_ptr<const std::atomic<bool>> wanted)
+      : function_(std::move(function)), wanted_(std::move(wanted)) {}
+
+  // Whether there is to be a block now.
+  bool wanted() const {
+    return wanted_ == nullptr || wanted_->load(std::memory_order_relaxed);
+  }
+  // Takes blocks. Not of one that is null.
+  void operator()(absl::string_view blocks) const { function_(blocks); }
+  // Whether it is null.
+  friend bool operator==(const CaptureSink& sink, std::nullptr_t) {
+    return sink.function_ == nullptr;
+  }
+
+ private:
+  Function function_;
+  std::shared_ptr<const std::atomic<bool>> wanted_;  // Null: always.
+};
 
 // What a file begins with: a Section Header Block and an Interface Description
 // Block (raw IP packets, time stamps in nanoseconds).

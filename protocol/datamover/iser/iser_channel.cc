@@ -190,7 +190,7 @@ void IserChannel::OnReceived(const Completion& completion) {
   }
   const RemoteKey* const invalidated =
       completion.invalidated ? &completion.invalidated_key : nullptr;
-  if (trace_ != nullptr) TraceReceived(bytes, message, invalidated);
+  if (Traced()) TraceReceived(bytes, message, invalidated);
   if (message.opcode == IserOpcode::kControl &&
       message.data.size() > data_limit_) {
     deaf_ = true;
@@ -504,7 +504,7 @@ void IserChannel::PostQueue(IserOperationQueue* queue) {
     if (Post(operation) != PostResult::kAccepted) return;
     queue->PopFront();
     operation->state = Operation::State::kPosted;
-    if (trace_ != nullptr) TracePosted(*operation);
+    if (Traced()) TracePosted(*operation);
     ++posted_;
     CountPosted(*operation);
   }
@@ -539,7 +539,7 @@ void IserChannel::OnEnded(const Completion& completion) {
   if (!ok && completion.status != CompletionStatus::kFlushed) {
     BreakBy(operation, completion);
   }
-  if (trace_ != nullptr && ok) TraceRead(*operation);
+  if (ok && Traced()) TraceRead(*operation);
   if (ok && (operation->kind == OperationKind::kWrite ||
              operation->kind == OperationKind::kSend)) {
     counters_.bytes_taken += operation->length;

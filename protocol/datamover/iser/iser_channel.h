@@ -231,6 +231,8 @@ class IserChannel {
   bool PostReceive(uint32_t index);
   void OnReceived(const transport::Completion& completion);
   absl::Status TooMuchData(const IserMessage& message) const;
+  // Whether somebody wants to see what happens.
+  bool Traced() const { return trace_ != nullptr && trace_->wanted(); }
   void TraceReceived(absl::Span<const uint8_t> bytes,
                      const IserMessage& message,
                      const transport::RemoteKey* invalidated);
@@ -246,7 +248,7 @@ class IserChannel {
   const IserDatamoverOptions options_;
   Handler* const handler_;
   EndpointObserver* observer_ = nullptr;
-  std::unique_ptr<IserTrace> trace_;  // Null unless somebody wants to see.
+  std::unique_ptr<IserTrace> trace_;  // Null unless somebody may want to.
   std::unique_ptr<transport::RdmaEndpoint> endpoint_;
   transport::RdmaEndpoint* preparing_ = nullptr;  // Until Connected().
   size_t max_rdma_bytes_ = 0;

@@ -36,9 +36,15 @@ class IserTrace {
   // longer data segment for something else (iscsi.bogus_pdu_max_data_len).
   static constexpr size_t kMaxData = 262144;
 
-  explicit IserTrace(Sink sink) : sink_(std::move(sink)) {}
+  // `wanted`: whether it is to be told at present; null: always. What it was
+  // not told of stays unknown: PDUs that are made up may lack a LUN.
+  explicit IserTrace(Sink sink, std::function<bool()> wanted = nullptr)
+      : sink_(std::move(sink)), wanted_(std::move(wanted)) {}
   IserTrace(const IserTrace&) = delete;
   IserTrace& operator=(const IserTrace&) = delete;
+
+  // Tells nothing without it: to be asked before.
+  bool wanted() const { return wanted_ == nullptr || wanted_(); }
 
   // A message: its bytes may be in pieces, of which the first has at least the
   // two headers, and the AHSs. `invalidated`: the STag that it takes out of
@@ -75,6 +81,7 @@ class IserTrace {
             absl::string_view how);
 
   const Sink sink_;
+  const std::function<bool()> wanted_;
   std::unordered_map<uint32_t, Task> tasks_;
   // As the last PDU of either said.
   uint32_t stat_sn_ = 0;
