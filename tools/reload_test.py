@@ -5,64 +5,16 @@ Usage: reload_test.py SKIFFD SKIFF
 """
 
 import os
-import pathlib
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-SECONDS = 60
-MEBIBYTE = 1 << 20
-PREFIX = "iqn.2026-11.com.example"
-OK = 0
-
-SKIFFD = SKIFF = None
+from configured_skiffd import OK, PREFIX, SECONDS, ConfiguredTest, lun, ram, target
 
 
-def lun(medium, rest=""):
-    return f"lun {{ {medium} {rest} }}\n"
-
-
-def ram(mebibytes, rest=""):
-    return lun(f'ram {{ size: "{mebibytes}MiB" }}', rest)
-
-
-def target(name, *parts):
-    return f'target {{ name: "{PREFIX}:{name}"\n{"".join(parts)}}}\n'
-
-
-class ReloadTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.path = pathlib.Path(directory.name)
-        self.config = self.path / "skiffd.conf"
-        self.process = None
-
-    def start(self, *parts):
-        self.write(*parts)
-        with open(self.path / "log", "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen([SKIFFD, "--config", self.config], stdout=subprocess.PIPE, stderr=log, text=True)
-        ready = self.process.stdout.readline()
-        self.addCleanup(self.end)
-        self.assertIn("ready", ready, self.log())
-        self.portal = re.search(r"portal=tcp://(\S+)", ready)[1]
-
-    def end(self):
-        self.process.terminate()
-        status = self.process.wait(SECONDS)
-        self.process.stdout.close()
-        self.assertEqual(status, 0, self.log())
-
-    def write(self, *parts):
-        self.config.write_text('portal: "tcp://127.0.0.1:0"\n' + "".join(parts), encoding="utf-8")
-
-    def log(self):
-        return (self.path / "log").read_text(encoding="utf-8")
-
+class ReloadTest(ConfiguredTest):
     # What the log says of it.
     def reload(self, *parts):
         self.write(*parts)
@@ -87,20 +39,6 @@ class ReloadTest(unittest.TestCase):
         self.assertIn("skiffd.conf does not hold, and nothing was changed", told)
         self.assertNotIn("changed: ", told)
         self.assertRegex(told, pattern)
-
-    def skiff(self, *arguments, data=None):
-        return subprocess.run([SKIFF, *map(str, arguments)], capture_output=True, timeout=SECONDS, input=data, check=False)
-
-    def url(self, name, number):
-        return f"iscsi://{self.portal}/{PREFIX}:{name}/{number}"
-
-    def capacity(self, name, number):
-        result = self.skiff("capacity", self.url(name, number))
-        return result.stdout.decode() if result.returncode == OK else None
-
-    def perf(self, name, number):
-        return subprocess.Popen([SKIFF, "perf", self.url(name, number), "--rw=write", "--verify", "--iodepth=4", "--runtime=1h"],
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def test_the_same_changes_nothing(self):
         self.start(target("a", ram(1)))
@@ -222,5 +160,5 @@ class ReloadTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    SKIFFD, SKIFF = sys.argv[1:]
+    ConfiguredTest.skiffd, ConfiguredTest.skiff_program = sys.argv[1:]
     unittest.main(argv=sys.argv[:1])

@@ -17,7 +17,7 @@ ROOT = pathlib.Path.cwd()
 DATE = "1790000000"
 SECONDS = 200
 PACKAGES = {"libiscsi-skiff", "libskiff-dev", "libskiff0", "nbdkit-plugin-skiff", "skiff", "skiff-bench", "skiff-conformance",
-            "skiff-metrics", "skiff-target", "skiff-tools", "skiff-transport-dev"}
+            "skiff-management", "skiff-metrics", "skiff-target", "skiff-tools", "skiff-transport-dev"}
 
 built = None
 

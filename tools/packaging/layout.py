@@ -57,13 +57,15 @@ class Built:
     nbdkit_plugin: pathlib.Path
     libiscsi: pathlib.Path
     metrics: pathlib.Path
+    management: pathlib.Path
+    skiffctl: pathlib.Path
     author: list  # The archives of AUTHOR_PARTS.
 
     # Files of packages, in the order of the members.
     FILES = ("tools/packaging/libskiff.so.0", "tools/packaging/libskiff.a", "tools/skiff/skiff", "tools/skiffd/skiffd",
              "testing/transport_conformance/conformance", "bench/skiff_bench/skiff_benches",
              "tools/clients/nbdkit/nbdkit-skiff-plugin.so", "tools/clients/libiscsi/libiscsi.so.7",
-             "tools/metrics/libskiff_metrics.so")
+             "tools/metrics/libskiff_metrics.so", "tools/management/libskiff_management.so", "tools/skiffctl/skiffctl")
     AUTHOR_FILES = tuple(f"tools/packaging/libskiff_{part}.a" for part in AUTHOR_PARTS)
     TARGETS = tuple(f"//{':'.join(file.rsplit('/', 1))}" for file in FILES + AUTHOR_FILES)
 
@@ -157,9 +159,12 @@ class Installation:
 
     def install_programs(self, built):
         for program, folder, name in ((built.skiff, "bin", "skiff"), (built.skiffd, "sbin", "skiffd"),
+                                      (built.skiffctl, "sbin", "skiffctl"),
                                       (built.conformance, "bin", "skiff-conformance"),
                                       (built.benches, "lib/skiff", "skiff-benches")):
             strip(self.copy(program, f"{self.prefix}/{folder}", name, 0o755), "--strip-unneeded")
+        self.copy(ROOT / "tools/skiffctl/completion.bash", f"{self.prefix}/share/bash-completion/completions", "skiffctl")
+        self.copy(ROOT / "tools/management/management.proto", f"{self.prefix}/share/skiff")
         # The system's Python, whatever else PATH has.
         script = BENCH.read_text(encoding="utf-8").replace("#!/usr/bin/env python3", "#!/usr/bin/python3", 1)
         self.write(script, f"{self.prefix}/bin", "skiff-bench").chmod(0o755)
@@ -178,7 +183,8 @@ class Installation:
 
     def install_modules(self, built):
         """What skiffd loads when it is told to: by its RUNPATH."""
-        strip(self.copy(built.metrics, f"{self.libdir}/skiff"), "--strip-unneeded")
+        for module in (built.metrics, built.management):
+            strip(self.copy(module, f"{self.libdir}/skiff"), "--strip-unneeded")
 
     def install_clients(self, built):
         """What other programs load. It finds the library one folder above."""

@@ -12,6 +12,7 @@ import typing
 PAGES = {
     "skiff.1": "skiff-cli.md",
     "skiffd.8": "skiffd.md",
+    "skiffctl.8": "skiffctl.md",
     "skiff.7": "installing.md",
     "skiff-transports.7": "transports.md",
     "skiff-iser.7": "iser.md",

@@ -73,6 +73,18 @@ struct MetricsConfig {
   std::string address;  // "HOST:PORT"; empty: no metrics are served.
 };
 
+struct ManagementConfig {
+  std::string where;
+  std::string socket;  // Empty: nobody can manage it.
+  uint32_t mode = 0600;
+  // As they are written; empty: as the socket comes.
+  std::string user;
+  std::string group;
+  // The same, as numbers; -1: as it comes.
+  int64_t uid = -1;
+  int64_t gid = -1;
+};
+
 // A configuration that was checked, with every default filled in.
 struct DaemonConfig {
   DaemonConfig() {
@@ -89,6 +101,7 @@ struct DaemonConfig {
   absl::Duration shutdown_grace = absl::Seconds(10);
   std::string state_directory = "/var/lib/skiff";
   MetricsConfig metrics;
+  ManagementConfig management;
   std::vector<PortalConfig> portals;
   std::vector<TargetConfig> targets;
   std::vector<AccountConfig> discovery_accounts;  // None: as for a target.

@@ -16,6 +16,7 @@
 #include "tools/skiffd/config.h"
 #include "tools/skiffd/config.pb.h"
 #include "tools/skiffd/lun_check.h"
+#include "tools/skiffd/management_check.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -196,6 +197,7 @@ DaemonConfig CheckConfig(const ParsedConfig& parsed,
   CheckOpen(out, config, &checker);
   out.chap_algorithms = CheckAlgorithms(config.chap(), &checker);
   out.metrics = CheckMetrics(config, &checker);
+  out.management = CheckManagement(config, &checker);
   out.discovery_accounts =
       CheckAccounts(config.discovery_account(), "discovery", &checker);
   std::vector<AccountConfig> accounts = out.discovery_accounts;

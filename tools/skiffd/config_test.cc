@@ -33,7 +33,8 @@ std::vector<BadConfig> BadSyntax() {
       {"UnknownField", "portals: \"x\"\n",
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
        "limits, negotiation, transport, shutdown_grace, portal, target, iser, "
-       "log, state_directory, chap, discovery_account, metrics"},
+       "log, state_directory, chap, discovery_account, metrics, "
+       "management"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "

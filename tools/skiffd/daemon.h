@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,17 +58,52 @@ class Daemon {
     std::vector<std::string> changes;   // What was done, for people.
     std::vector<std::string> notes;     // Plan::notes.
     std::vector<std::string> problems;  // "WHERE: why; what to do".
+    bool in_use = false;  // All problems are that sessions use something.
+  };
+  struct ApplyOptions {
+    bool dry_run = false;  // Looks, and changes nothing.
+    bool force = false;    // Takes away what sessions use.
   };
   // Makes what runs what `wanted` says, which `parsed` became: all of it, or
   // nothing, if there are problems. What does not change goes on untouched.
   // Initiators are told of what they can see (unit attentions). A LUN or target
-  // that open sessions use is not taken away.
+  // that open sessions use is not taken away without force.
   //
   // The log level, and the grace of Shutdown(), are the caller's. Waits for
   // reactors: a few seconds at most. Not after Shutdown().
-  Applied Apply(const DaemonConfig& wanted, const ParsedConfig& parsed);
+  Applied Apply(const DaemonConfig& wanted, const ParsedConfig& parsed,
+                const ApplyOptions& options);
   // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
+
+  // What is served now. Unavailable: a reactor is blocked.
+  absl::StatusOr<std::vector<protocol::SessionInfo>> Sessions() const;
+  absl::StatusOr<protocol::ServerMemory> Memory() const;
+  struct ServedLun {
+    std::string target;
+    scsi::LogicalUnitStatus status;
+    uint32_t block_size = 0;
+    bool read_only = false;  // The medium.
+  };
+  std::vector<ServedLun> Luns() const;
+  struct ServedPortal {
+    std::string configured;
+    std::string bound;
+  };
+  std::vector<ServedPortal> ServedPortals() const;
+  const DaemonConfig& config() const { return config_; }
+  // Since it was made.
+  absl::Duration uptime() const;
+
+  // TargetServer::DropSession of those that are still there. Does not wait.
+  void Drop(const std::vector<uint64_t>& sessions, absl::Duration grace);
+  // Whether the target, or all if `target` is empty, turns logins away for a
+  // while (0301, service unavailable). Who is in stays. Returns their names.
+  absl::StatusOr<std::vector<std::string>> SetDraining(
+      const std::string& target, bool draining);
+  bool IsDraining(const std::string& target) const {
+    return draining_.count(target) > 0;
+  }
   // Runs `on_all_reactors_turn` of Start() once all of them have turned. Does
   // nothing while they have not done so since the last call.
   void CheckReactors() { turn_check_->Ask(); }
@@ -85,7 +121,8 @@ class Daemon {
   class Leaving;
 
   // daemon_apply.cc:
-  void CheckUse(const Plan& plan, std::vector<std::string>* problems);
+  void CheckLeaving(const Plan& plan, std::vector<std::string>* problems) const;
+  void CheckUse(const Plan& plan, Applied* out) const;
   void Prepare(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared,
                std::vector<std::string>* problems);
   void Undo(Prepared* prepared);
@@ -141,6 +178,7 @@ class Daemon {
   std::shared_ptr<Accounts> accounts_;
   // By the targets' names.
   std::map<std::string, std::shared_ptr<scsi::AccessList>> access_;
+  std::set<std::string> draining_;
   std::unique_ptr<protocol::TargetServer> server_;
   // What media that are written to say they are, and the LUNs.
   std::map<std::string, LunKey> identities_;

@@ -113,7 +113,8 @@ struct Daemon::Prepared {
 };
 
 Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
-                              const ParsedConfig& parsed) {
+                              const ParsedConfig& parsed,
+                              const ApplyOptions& options) {
   Applied out;
   if (leaving_ == nullptr) leaving_ = std::make_shared<Leaving>();
   leaving_->Finish(absl::ZeroDuration());
@@ -121,8 +122,16 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   out.notes = plan.notes;
   out.problems = plan.refusals;
   if (!out.problems.empty()) return out;
-  CheckUse(plan, &out.problems);
+  CheckLeaving(plan, &out.problems);
   if (!out.problems.empty()) return out;
+  if (!options.force) CheckUse(plan, &out);
+  if (!out.problems.empty()) return out;
+  if (options.dry_run) {
+    for (const Change& change : plan.changes) {
+      out.changes.push_back(change.text);
+    }
+    return out;
+  }
   Prepared prepared;
   Prepare(plan, wanted, &prepared, &out.problems);
   if (!out.problems.empty()) {
@@ -139,7 +148,8 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   return out;
 }
 
-void Daemon::CheckUse(const Plan& plan, std::vector<std::string>* problems) {
+void Daemon::CheckLeaving(const Plan& plan,
+                          std::vector<std::string>* problems) const {
   for (const Change& change : plan.changes) {
     if (change.kind == Kind::kAddTarget && leaving_->HasTarget(change.target)) {
       problems->push_back(absl::StrCat(
@@ -147,23 +157,20 @@ void Daemon::CheckUse(const Plan& plan, std::vector<std::string>* problems) {
           " was removed, and still waits for its disks; try again later"));
     }
   }
+}
+
+void Daemon::CheckUse(const Plan& plan, Applied* out) const {
   const bool disturbs =
       std::any_of(plan.changes.begin(), plan.changes.end(),
                   [](const Change& change) { return change.disturbs(); });
   if (!disturbs) return;
-  const auto answer =
-      std::make_shared<std::promise<std::vector<protocol::SessionInfo>>>();
-  auto sessions = answer->get_future();
-  server_->ListSessions([answer](std::vector<protocol::SessionInfo> found) {
-    answer->set_value(std::move(found));
-  });
-  if (sessions.wait_for(absl::ToChronoNanoseconds(kPatience)) !=
-      std::future_status::ready) {
-    problems->emplace_back(kBlocked);
+  const auto sessions = Sessions();
+  if (!sessions.ok()) {
+    out->problems.emplace_back(sessions.status().message());
     return;
   }
   std::map<std::string, std::vector<std::string>> users;
-  for (const protocol::SessionInfo& session : sessions.get()) {
+  for (const protocol::SessionInfo& session : *sessions) {
     // What others say of themselves holds nobody up.
     if (!session.logged_in || session.discovery) continue;
     users[session.target_name].push_back(session.initiator_name);
@@ -171,10 +178,12 @@ void Daemon::CheckUse(const Plan& plan, std::vector<std::string>* problems) {
   for (const Change& change : plan.changes) {
     if (!change.disturbs() || users.count(change.target) == 0) continue;
     const std::vector<std::string>& of_target = users[change.target];
-    problems->push_back(absl::StrCat(
+    out->in_use = true;
+    out->problems.push_back(absl::StrCat(
         change.where, ": ", change.text, ", but ", of_target.size(),
         " sessions use ", change.target, ", such as that of ",
-        of_target.front(), "; log them out first"));
+        of_target.front(),
+        "; log them out first, wait for them, or take it by force"));
   }
 }
 
@@ -324,6 +333,7 @@ void Daemon::CommitRemovals(const Plan& plan) {
         Forget({change.target, lun.options.lun});
       }
       access_.erase(change.target);
+      draining_.erase(change.target);
       leaving_->ExpectTarget(change.target);
       {
         const std::lock_guard<std::mutex> lock(targets_mutex_);

@@ -38,6 +38,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags);
 // that win over it.
 ParsedConfig ReadConfig(const Flags& flags, std::vector<std::string>* problems);
 
+// Those that win over a configuration, whatever it was read from.
+void ApplyFlags(const Flags& flags, ParsedConfig* parsed);
+
 }  // namespace skiff::tools::skiffd
 
 #endif  // SKIFF_TOOLS_SKIFFD_FLAGS_H_

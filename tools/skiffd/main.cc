@@ -21,11 +21,13 @@
 #include "tools/common/process.h"
 #include "tools/common/service_manager.h"
 #include "tools/common/stderr_log.h"
-#include "tools/common/trace_file.h"
+#include "tools/common/trace_switch.h"
 #include "tools/common/transports.h"
 #include "tools/skiffd/config.h"
+#include "tools/skiffd/controls.h"
 #include "tools/skiffd/daemon.h"
 #include "tools/skiffd/flags.h"
+#include "tools/skiffd/management_service.h"
 #include "transport/registry.h"
 
 namespace skiff::tools::skiffd {
@@ -35,7 +37,7 @@ void Log(protocol::LogLevel level, absl::string_view message) {
   LogToStderr(level, message);
 }
 
-enum class Event { kStopped, kReactorsTurn, kCheckReactors, kSignal };
+enum class Event { kStopped, kReactorsTurn, kCheckReactors, kAsked, kSignal };
 
 // What the main thread waits for. Takes over the signals that skiffd answers.
 // To be made before any thread, so that all threads block them.
@@ -54,6 +56,7 @@ class Events {
     signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
     stopped_fd_ = eventfd(0, EFD_CLOEXEC);
     turned_fd_ = eventfd(0, EFD_CLOEXEC);
+    asked_fd_ = eventfd(0, EFD_CLOEXEC);
     timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     // At half of it, which leaves the other half for the answer.
     const timespec period = absl::ToTimespec(watchdog / 2);
@@ -63,13 +66,15 @@ class Events {
 
   bool ok() const {
     return signal_fd_ >= 0 && stopped_fd_ >= 0 && turned_fd_ >= 0 &&
-           timer_fd_ >= 0;
+           asked_fd_ >= 0 && timer_fd_ >= 0;
   }
 
   // Thread-safe: makes Wait() return kStopped, from now on.
   void NotifyStopped() const { Notify(stopped_fd_); }
   // Thread-safe: makes it return kReactorsTurn once.
   void NotifyReactorsTurn() const { Notify(turned_fd_); }
+  // Thread-safe: makes it return kAsked once.
+  void NotifyAsked() const { Notify(asked_fd_); }
 
   // The next one. kStopped comes again and again.
   Event Wait() {
@@ -77,8 +82,9 @@ class Events {
       pollfd fds[] = {{stopped_fd_, POLLIN, 0},
                       {turned_fd_, POLLIN, 0},
                       {timer_fd_, POLLIN, 0},
-                      {signal_fd_, POLLIN, 0}};
-      if (poll(fds, 4, -1) < 0) continue;
+                      {signal_fd_, POLLIN, 0},
+                      {asked_fd_, POLLIN, 0}};
+      if (poll(fds, 5, -1) < 0) continue;
       if (fds[0].revents != 0) return Event::kStopped;
       if (fds[1].revents != 0 && Clear(turned_fd_)) {
         return Event::kReactorsTurn;
@@ -92,6 +98,7 @@ class Events {
         signal_ = static_cast<int>(info.ssi_signo);
         return Event::kSignal;
       }
+      if (fds[4].revents != 0 && Clear(asked_fd_)) return Event::kAsked;
     }
   }
   // That of the last kSignal.
@@ -110,6 +117,7 @@ class Events {
   int signal_fd_;
   int stopped_fd_;
   int turned_fd_;
+  int asked_fd_;
   int timer_fd_;
   int signal_ = 0;
 };
@@ -119,52 +127,29 @@ void WarnIfFailed(const absl::Status& told) {
   Log(protocol::LogLevel::kWarning, told.message());
 }
 
-// What a command line and its file say.
-struct Configuration {
-  ParsedConfig parsed;
-  DaemonConfig checked;
-};
-
-// Usable if there are no problems.
-Configuration Configure(const Flags& flags, const transport::Registry& registry,
-                        std::vector<std::string>* problems) {
-  Configuration out;
-  out.parsed = ReadConfig(flags, problems);
-  if (problems->empty()) {
-    out.checked = CheckConfig(out.parsed, registry, problems);
-  }
-  return out;
-}
-
-void LoadLibraries(const DaemonConfig& config) {
-  for (const PortalConfig& portal : config.portals) {
-    LoadLibraryOf(portal.address.scheme);
-  }
-}
-
 // Takes no part in what is served: only changes, ends, prints and tells.
 class MainLoop {
  public:
-  MainLoop(Events* events, Daemon* daemon, const ServiceManager& manager,
-           const transport::Registry& registry, StderrLog* log,
-           const Flags& flags, absl::Duration grace)
+  MainLoop(Events* events, Controls* controls, ManagementService* management,
+           const ServiceManager& manager, const Flags& flags)
       : events_(events),
-        daemon_(daemon),
+        controls_(controls),
+        management_(management),
         manager_(manager),
-        registry_(registry),
-        log_(log),
-        flags_(flags),
-        grace_(grace) {}
+        flags_(flags) {}
 
   // Serves until told to end. Returns the exit code.
   int Run() {
     for (Event event; (event = events_->Wait()) != Event::kStopped;) {
       switch (event) {
         case Event::kCheckReactors:
-          daemon_->CheckReactors();
+          controls_->daemon()->CheckReactors();
           break;
         case Event::kReactorsTurn:
           WarnIfFailed(manager_.Alive());
+          break;
+        case Event::kAsked:
+          management_->Answer(controls_);
           break;
         default:
           OnSignal(events_->signal());
@@ -176,73 +161,44 @@ class MainLoop {
 
  private:
   void OnSignal(int number) {
-    if (number == SIGUSR1) return daemon_->PrintSessions();
+    if (number == SIGUSR1) return controls_->daemon()->PrintSessions();
     // A terminal that goes away takes the quick form with it. Whoever tells a
     // daemon to reload its configuration does not mean to end it.
     if (number == SIGHUP && !flags_.config_file.empty()) {
       // READY=1 would take back that it ends.
-      if (!stopping_) Reload();
+      if (!controls_->ending()) Reload();
       return;
     }
-    if (stopping_) {
+    if (controls_->ending()) {
       Log(protocol::LogLevel::kWarning, "second signal: ending at once");
       FlushStderrLog();
       // Destructors would wait for what is still in flight.
       _exit(kExitImmediate);
     }
-    stopping_ = true;
+    controls_->SetEnding();
     const std::string ending =
-        absl::StrCat("ending; initiators have ", absl::FormatDuration(grace_),
-                     " to log out");
+        absl::StrCat("ending; initiators have ",
+                     absl::FormatDuration(controls_->grace()), " to log out");
     Log(protocol::LogLevel::kInfo,
         absl::StrCat(strsignal(number), ": ", ending,
                      ", a second signal ends at once"));
-    daemon_->Shutdown(grace_, [events = events_] { events->NotifyStopped(); });
+    controls_->daemon()->Shutdown(
+        controls_->grace(), [events = events_] { events->NotifyStopped(); });
     WarnIfFailed(manager_.Stopping(ending));
   }
 
   // A service manager that asked for this waits for the second message.
   void Reload() {
     WarnIfFailed(manager_.Reloading());
-    std::vector<std::string> problems;
-    const Configuration wanted = Configure(flags_, registry_, &problems);
-    Daemon::Applied applied;
-    if (problems.empty()) {
-      LoadLibraries(wanted.checked);
-      applied = daemon_->Apply(wanted.checked, wanted.parsed);
-      problems = applied.problems;
-    }
-    for (const std::string& note : applied.notes) {
-      Log(protocol::LogLevel::kWarning, note);
-    }
-    for (const std::string& change : applied.changes) {
-      Log(protocol::LogLevel::kInfo, absl::StrCat("changed: ", change));
-    }
-    for (const std::string& problem : problems) {
-      Log(protocol::LogLevel::kError, problem);
-    }
-    if (problems.empty()) {
-      grace_ = wanted.checked.shutdown_grace;
-      log_->set_level(wanted.checked.log_level);
-      Log(protocol::LogLevel::kInfo,
-          absl::StrCat(flags_.config_file, " holds: ", applied.changes.size(),
-                       " changes"));
-    } else {
-      Log(protocol::LogLevel::kError,
-          absl::StrCat(flags_.config_file,
-                       " does not hold, and nothing was changed"));
-    }
-    WarnIfFailed(manager_.Ready(daemon_->ReadyLine()));
+    controls_->ApplyFile();
+    WarnIfFailed(manager_.Ready(controls_->daemon()->ReadyLine()));
   }
 
   Events* const events_;
-  Daemon* const daemon_;
+  Controls* const controls_;
+  ManagementService* const management_;  // Null: nobody asks.
   const ServiceManager& manager_;
-  const transport::Registry& registry_;
-  StderrLog* const log_;
   const Flags& flags_;
-  absl::Duration grace_;
-  bool stopping_ = false;
 };
 
 bool Report(const std::vector<std::string>& problems) {
@@ -257,24 +213,40 @@ int Fail(absl::string_view why) {
   return kExitFailure;
 }
 
-// Null: none is wanted.
-absl::StatusOr<std::unique_ptr<TraceFile>> OpenTrace(const Flags& flags) {
-  if (flags.trace_file.empty() || flags.check) return nullptr;
-  return TraceFile::Create(flags.trace_file, [](absl::string_view warning) {
+// Null: what is wrong was told.
+std::optional<Configuration> ConfigureFirst(
+    const Flags& flags, const transport::Registry& registry) {
+  std::vector<std::string> problems;
+  Configuration config = ReadConfiguration(flags, registry, &problems);
+  if (problems.empty()) {
+    ClearDataLoss(flags.clear_data_loss, &config.checked, &problems);
+  }
+  if (Report(problems)) return std::nullopt;
+  return config;
+}
+
+absl::Status StartTrace(const Flags& flags, TraceSwitch* trace) {
+  if (flags.trace_file.empty() || flags.check) return absl::OkStatus();
+  return trace->Start(flags.trace_file, [](absl::string_view warning) {
     Log(protocol::LogLevel::kWarning, warning);
   });
 }
 
-// Null: what is wrong was told.
-std::optional<DaemonConfig> ConfigureFirst(
-    const Flags& flags, const transport::Registry& registry) {
-  std::vector<std::string> problems;
-  DaemonConfig config = Configure(flags, registry, &problems).checked;
-  if (problems.empty()) {
-    ClearDataLoss(flags.clear_data_loss, &config, &problems);
+// Null: nobody is to manage it.
+absl::StatusOr<std::unique_ptr<ManagementService>> StartManagement(
+    const ManagementConfig& config, const Events& events,
+    const protocol::LogSink& log) {
+  if (config.socket.empty()) return nullptr;
+  auto service = ManagementService::Start(
+      config, [&events] { events.NotifyAsked(); }, log);
+  if (service.ok()) {
+    Log(protocol::LogLevel::kInfo,
+        absl::StrCat("is managed at ", config.socket));
+    return service;
   }
-  if (Report(problems)) return std::nullopt;
-  return config;
+  return absl::Status(
+      service.status().code(),
+      absl::StrCat(config.where, ": ", service.status().message()));
 }
 
 // Tells whoever has started it.
@@ -294,9 +266,10 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
   }
-  // Outlives all that writes to it.
-  const absl::StatusOr<std::unique_ptr<TraceFile>> trace = OpenTrace(flags);
-  if (!trace.ok()) return Fail(trace.status().message());
+  TraceSwitch trace;  // Outlives all that writes to it.
+  if (const absl::Status status = StartTrace(flags, &trace); !status.ok()) {
+    return Fail(status.message());
+  }
   protocol::LogSink log;  // Once the level is known, and before any thread.
   transport::Registry registry;
   const absl::Status added = AddTransportsAndAuto(
@@ -304,8 +277,9 @@ int Main(int argc, char** argv) {
         if (log) log(level, message);
       });
   if (!added.ok()) return Fail(added.ToString());
-  std::optional<DaemonConfig> config = ConfigureFirst(flags, registry);
-  if (!config.has_value()) return kExitUsage;
+  std::optional<Configuration> configured = ConfigureFirst(flags, registry);
+  if (!configured.has_value()) return kExitUsage;
+  DaemonConfig* const config = &configured->checked;
   if (flags.check) {
     std::printf("%s: ok\n", flags.config_file.empty()
                                 ? "command line"
@@ -325,18 +299,26 @@ int Main(int argc, char** argv) {
   StderrLog stderr_log(config->log);  // Outlives all that logs.
   log = stderr_log.Sink();
   config->server.log = log;
-  if (*trace != nullptr) config->server.capture = (*trace)->Sink();
+  // Nobody else begins a trace while it runs.
+  if (!trace.path().empty() || !config->management.socket.empty()) {
+    config->server.capture = trace.Sink();
+  }
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
       *config, registry, [&events] { events.NotifyReactorsTurn(); });
   if (!daemon.ok()) {
     FlushStderrLog();
     return Fail(daemon.status().message());
   }
+  auto management = StartManagement(config->management, events, log);
+  if (!management.ok()) {
+    FlushStderrLog();
+    return Fail(management.status().message());
+  }
   SayReady(**daemon);
   WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));
-  return MainLoop(&events, daemon->get(), *manager, registry, &stderr_log,
-                  flags, config->shutdown_grace)
-      .Run();
+  Controls controls(daemon->get(), registry, &stderr_log, &trace, flags,
+                    *std::move(configured));
+  return MainLoop(&events, &controls, management->get(), *manager, flags).Run();
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ class Planner {
   Plan Make() {
     CompareSettings();
     CompareMetrics();
+    CompareManagement();
     ComparePortals();
     CompareTargets();
     CompareAccess();
@@ -113,6 +114,7 @@ class Planner {
  private:
   void CompareSettings();
   void CompareMetrics();
+  void CompareManagement();
   void CompareSetting(const Setting& running, const Setting& wanted);
   void ComparePortals();
   void CompareTargets();
@@ -191,6 +193,18 @@ void Planner::CompareMetrics() {
                        ? std::string("nowhere")
                        : absl::StrCat("at ", running_.metrics.address),
                    "; restart skiffd for it, or put it back"));
+}
+
+void Planner::CompareManagement() {
+  const ManagementConfig& is = running_.management;
+  const ManagementConfig& wanted = wanted_.management;
+  if (is.socket == wanted.socket && is.mode == wanted.mode &&
+      is.user == wanted.user && is.group == wanted.group) {
+    return;
+  }
+  Refuse(Where("management", "socket"),
+         "who manages skiffd, and where, cannot change while it runs; restart "
+         "it for that, or put it back");
 }
 
 void Planner::CompareSetting(const Setting& running, const Setting& wanted) {

@@ -12,8 +12,13 @@ ParsedConfig ReadConfig(const Flags& flags,
   ParsedConfig parsed = flags.config_file.empty()
                             ? ParseQuickForm(flags.quick, problems)
                             : ParseConfigFile(flags.config_file, problems);
-  Config* config = parsed.config.get();
-  Locations* locations = &parsed.locations;
+  ApplyFlags(flags, &parsed);
+  return parsed;
+}
+
+void ApplyFlags(const Flags& flags, ParsedConfig* parsed) {
+  Config* config = parsed->config.get();
+  Locations* locations = &parsed->locations;
   if (flags.reactors.has_value()) {
     Reactors* reactors = config->mutable_reactors();
     reactors->set_count(*flags.reactors);
@@ -34,7 +39,6 @@ ParsedConfig ReadConfig(const Flags& flags,
     config->set_log_level(flags.log_level);
     locations->Set(*config, Config::kLogLevelFieldNumber, -1, "--log-level");
   }
-  return parsed;
 }
 
 }  // namespace skiff::tools::skiffd

@@ -41,6 +41,14 @@ const T* ValueOf(const std::pair<const char*, T> (&names)[count],
   return nullptr;
 }
 
+template <typename T, size_t count>
+const char* NameOf(const std::pair<const char*, T> (&names)[count], T value) {
+  return std::find_if(
+             std::begin(names), std::end(names),
+             [value](const auto& name) { return name.second == value; })
+      ->first;
+}
+
 // As in the file.
 std::string Quoted(absl::string_view value) {
   return absl::StrCat("`\"", value, "\"`");
@@ -190,16 +198,6 @@ struct Defaults {
   std::string operator()(const Other& other) const {
     return other.default_text;
   }
-
- private:
-  template <typename T, size_t count>
-  static const char* NameOf(const std::pair<const char*, T> (&names)[count],
-                            T value) {
-    return std::find_if(
-               std::begin(names), std::end(names),
-               [value](const auto& name) { return name.second == value; })
-        ->first;
-  }
 };
 
 // Whether two settings of one kind have the same value.
@@ -264,6 +262,16 @@ struct Ranges {
 };
 
 }  // namespace
+
+absl::string_view LevelName(protocol::LogLevel level) {
+  return NameOf(kLevels, level);
+}
+
+std::optional<protocol::LogLevel> LevelOf(const std::string& text) {
+  const protocol::LogLevel* const level = ValueOf(kLevels, text);
+  if (level == nullptr) return std::nullopt;
+  return *level;
+}
 
 void Setting::Read(const Message& message, Report report) const {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);

@@ -143,6 +143,12 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
        Other{"`\"SHA3-256\"`, `\"SHA-256\"`, `\"SHA1\"`, `\"MD5\"`"}},
 
       {"metrics", "listen", Other{absl::StrCat("`\"", kDefaultMetrics, "\"`")}},
+      {"management", "socket",
+       Other{absl::StrCat("`\"", kDefaultManagement, "\"`")}},
+      {"management", "mode",
+       Other{absl::StrCat("`\"", kDefaultManagementMode, "\"`")}},
+      {"management", "user", Other{"that of skiffd"}},
+      {"management", "group", Other{"that of skiffd"}},
 
       {"reactors", "count",
        Number{&config->reactors.count, 1,

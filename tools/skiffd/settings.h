@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,9 @@ namespace skiff::tools::skiffd {
 inline constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
 inline constexpr uint16_t kDefaultMetricsPort = 9464;
 inline constexpr char kDefaultMetrics[] = "127.0.0.1:9464";
+// And nobody but who owns it may connect.
+inline constexpr char kDefaultManagement[] = "/run/skiff/skiffd.sock";
+inline constexpr char kDefaultManagementMode[] = "0600";
 
 // What a field of the configuration can hold, and where its value goes. The
 // default is what is there before.
@@ -100,6 +104,10 @@ std::vector<Setting> SettingsOf(scsi::AccessRule::Lun* lun);
 std::vector<Setting> SettingsOf(LunConfig* lun);
 std::vector<Setting> SettingsOf(scsi::RamBackendOptions* ram);
 std::vector<Setting> SettingsOf(scsi::FileBackendOptions* file);
+
+// A level as it is written, and back; nothing: it is none.
+absl::string_view LevelName(protocol::LogLevel level);
+std::optional<protocol::LogLevel> LevelOf(const std::string& text);
 
 // `help`, with what a setting of the configuration can be, and its default.
 std::string WithDefault(absl::string_view help, absl::string_view section,

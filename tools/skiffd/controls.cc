@@ -1,0 +1,114 @@
+#include "tools/skiffd/controls.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tools/common/transports.h"
+#include "tools/skiffd/config.pb.h"
+
+namespace skiff::tools::skiffd {
+
+Configuration ReadConfiguration(const Flags& flags,
+                                const transport::Registry& registry,
+                                std::vector<std::string>* problems) {
+  Configuration out;
+  out.parsed = ReadConfig(flags, problems);
+  if (problems->empty()) {
+    out.checked = CheckConfig(out.parsed, registry, problems);
+  }
+  return out;
+}
+
+void LoadLibraries(const DaemonConfig& config) {
+  for (const PortalConfig& portal : config.portals) {
+    LoadLibraryOf(portal.address.scheme);
+  }
+}
+
+Controls::Controls(Daemon* daemon, const transport::Registry& registry,
+                   StderrLog* log, TraceSwitch* trace, const Flags& flags,
+                   Configuration running)
+    : daemon_(daemon),
+      registry_(registry),
+      log_(log),
+      trace_(trace),
+      flags_(flags),
+      running_(std::move(running.parsed)),
+      grace_(running.checked.shutdown_grace),
+      log_level_(running.checked.log_level) {}
+
+Daemon::Applied Controls::ApplyFile() {
+  std::vector<std::string> problems;
+  Configuration wanted = ReadConfiguration(flags_, registry_, &problems);
+  return Apply(std::move(wanted), std::move(problems), flags_.config_file, {});
+}
+
+Daemon::Applied Controls::ApplyText(const std::string& text,
+                                    const std::string& name,
+                                    const Daemon::ApplyOptions& options) {
+  std::vector<std::string> problems;
+  Configuration wanted;
+  wanted.parsed = ParseConfigText(text, name, &problems);
+  if (problems.empty()) {
+    ApplyFlags(flags_, &wanted.parsed);
+    wanted.checked = CheckConfig(wanted.parsed, registry_, &problems);
+  }
+  return Apply(std::move(wanted), std::move(problems), name, options);
+}
+
+Daemon::Applied Controls::Apply(Configuration wanted,
+                                std::vector<std::string> problems,
+                                const std::string& name,
+                                const Daemon::ApplyOptions& options) {
+  Daemon::Applied applied;
+  if (problems.empty()) {
+    LoadLibraries(wanted.checked);
+    applied = daemon_->Apply(wanted.checked, wanted.parsed, options);
+  } else {
+    applied.problems = std::move(problems);
+  }
+  if (options.dry_run) return applied;
+  for (const std::string& note : applied.notes) {
+    LogToStderr(protocol::LogLevel::kWarning, note);
+  }
+  for (const std::string& change : applied.changes) {
+    LogToStderr(protocol::LogLevel::kInfo, absl::StrCat("changed: ", change));
+  }
+  for (const std::string& problem : applied.problems) {
+    LogToStderr(protocol::LogLevel::kError, problem);
+  }
+  if (!applied.problems.empty()) {
+    LogToStderr(protocol::LogLevel::kError,
+                absl::StrCat(name, " does not hold, and nothing was changed"));
+    return applied;
+  }
+  running_ = std::move(wanted.parsed);
+  grace_ = wanted.checked.shutdown_grace;
+  SetLogLevel(wanted.checked.log_level);
+  LogToStderr(
+      protocol::LogLevel::kInfo,
+      absl::StrCat(name, " holds: ", applied.changes.size(), " changes"));
+  return applied;
+}
+
+std::string Controls::ConfigText() const {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*running_.config, &text);
+  return text;
+}
+
+void Controls::SetLogLevel(protocol::LogLevel level) {
+  log_level_ = level;
+  log_->set_level(level);
+}
+
+absl::Status Controls::StartTrace(const std::string& path) {
+  return trace_->Start(path, [](absl::string_view warning) {
+    LogToStderr(protocol::LogLevel::kWarning, warning);
+  });
+}
+
+}  // namespace skiff::tools::skiffd

@@ -1,0 +1,52 @@
+#ifndef SKIFF_TOOLS_SKIFFD_MANAGEMENT_SERVICE_H_
+#define SKIFF_TOOLS_SKIFFD_MANAGEMENT_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/management/rpc_server.h"
+#include "tools/skiffd/config.h"
+#include "tools/skiffd/controls.h"
+#include "transport/log/log.h"
+
+namespace skiff::tools::skiffd {
+
+// Takes calls of tools/management/management.proto on a thread of its own, and
+// answers them on the daemon's.
+class ManagementService {
+ public:
+  // `wake` is told, on any thread, that there is something to answer. Errors
+  // say what can't be loaded, or why nobody can connect.
+  static absl::StatusOr<std::unique_ptr<ManagementService>> Start(
+      const ManagementConfig& config, std::function<void()> wake,
+      const transport::LogSink& log);
+  ManagementService(const ManagementService&) = delete;
+  ManagementService& operator=(const ManagementService&) = delete;
+
+  // Answers what was asked so far. A few seconds at most, where a reactor is
+  // blocked.
+  void Answer(Controls* controls);
+
+ private:
+  struct Call {
+    std::string method;
+    std::string request;
+    RpcServer::Reply reply;
+  };
+
+  explicit ManagementService(std::function<void()> wake)
+      : wake_(std::move(wake)) {}
+
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<Call> calls_;            // No more than the server lets through.
+  std::unique_ptr<RpcServer> server_;  // The last: it adds calls.
+};
+
+}  // namespace skiff::tools::skiffd
+
+#endif  // SKIFF_TOOLS_SKIFFD_MANAGEMENT_SERVICE_H_
