@@ -255,7 +255,8 @@ class RpcServerImpl final : public RpcServer {
 extern "C" __attribute__((visibility("default"))) skiff::tools::RpcServer*
 skiff_start_rpc_server(const skiff::tools::RpcServer::Options& options,
                        skiff::tools::RpcServer::Handler handler,
-                       skiff::tools::RpcServer::Warn warn, std::string* error) {
+                       const skiff::tools::RpcServer::Warn& warn,
+                       std::string* error) {
   // It would write what clients cause to standard error.
   gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
   auto server = std::make_unique<skiff::tools::RpcServerImpl>(

@@ -50,7 +50,8 @@ class RpcServer {
 // kStartRpcServer.
 using StartRpcServer = RpcServer* (*)(const RpcServer::Options& options,
                                       RpcServer::Handler handler,
-                                      RpcServer::Warn warn, std::string* error);
+                                      const RpcServer::Warn& warn,
+                                      std::string* error);
 inline constexpr char kStartRpcServer[] = "skiff_start_rpc_server";
 inline constexpr char kRpcModule[] = "libskiff_management.so";
 
