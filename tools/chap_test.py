@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SECONDS = 60
@@ -121,6 +122,15 @@ class ChapTest(unittest.TestCase):
         mine = ["--initiator-name", "iqn.2026-11.com.example:mine"]
         self.check(OK, "1 MiB", "capacity", self.url("bound@"), self.secret("bound"), *mine)
         self.check(NO_SESSION, "0x0201", "capacity", self.url("bound@"), self.secret("bound"), *other)
+
+    def test_who_guesses_is_slowed(self):
+        guess = ("capacity", self.url("client@"), self.secret("wrong"), "--initiator-name", "iqn.2026-11.com.example:guesser")
+        for _ in range(5):
+            self.check(NO_SESSION, "0x0201", *guess)
+        begin = time.monotonic()
+        self.check(NO_SESSION, "0x0201", *guess)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+        self.assertRegex(self.log(), r"logins of iqn\.2026-11\.com\.example:guesser from 127\.0\.0\.1 failed 6 times within 10m")
 
     def test_passwords_in_urls_are_not_shown(self):
         url = f"iscsi://client%the%20client's%20secret@{self.portal}/{NAME}"

@@ -52,8 +52,9 @@ class ConnectionPump {
   // wait with a timer.
   virtual void CloseWhenSent() = 0;
 
-  // Receives nothing any more; what is to be sent may still leave. For a
-  // connection that is about to be destroyed.
+  // Receives nothing any more, and does not notice as a rule that the peer ends
+  // his direction; what is to be sent may still leave. For a connection that is
+  // about to be destroyed, or to be closed by CloseWhenSent().
   virtual void StopReceiving() = 0;
 
   // Whether the connection logs in, so that its passes are among the reactor's

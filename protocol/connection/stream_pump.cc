@@ -234,10 +234,8 @@ bool StreamPump::OutOfTime(size_t bytes) {
 }
 
 bool StreamPump::Receive() {
-  if (stopped_) {
-    readable_ = false;
-    return false;
-  }
+  // What is there stays until all is sent.
+  if (stopped_ && closing_ != Closing::kDiscarding) return false;
   if (closing_ != Closing::kNo) {
     Discard();
     return false;
@@ -263,6 +261,7 @@ bool StreamPump::Receive() {
     receive_budget_ -= std::min(receive_budget_, result.bytes);
     const bool more = result.bytes == TotalBytes(spans);
     datamover_->BytesReceived(result.bytes);
+    if (stopped_) break;
     // The peer goes on with what is answered already while the rest is read. A
     // few responses are not worth a system call each.
     if (more && !failed_ && WorthSendingEarly(datamover_->SendSpans())) {

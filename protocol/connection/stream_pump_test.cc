@@ -240,6 +240,26 @@ TEST_F(StreamPumpTest, ClosesWhenSentAndDiscardsInput) {
   EXPECT_EQ(datamover_.received, "");
 }
 
+TEST_F(StreamPumpTest, WhatCameWhileItStoppedIsDiscardedAtTheEnd) {
+  Start();
+  datamover_.on_receive = [this] { pump_->StopReceiving(); };
+  Arrive("first");
+  reactor_->Poll();
+  wire_.input_end = StreamStatus::kClosed;
+  Arrive("more");
+  reactor_->Poll();
+  EXPECT_FALSE(closed_);
+  EXPECT_EQ(wire_.input, "more");
+  datamover_.queue = "last";
+  pump_->CloseWhenSent();
+  reactor_->Poll();
+  reactor_->Poll();
+  EXPECT_EQ(wire_.output, "last");
+  EXPECT_TRUE(closed_);
+  EXPECT_TRUE(why_.ok());
+  EXPECT_EQ(datamover_.received, "first");
+}
+
 TEST_F(StreamPumpTest, MayBeDestroyedFromItsOwnCallbacks) {
   Start();
   on_progress_ = [this] { pump_.reset(); };

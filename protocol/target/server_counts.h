@@ -29,6 +29,9 @@ struct ServerCounts {
   // By what they were answered with: "target not found (0x0203)".
   std::map<std::string, uint64_t> refused_logins;
   uint64_t unfinished_logins = 0;  // Ended without an answer.
+  // Failed to authenticate too often, and had to wait for the answer
+  // (FailedLoginLimits).
+  uint64_t delayed_refusals = 0;
   std::vector<PortalCounts> portals;
 };
 

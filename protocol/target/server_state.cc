@@ -183,6 +183,7 @@ TargetConnectionContext ServerState::ContextOf(ServerShard* shard,
   context.worker_memory = shard->worker;
   context.node = &node;
   context.shares = &shares;
+  context.throttle = &throttle;
   context.options = arrival.options;
   context.log = shard->log.get();
   context.post_to = [weak = weak_from_this(), shard](

@@ -18,6 +18,7 @@
 #include "protocol/connection/connection_transport.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/departures.h"
+#include "protocol/target/login_throttle.h"
 #include "protocol/target/server_setup.h"
 #include "protocol/target/shard_counts.h"
 #include "protocol/target/target_connection.h"
@@ -97,7 +98,8 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
               const TargetServerOptions& server_options)
       : options(std::make_shared<const TargetServerOptions>(server_options)),
         budget(MakeBudget(server_options)),
-        shares(server_options.limits.connections) {
+        shares(server_options.limits.connections),
+        throttle(server_options.limits.failed_logins) {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<ServerShard>());
       shards.back()->reactor = reactor;
@@ -165,6 +167,7 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
   TargetNode node;
   std::vector<std::unique_ptr<ServerShard>> shards;
   ConnectionShares shares;
+  LoginThrottle throttle;
   std::atomic<TargetNode::ConnectionId> next_id = 1;
   std::atomic<bool> shutting_down = false;
   // On the first reactor only.

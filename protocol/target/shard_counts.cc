@@ -66,6 +66,7 @@ void AddCounts(const ServerCounts& more, ServerCounts* sum) {
   sum->logins += more.logins;
   sum->discovery_logins += more.discovery_logins;
   sum->unfinished_logins += more.unfinished_logins;
+  sum->delayed_refusals += more.delayed_refusals;
   for (const auto& [status, count] : more.refused_logins) {
     sum->refused_logins[status] += count;
   }

@@ -39,6 +39,7 @@ class ShardCounts {
   void LoggedIn() { ++counts_.logins; }
   void Discovered() { ++counts_.discovery_logins; }
   void LeftUnfinished() { ++counts_.unfinished_logins; }
+  void DelayedRefusal() { ++counts_.delayed_refusals; }
   // A login was answered with that class and detail (RFC 7143
   // section 11.13.5), which are ours.
   void RefusedLogin(uint8_t status_class, uint8_t detail) {

@@ -63,6 +63,7 @@ TEST(ShardCountsTest, AddsShards) {
   other.Discovered();
   one.RefusedConnection();
   other.LeftUnfinished();
+  other.DelayedRefusal();
   one.RefusedLogin(2, 3);
   other.RefusedLogin(2, 3);
   ServerCounts sum = one.Get();
@@ -71,6 +72,7 @@ TEST(ShardCountsTest, AddsShards) {
   EXPECT_EQ(sum.discovery_logins, 1u);
   EXPECT_EQ(sum.refused_connections, 1u);
   EXPECT_EQ(sum.unfinished_logins, 1u);
+  EXPECT_EQ(sum.delayed_refusals, 1u);
   EXPECT_EQ(sum.refused_logins.at("target not found (0x0203)"), 2u);
   ASSERT_EQ(sum.portals.size(), 2u);
   EXPECT_EQ(sum.portals[0].connections, 2u);

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "protocol/auth/held_refusal.h"
 #include "protocol/codec/text.h"
 #include "protocol/codec/text_value.h"
 #include "protocol/negotiation/negotiated_keys.h"
@@ -214,6 +215,7 @@ void TargetConnection::ResumeLogin() {
 void TargetConnection::OnTimer() {
   if (ending_ == Ending::kBegun) return context_.reactor->newcomers().Add(this);
   const absl::Time now = Now();
+  if (now >= refusal_time_) TellRefusal();
   const TargetServerLimits& limits = context_.options->limits;
   if (in_login_ && now >= login_deadline_) {
     return End(absl::StrCat("login took longer than ",
@@ -242,7 +244,7 @@ void TargetConnection::ScheduleTimer(absl::Time now) {
   }
   absl::Time next = session_->Tick(now, heard);
   if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
-  next = std::min({next, drain_deadline_, discovery_deadline_});
+  next = std::min({next, drain_deadline_, discovery_deadline_, refusal_time_});
   if (in_login_) next = std::min(next, login_deadline_);
   // Half the timeout: a stall is noticed within one and a half.
   next = std::min(next, now + context_.options->limits.send_timeout / 2);
@@ -416,7 +418,40 @@ std::unique_ptr<AuthExchange> TargetConnection::StartAuth(
           }
         });
   };
-  return StartChapTarget(std::move(options));
+  return HoldRefusals(
+      StartChapTarget(std::move(options)),
+      [this, identity](const std::string& reason, std::function<void()> tell) {
+        return HoldRefusal(identity, reason, std::move(tell));
+      });
+}
+
+// False: it need not wait. Otherwise it is a login as others are, and gives way
+// to new ones. Nothing is read meanwhile, so that a guesser who does not wait
+// for the answer has no place back before, either.
+bool TargetConnection::HoldRefusal(const LoginIdentity& identity,
+                                   const std::string& reason,
+                                   std::function<void()> tell) {
+  const absl::Time now = Now();
+  const LoginThrottle::Verdict verdict = context_.throttle->Failed(
+      identity.initiator_name, PeerOfAddress(peer_), now);
+  if (!verdict.begins.empty()) Say(LogLevel::kWarning, verdict.begins);
+  if (verdict.delay == absl::ZeroDuration()) return false;
+  context_.counts->DelayedRefusal();
+  Say(LogLevel::kDebug,
+      absl::StrCat("its refusal waits for ",
+                   absl::FormatDuration(verdict.delay), ": ", reason));
+  tell_refusal_ = std::move(tell);
+  refusal_time_ = now + verdict.delay;
+  login_deadline_ = std::max(login_deadline_, refusal_time_ + kCloseTimeout);
+  pump_->StopReceiving();
+  ScheduleTimer(now);
+  return true;
+}
+
+void TargetConnection::TellRefusal() {
+  refusal_time_ = absl::InfiniteFuture();
+  const std::function<void()> tell = std::exchange(tell_refusal_, nullptr);
+  tell();
 }
 
 void TargetConnection::TakeAccount(const ChapTargetOptions::Answer& answer,

@@ -2,6 +2,7 @@
 #define SKIFF_PROTOCOL_TARGET_TARGET_CONNECTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "protocol/target/authenticator.h"
 #include "protocol/target/command_coalescer.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/login_throttle.h"
 #include "protocol/target/shard_counts.h"
 #include "protocol/target/target_node.h"
 #include "protocol/target/target_server.h"
@@ -33,6 +35,7 @@ struct TargetConnectionContext {
   std::shared_ptr<const void> worker_memory;  // Keeps the worker's buffers.
   TargetNode* node = nullptr;
   ConnectionShares* shares = nullptr;
+  LoginThrottle* throttle = nullptr;
   // As they were when it was accepted.
   std::shared_ptr<const TargetServerOptions> options;
   MemoryBudget* budget = nullptr;  // Of all connections.
@@ -92,6 +95,9 @@ class TargetConnection final : private TargetSessionHost,
   LoginStatus Establish(const LoginRequestPdu& last,
                         const LoginIdentity& identity,
                         const Parameters& parameters, uint16_t* tsih) override;
+  bool HoldRefusal(const LoginIdentity& identity, const std::string& reason,
+                   std::function<void()> tell);
+  void TellRefusal();
   void TakeAccount(const ChapTargetOptions::Answer& answer,
                    absl::StatusOr<ChapAccount> account);
   // TargetSessionHost:
@@ -147,6 +153,9 @@ class TargetConnection final : private TargetSessionHost,
   bool session_ended_ = false;
   bool in_login_ = true;
   bool login_refused_ = false;
+  // Set: who failed to authenticate is told so at `refusal_time_`.
+  std::function<void()> tell_refusal_;
+  absl::Time refusal_time_ = absl::InfiniteFuture();
   bool draining_ = false;
   bool close_limited_ = false;  // `drain_deadline_` is that of its last words.
   absl::Time login_deadline_;

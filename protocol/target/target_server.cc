@@ -328,6 +328,16 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         "; it must be between 0 (commands do not wait for each other) and ",
         absl::FormatDuration(TargetServerLimits::kMaxCoalesceDelay)));
   }
+  const FailedLoginLimits& failed = options.limits.failed_logins;
+  if (failed.window <= absl::ZeroDuration() ||
+      failed.max_delay < absl::ZeroDuration() || failed.max_entries == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "of failed_logins, window is ", absl::FormatDuration(failed.window),
+        ", max_delay ", absl::FormatDuration(failed.max_delay),
+        " and max_entries ", failed.max_entries,
+        "; window and max_entries must be more than 0, and max_delay 0 or "
+        "more"));
+  }
   const absl::Duration retry = options.limits.listen_retry_interval;
   if (retry != absl::ZeroDuration() &&
       retry < TargetServerLimits::kMinListenRetryInterval) {

@@ -19,6 +19,7 @@
 #include "protocol/session/target_session_options.h"
 #include "protocol/target/authenticator.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/login_throttle.h"
 #include "protocol/target/portal_group.h"
 #include "protocol/target/server_counts.h"
 #include "scsi/target/target.h"
@@ -49,7 +50,9 @@ struct TargetServerLimits {
   // memory that the process may use, from 16 MiB to 512 MiB
   // (MemoryBudget::DefaultLimit).
   uint64_t memory_budget = 0;
+  // A login whose refusal is delayed by `failed_logins` has that time more.
   absl::Duration login_timeout = absl::Seconds(15);
+  FailedLoginLimits failed_logins;
   // A discovery session that asks for nothing for this long is ended. Zero:
   // never.
   absl::Duration discovery_idle_timeout = absl::Seconds(60);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protocol/target/authenticator.h"
@@ -139,6 +140,42 @@ TEST_P(ChapStackTest, WhoDoesNotIsRefused) {
     EXPECT_FALSE(absl::StrContains(line, "secret of"));
     EXPECT_FALSE(absl::StrContains(line, kSecret));
   }
+}
+
+// Whoever is unknown, or wrong: neither the answer nor its time tells.
+TEST_P(ChapStackTest, WhoFailsTooOftenIsToldLate) {
+  ChapInitiatorOptions wrong = Credentials(false);
+  wrong.self.secret = ChapSecret("another one's secret");
+  ChapInitiatorOptions stranger = wrong;
+  stranger.self.name = "stranger";
+  const auto time = [&](const ChapInitiatorOptions& chap, bool right) {
+    const absl::Time begin = stack_.world.now();
+    EXPECT_EQ(LogIn(chap).ok(), right);
+    return stack_.world.now() - begin;
+  };
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LT(time(i % 2 == 0 ? wrong : stranger, false), absl::Seconds(1));
+  }
+  EXPECT_GE(time(wrong, false), absl::Seconds(1));
+  EXPECT_GE(time(stranger, false), absl::Seconds(2));
+  EXPECT_GE(time(wrong, false), absl::Seconds(4));
+  EXPECT_EQ(stack_.Counts().delayed_refusals, 3u);
+  EXPECT_LT(time(Credentials(true), true), absl::Seconds(1));
+}
+
+TEST_P(ChapStackTest, ARefusalThatWasLookedUpMayWaitToo) {
+  ChapInitiatorOptions stranger = Credentials(false);
+  stranger.self.name = "stranger";
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(LogIn(stranger).ok());
+  accounts_->silent = true;
+  stack_.Connect(With(stranger));
+  ASSERT_TRUE(stack_.RunUntil([&] { return accounts_->pending != nullptr; }));
+  OneAccount::Tell(accounts_->asked, accounts_->pending);
+  stack_.RunFor(absl::Milliseconds(900));
+  EXPECT_FALSE(stack_.ready().has_value());
+  stack_.RunFor(absl::Milliseconds(200));
+  ASSERT_TRUE(stack_.ready().has_value());
+  EXPECT_TRUE(absl::IsUnauthenticated(*stack_.ready())) << *stack_.ready();
 }
 
 TEST_P(ChapStackTest, WithoutAnAlgorithmNobodyComesIn) {

@@ -261,6 +261,10 @@ void AddLogins(const protocol::ServerCounts& counts, Families* families) {
   families->Counter("skiff_logins_refused_total", kRefused,
                     {{"reason", "connection refused"}},
                     counts.refused_connections);
+  families->Counter("skiff_login_refusals_delayed_total",
+                    "Logins that failed to authenticate, and were told so "
+                    "late, as there were too many of them",
+                    {}, counts.delayed_refusals);
   for (const auto& [status, count] : counts.refused_logins) {
     families->Counter("skiff_logins_refused_total", kRefused,
                       {{"reason", status}}, count);

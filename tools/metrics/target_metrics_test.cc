@@ -158,6 +158,7 @@ TEST(TargetMetricsTest, LoginsByReason) {
   snapshot.counts.logins = 4;
   snapshot.counts.refused_logins = {{"authentication failure (0x0201)", 3}};
   snapshot.counts.unfinished_logins = 2;
+  snapshot.counts.delayed_refusals = 5;
   const std::vector<Family> all = MetricsOf(snapshot);
   EXPECT_EQ(Value(all, "skiff_logins_total", {{"type", "normal"}}), 4);
   EXPECT_EQ(Value(all, "skiff_logins_refused_total",
@@ -165,6 +166,7 @@ TEST(TargetMetricsTest, LoginsByReason) {
             3);
   EXPECT_EQ(
       Value(all, "skiff_logins_refused_total", {{"reason", "unfinished"}}), 2);
+  EXPECT_EQ(Value(all, "skiff_login_refusals_delayed_total", {}), 5);
 }
 
 TEST(TargetMetricsTest, PortalsAndTheirErrors) {

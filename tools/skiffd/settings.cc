@@ -19,6 +19,18 @@ constexpr uint64_t kMaxLength = (1u << 24) - 1;  // RFC 7143 section 13.
 
 using protocol::TargetServerOptions;
 
+std::vector<Setting> FailedLoginSettings(protocol::FailedLoginLimits* failed) {
+  return {
+      {"limits", "failed_logins", Number{&failed->max_failures, 0, kMany}},
+      {"limits", "failed_logins_per_address",
+       Number{&failed->max_failures_per_address, 0, kMany}},
+      {"limits", "failed_login_window", Time{&failed->window, nullptr}},
+      {"limits", "failed_login_delay", Time{&failed->max_delay, "not at all"}},
+      {"limits", "failed_login_entries",
+       Number{&failed->max_entries, 1, kMany}},
+  };
+}
+
 std::vector<Setting> LimitSettings(TargetServerOptions* server) {
   protocol::TargetServerLimits& limits = server->limits;
   protocol::ConnectionLimits& connections = limits.connections;
@@ -158,6 +170,7 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
   };
   for (const std::vector<Setting>& some :
        {LimitSettings(&config->server),
+        FailedLoginSettings(&config->server.limits.failed_logins),
         NegotiationSettings(&config->server.offer),
         TransportSettings(&config->server), LogSettings(config)}) {
     all.insert(all.end(), some.begin(), some.end());
