@@ -13,10 +13,10 @@ namespace {
 
 constexpr uint32_t kMaxQueueDepth = 4096;
 
-class FileBackend : public Backend {
+class ServedFile : public FileBackend {
  public:
-  FileBackend(std::shared_ptr<FileMedium> medium, uint32_t queue_depth,
-              const absl::Status& io_uring)
+  ServedFile(std::shared_ptr<FileMedium> medium, uint32_t queue_depth,
+             const absl::Status& io_uring)
       : medium_(std::move(medium)),
         info_(medium_->info()),
         queue_depth_(queue_depth),
@@ -27,7 +27,15 @@ class FileBackend : public Backend {
     }
   }
 
-  BackendInfo info() const override { return info_; }
+  BackendInfo info() const override {
+    BackendInfo info = info_;
+    info.size_bytes = medium_->size_bytes();
+    return info;
+  }
+
+  absl::Status Resize(uint64_t size_bytes) override {
+    return medium_->Resize(size_bytes);
+  }
 
   absl::StatusOr<std::unique_ptr<BackendChannel>> OpenChannel(
       transport::Reactor* reactor) override {
@@ -53,7 +61,7 @@ class FileBackend : public Backend {
 
  private:
   std::shared_ptr<FileMedium> medium_;
-  BackendInfo info_;
+  BackendInfo info_;  // But for its size.
   const uint32_t queue_depth_;
   const bool use_io_uring_;
 };
@@ -82,7 +90,7 @@ absl::Status CheckOptions(const FileBackendOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(
+absl::StatusOr<std::unique_ptr<FileBackend>> MakeFileBackend(
     const FileBackendOptions& options) {
   if (auto status = CheckOptions(options); !status.ok()) return status;
   absl::Status io_uring = options.io == FileIo::kHelperThread
@@ -95,8 +103,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeFileBackend(
   absl::StatusOr<std::shared_ptr<FileMedium>> medium =
       FileMedium::Open(options);
   if (!medium.ok()) return medium.status();
-  return std::make_unique<FileBackend>(*std::move(medium), options.queue_depth,
-                                       io_uring);
+  return std::make_unique<ServedFile>(*std::move(medium), options.queue_depth,
+                                      io_uring);
 }
 
 }  // namespace skiff::scsi

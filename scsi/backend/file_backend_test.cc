@@ -26,6 +26,7 @@
 namespace skiff::scsi {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Op = IoRequest::Op;
 
@@ -43,7 +44,7 @@ class Medium {
     channel_ = *std::move(channel);
   }
 
-  Backend* operator->() { return backend_.get(); }
+  FileBackend* operator->() { return backend_.get(); }
   BackendChannel* channel() { return channel_.get(); }
   void Turn() { reactor_->Poll(); }
 
@@ -84,7 +85,7 @@ class Medium {
 
  private:
   std::unique_ptr<transport::EpollReactor> reactor_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<FileBackend> backend_;
   std::unique_ptr<BackendChannel> channel_;
 };
 
@@ -153,6 +154,36 @@ TEST_P(FileBackendTest, PunchesHoles) {
   EXPECT_EQ(medium->ProvisioningAt(block).length, 4 * kMiB - block);
   EXPECT_TRUE(medium->ProvisioningAt(4 * kMiB).mapped);
   EXPECT_EQ(medium->ProvisioningAt(4 * kMiB).length, 4 * kMiB);
+}
+
+TEST_P(FileBackendTest, ServesAsMuchOfTheFileAsItIsTold) {
+  Medium medium(Options(kMiB));
+  const std::string data(4096, 'x');
+  ASSERT_EQ(truncate(file_.path().c_str(), 2 * kMiB), 0);
+  EXPECT_EQ(medium.Write(kMiB, data), IoStatus::kWriteError) << "not told yet";
+  ASSERT_EQ(medium->Resize(2 * kMiB), absl::OkStatus());
+  EXPECT_EQ(medium->info().size_bytes, 2 * kMiB);
+  EXPECT_EQ(medium.Write(2 * kMiB - 4096, data), IoStatus::kOk);
+  EXPECT_EQ(medium.Read(2 * kMiB - 4096, 4096), data);
+  EXPECT_EQ(medium->ProvisioningAt(2 * kMiB - 4096).length, 4096u);
+
+  EXPECT_THAT(medium->Resize(3 * kMiB).message(),
+              AllOf(HasSubstr(file_.path()), HasSubstr("has 2097152 bytes"),
+                    HasSubstr("extend it first")));
+  EXPECT_THAT(medium->Resize(kMiB + 1).message(),
+              HasSubstr("not a positive multiple of its block size 512"));
+  EXPECT_THAT(medium->Resize(0).message(), HasSubstr("not a positive"));
+  EXPECT_EQ(medium->info().size_bytes, 2 * kMiB) << "as it was";
+
+  ASSERT_EQ(medium->Resize(kMiB), absl::OkStatus());
+  ASSERT_EQ(truncate(file_.path().c_str(), kMiB), 0);
+  EXPECT_EQ(medium.Write(kMiB, data), IoStatus::kWriteError);
+  EXPECT_EQ(medium.Do(Op::kUnmap, kMiB, 4096).status, IoStatus::kWriteError);
+  std::string buffer(4096, '?');
+  EXPECT_EQ(medium.Do(Op::kRead, kMiB, 4096, buffer.data()).status,
+            IoStatus::kReadError);
+  EXPECT_EQ(medium->ProvisioningAt(kMiB).length, 0u);
+  EXPECT_EQ(file_.Content().size(), kMiB) << "nothing is written beyond";
 }
 
 TEST_P(FileBackendTest, WriteZeroes) {

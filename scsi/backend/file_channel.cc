@@ -25,6 +25,10 @@ alignas(4096) constexpr uint8_t kZeroes[kZeroBytes] = {};
 
 bool Writes(Op op) { return op != Op::kRead && op != Op::kFlush; }
 
+IoStatus FailureOf(Op op) {
+  return Writes(op) ? IoStatus::kWriteError : IoStatus::kReadError;
+}
+
 // How many bytes the caller's memory must hold.
 uint64_t BufferLengthOf(const IoRequest& request) {
   switch (request.op) {
@@ -153,16 +157,18 @@ bool FileChannel::Cancel(IoRequest* request) {
   return true;
 }
 
+bool FileChannel::IsWithin(const IoRequest& request) const {
+  const uint64_t size = medium_->size_bytes();
+  return request.offset <= size && request.length <= size - request.offset;
+}
+
 bool FileChannel::FinishEarly(IoRequest* request) {
   const BackendInfo& info = medium_->info();
   const bool writes = Writes(request->op);
   request->status = IoStatus::kOk;
   request->error_offset = request->offset;
-  const IoStatus error = writes ? IoStatus::kWriteError : IoStatus::kReadError;
-  if (request->offset > info.size_bytes ||
-      request->length > info.size_bytes - request->offset) {
-    return Refuse(request, error, kBeyondEnd);
-  }
+  const IoStatus error = FailureOf(request->op);
+  if (!IsWithin(*request)) return Refuse(request, error, kBeyondEnd);
   const uint64_t buffer = BufferLengthOf(*request);
   if (buffer > 0 && TotalLength(request->iov, request->iov_count) < buffer) {
     return Refuse(request, error, kBuffersTooShort);
@@ -399,7 +405,13 @@ void FileChannel::OnTransferred(Operation* operation, uint64_t bytes) {
     }
   }
   operation->done += bytes;
-  if (operation->done < request.length) return Continue(operation);
+  if (operation->done < request.length) {
+    if (IsWithin(request)) return Continue(operation);
+    // The medium was made smaller meanwhile.
+    operation->request->reason = kBeyondEnd;
+    return Finish(operation, FailureOf(request.op),
+                  request.offset + operation->done);
+  }
   if (operation->step == Step::kCompare) {
     return Enter(operation, Step::kTransfer);
   }
@@ -532,12 +544,17 @@ void FileChannel::Complete(Operation* operation) {
   }
 }
 
-// The operation's next request. Those that there is no memory for are appended
-// to `ended`.
+// The operation's next request. Those that there is no memory for, or no place
+// in the medium, are appended to `ended`.
 void FileChannel::StartWaiting(Operation* operation, IoRequest* ended) {
   while (IoRequest* const next = NextWaiting()) {
-    if (Provide(*next, operation)) return Begin(next, operation);
-    Refuse(next, IoStatus::kNoMemory, kNoMemory);
+    if (!IsWithin(*next)) {
+      Refuse(next, FailureOf(next->op), kBeyondEnd);
+    } else if (Provide(*next, operation)) {
+      return Begin(next, operation);
+    } else {
+      Refuse(next, IoStatus::kNoMemory, kNoMemory);
+    }
     next->backend_next = nullptr;
     ended->backend_next = next;
     ended = next;

@@ -83,6 +83,8 @@ class FileChannel : public BackendChannel, public FileEngine::Sink {
     Operation* stable_next = nullptr;
   };
 
+  // It was when it came, unless the medium was made smaller since.
+  bool IsWithin(const IoRequest& request) const;
   // Settles what needs no system call. Returns true when finished.
   bool FinishEarly(IoRequest* request);
   void Begin(IoRequest* request, Operation* operation);

@@ -4,6 +4,7 @@
 #include <linux/falloc.h>
 
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,43 @@ TEST_F(FileChannelTest, ContinuesInScatteredMemory) {
   EXPECT_EQ(read.status, IoStatus::kOk);
   EXPECT_EQ(parts.substr(0, 2560), engine_->content().substr(0, 2560));
   EXPECT_EQ(parts.substr(2560), std::string(440, '?')) << "not beyond length";
+}
+
+TEST_F(FileChannelTest, ReachesAsFarAsTheMediumGoesJustNow) {
+  constexpr uint64_t kHalf = kFileSize / 2;
+  TestRequest under_way(Op::kWrite, kHalf, 1024, std::string(1024, 'w'));
+  under_way.fua = true;
+  EXPECT_FALSE(channel_->Submit(&under_way));
+  std::vector<std::unique_ptr<TestRequest>> low;
+  for (int i = 0; i < 3; ++i) {
+    low.push_back(std::make_unique<TestRequest>(Op::kRead, 0, 512,
+                                                std::string(512, '?')));
+    EXPECT_FALSE(channel_->Submit(low.back().get()));
+  }
+  TestRequest waits(Op::kRead, kHalf, 512, std::string(512, '?'));
+  EXPECT_FALSE(channel_->Submit(&waits));
+  TestRequest waits_low(Op::kRead, 0, 512, std::string(512, '?'));
+  EXPECT_FALSE(channel_->Submit(&waits_low));
+
+  ASSERT_TRUE(medium_->Resize(kHalf).ok());
+  engine_->End(100);
+  EXPECT_EQ(under_way.status, IoStatus::kWriteError);
+  EXPECT_EQ(under_way.error_offset, kHalf + 100);
+  EXPECT_THAT(under_way.reason, HasSubstr("not within the medium"));
+  EXPECT_FALSE(medium_->data_lost()) << "no more than was written";
+  EXPECT_EQ(waits.completions, 1);
+  EXPECT_EQ(waits.status, IoStatus::kReadError);
+  engine_->EndAll();
+  EXPECT_EQ(waits_low.completions, 1);
+  EXPECT_EQ(waits_low.status, IoStatus::kOk);
+  TestRequest late(Op::kWrite, kHalf, 512, std::string(512, 'w'));
+  EXPECT_TRUE(channel_->Submit(&late));
+  EXPECT_EQ(late.status, IoStatus::kWriteError);
+
+  ASSERT_TRUE(medium_->Resize(kFileSize).ok());
+  EXPECT_FALSE(channel_->Submit(&late));
+  engine_->EndAll();
+  EXPECT_EQ(late.status, IoStatus::kOk);
 }
 
 TEST_F(FileChannelTest, RetriesInterruptionsButNotForever) {

@@ -25,6 +25,7 @@ absl::StatusOr<std::shared_ptr<FileMedium>> FileMedium::Open(
   absl::StatusOr<BackendInfo> info = ProbeMediumFile(*fd, options);
   if (!info.ok()) return info.status();
   medium->info_ = *std::move(info);
+  medium->size_bytes_ = medium->info_.size_bytes;
   auto store =
       MediumStore::Open(*fd, {.path = options.path,
                               .read_only = options.read_only,
@@ -47,6 +48,24 @@ FileMedium::~FileMedium() {
   close(fd_);
 }
 
+absl::Status FileMedium::Resize(uint64_t size_bytes) {
+  if (size_bytes == 0 || size_bytes % info_.block_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path_, " cannot be served with ", size_bytes,
+        " bytes, which is not a positive multiple of its block size ",
+        info_.block_size, "; extend it (truncate -s, lvextend)"));
+  }
+  const absl::StatusOr<uint64_t> there = SizeOfMediumFile(fd_, path_);
+  if (!there.ok()) return there.status();
+  if (*there < size_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, " has ", *there, " bytes, and cannot be served with ",
+        size_bytes, "; extend it first (truncate -s, lvextend)"));
+  }
+  size_bytes_.store(size_bytes, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
 void FileMedium::NoteDataLost(int error) {
   data_lost_.store(true, std::memory_order_release);
   store_->NoteDataLoss(error);
@@ -65,8 +84,9 @@ absl::StatusOr<int> FileMedium::OpenAgain() const {
 }
 
 ProvisioningExtent FileMedium::ProvisioningAt(uint64_t offset) const {
-  if (offset >= info_.size_bytes) return {0, false};
-  const uint64_t rest = info_.size_bytes - offset;
+  const uint64_t size = size_bytes();
+  if (offset >= size) return {0, false};
+  const uint64_t rest = size - offset;
   const auto at = static_cast<off_t>(offset);
   // Neither position is kept: all I/O names its offset.
   off_t data = lseek(fd_, at, SEEK_DATA);

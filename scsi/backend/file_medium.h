@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "scsi/backend/backend.h"
 #include "scsi/backend/file_options.h"
@@ -14,7 +15,7 @@
 namespace skiff::scsi {
 
 // An open and locked file, what is known about it, and what its channels learn
-// about it together. Thread-safe once opened.
+// about it together. Thread-safe once opened, and without a lock.
 class FileMedium {
  public:
   static absl::StatusOr<std::shared_ptr<FileMedium>> Open(
@@ -24,7 +25,14 @@ class FileMedium {
   ~FileMedium();
 
   int fd() const { return fd_; }
+  // As it was opened. Its size may be another one since: size_bytes().
   const BackendInfo& info() const { return info_; }
+  // How much of the file is served: no channel reaches beyond it.
+  uint64_t size_bytes() const {
+    return size_bytes_.load(std::memory_order_relaxed);
+  }
+  // FileBackend::Resize().
+  absl::Status Resize(uint64_t size_bytes);
   bool direct() const { return direct_; }
 
   // The extent of holes, or of data, that starts at `offset`.
@@ -55,6 +63,8 @@ class FileMedium {
   int fd_ = -1;
   bool direct_ = false;
   BackendInfo info_;
+  // Relaxed: it says nothing of what is in the file.
+  std::atomic<uint64_t> size_bytes_{0};
   std::atomic<bool> can_zero_range_{true};
   std::atomic<bool> data_lost_{false};
 };

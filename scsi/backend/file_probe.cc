@@ -73,7 +73,6 @@ bool CanPunchHoles(int fd, uint64_t size) {
 }
 
 void DescribeFile(int fd, const struct stat& facts, BackendInfo* info) {
-  info->size_bytes = static_cast<uint64_t>(facts.st_size);
   const auto preferred = static_cast<uint32_t>(facts.st_blksize);
   if (std::has_single_bit(preferred)) {
     info->physical_block_size =
@@ -89,11 +88,10 @@ absl::Status DescribeDevice(int fd, const struct stat& facts,
                             BackendInfo* info) {
   int logical = 0;
   unsigned int physical = 0;
-  if (ioctl(fd, BLKGETSIZE64, &info->size_bytes) != 0 ||
-      ioctl(fd, BLKSSZGET, &logical) != 0 ||
+  if (ioctl(fd, BLKSSZGET, &logical) != 0 ||
       ioctl(fd, BLKPBSZGET, &physical) != 0) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot ask ", options.path, " for its sizes"));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot ask ", options.path,
+                                                   " for its block sizes"));
   }
   if (options.block_size % static_cast<uint32_t>(logical) != 0) {
     return absl::FailedPreconditionError(
@@ -149,13 +147,27 @@ absl::Status DescribeDirectIo(int fd, const FileBackendOptions& options,
 
 }  // namespace
 
+absl::StatusOr<uint64_t> SizeOfMediumFile(int fd, const std::string& path) {
+  struct stat facts = {};
+  uint64_t size = 0;
+  if (fstat(fd, &facts) != 0 ||
+      (S_ISBLK(facts.st_mode) && ioctl(fd, BLKGETSIZE64, &size) != 0)) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot ask ", path, " for its size"));
+  }
+  return S_ISBLK(facts.st_mode) ? size : static_cast<uint64_t>(facts.st_size);
+}
+
 absl::StatusOr<BackendInfo> ProbeMediumFile(int fd,
                                             const FileBackendOptions& options) {
   struct stat facts = {};
   if (fstat(fd, &facts) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("fstat ", options.path));
   }
+  const absl::StatusOr<uint64_t> size = SizeOfMediumFile(fd, options.path);
+  if (!size.ok()) return size.status();
   BackendInfo info;
+  info.size_bytes = *size;
   info.block_size = options.block_size;
   info.read_only = options.read_only;
   info.volatile_write_cache = !options.read_only;

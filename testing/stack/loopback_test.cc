@@ -57,10 +57,12 @@ class LoopbackTest : public ::testing::TestWithParam<Medium> {
     file.queue_depth = 16;
     file.direct = GetParam() == Medium::kDirectFile;
     if (file.direct) file.block_size = 4096;
-    auto backend =
-        GetParam() == Medium::kFile || GetParam() == Medium::kDirectFile
-            ? MakeFileBackend(file)
-            : MakeRamBackend(ram);
+    absl::StatusOr<std::unique_ptr<Backend>> backend;
+    if (GetParam() == Medium::kFile || GetParam() == Medium::kDirectFile) {
+      backend = MakeFileBackend(file);
+    } else {
+      backend = MakeRamBackend(ram);
+    }
     EXPECT_TRUE(backend.ok()) << backend.status();
     return *std::move(backend);
   }
