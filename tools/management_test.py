@@ -7,6 +7,7 @@ Usage: management_test.py SKIFFD SKIFF SKIFFCTL
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -87,13 +88,16 @@ class ApplyTest(ManagedTest):
         told = self.says("get")
         self.assertNotIn("twelve", told)
         self.assertEqual(self.says("apply", "-f", "-", data=told), "nothing changes\n")
+        # Comments are in whatever encoding.
+        self.config.write_bytes(b"# B\xfcro\n" + told.encode())
+        self.assertEqual(self.says("apply", "-f", self.config), "nothing changes\n")
         self.assertIn("secret_file", json.loads(self.says("--json", "get"))["config"])
 
     def test_mistakes_have_their_places_and_nothing_is_changed(self):
         self.start(target("a", ram(1)))
         for code, pattern, parts in (
-                (FAILED, r"^standard input:3:\d+: ", ("rubbish: 1\n", target("a", ram(1), ram(2)))),
-                (FAILED, r"standard input:5: .*missing", (target("a", ram(1), lun(f'file {{ path: "{self.path}/missing" }}')),)),
+                (USAGE, r"^standard input:3:\d+: ", ("rubbish: 1\n", target("a", ram(1), ram(2)))),
+                (USAGE, r"standard input:5: .*missing", (target("a", ram(1), lun(f'file {{ path: "{self.path}/missing" }}')),)),
                 (FAILED, r"queue_depth cannot change", ("limits { queue_depth: 7 }\n", target("a", ram(1), ram(2)))),
                 (FAILED, r"who manages skiffd", ('management { socket: "/tmp/other" }\n', target("a", ram(1), ram(2))))):
             # The last one has two sections.
@@ -107,6 +111,10 @@ class ApplyTest(ManagedTest):
         busy = self.perf("a", 0)
         self.wait_for(lambda: [s for s in self.json("list", "sessions")["session"] if s["logged_in"]])
         self.assertRegex(self.applied(target("a", ram(8)), code=IN_USE), "1 sessions use")
+        shown = self.ctl("diff", "-f", "-", data=self.wanted(target("a", ram(8))))
+        self.assertEqual((shown.returncode, shown.stdout), (IN_USE, f"would change: {PREFIX}:a LUN 1 is removed: a RAM disk of 1 MiB\n"))
+        self.assertEqual(self.ctl("diff", "-f", "-", "--force", data=self.wanted(target("a", ram(8)))).returncode, DIFFERS)
+        self.assertNotIn("sessions use", self.log())
         self.assertRegex(self.applied(target("a", ram(8)), options=["--wait", "600ms"], code=IN_USE), "nothing was changed")
         self.assertIn("LUN 1 is removed", self.applied(target("a", ram(8)), options=["--force"]))
         self.assertIsNone(self.capacity("a", 1))
@@ -179,7 +187,7 @@ class ShowTest(ManagedTest):
         file = self.path / "trace.pcapng"
         self.says("trace", "start", file)
         self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
-        self.assertIn("already", self.says("trace", "start", self.path / "other", code=FAILED))
+        self.assertIn("already; stop it first", self.says("trace", "start", self.path / "other", code=FAILED))
         self.assertEqual(self.json("status")["trace_file"], str(file))
         self.wait_for(lambda: file.stat().st_size > 100000)
         self.assertIn(str(file), self.says("trace", "stop"))
@@ -190,6 +198,21 @@ class ShowTest(ManagedTest):
         busy.send_signal(signal.SIGINT)
         busy.communicate(timeout=SECONDS)
         self.assertIn("whole path", self.says("trace", "start", "here", code=USAGE))
+
+    def test_a_trace_destroys_nothing(self):
+        disk = self.path / "disk"
+        self.start(target("a", lun(f'file {{ path: "{disk}" size: "1MiB" }}')))
+        os.mkfifo(self.path / "fifo")
+        for there in (disk, self.path / "fifo", self.path):
+            self.assertIn("is there already; name another file", self.says("trace", "start", there, code=FAILED))
+        self.assertEqual(disk.stat().st_size, 1 << 20)
+
+    def test_a_trace_that_broke_off_says_so(self):
+        self.start(target("a", ram(8)))
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        self.says("trace", "start", self.path / "trace.pcapng")
+        self.skiff("write", self.url("a", 0), "-q", data=b"x" * (2 << 20))
+        self.assertIn("is not complete: File too large", self.says("trace", "stop", code=FAILED))
 
 
 class SessionTest(ManagedTest):

@@ -36,11 +36,16 @@ absl::Status TakeOver(int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Create(
-    const std::string& path, Warn warn) {
+    const std::string& path, Warn warn, Mode mode) {
   const std::string what = absl::StrCat("cannot write a trace to ", path);
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
-           kOwnerOnly);
+  const int fd = open(path.c_str(),
+                      O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC |
+                          (mode == Mode::kNew ? O_EXCL : 0),
+                      kOwnerOnly);
+  if (fd < 0 && errno == EEXIST) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(what, ": it is there already; name another file"));
+  }
   if (fd < 0 && errno == ELOOP) {
     return absl::FailedPreconditionError(absl::StrCat(
         what, ": it is a symbolic link; name the file that it leads to"));

@@ -1,6 +1,7 @@
 #ifndef SKIFF_TOOLS_COMMON_TRACE_FILE_H_
 #define SKIFF_TOOLS_COMMON_TRACE_FILE_H_
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -21,12 +22,18 @@ class TraceFile {
   // Is told, once, why a capture has stopped; on the thread that writes.
   using Warn = absl::AnyInvocable<void(absl::string_view)>;
 
-  // Replaces the contents of a regular file that is there, which gets mode
+  // What becomes of a file that is there.
+  enum class Mode : uint8_t {
+    kReplace,
+    kNew,  // It is an error, so that nothing is destroyed.
+  };
+
+  // kReplace: the contents of a regular file that is there, which gets mode
   // 0600, and is refused where it belongs to somebody else or has another name;
   // symbolic links are not followed. A named pipe or a device is written to as
-  // it is. Errors name the path.
+  // it is, which may wait for whoever reads it. Errors name the path.
   static absl::StatusOr<std::unique_ptr<TraceFile>> Create(
-      const std::string& path, Warn warn);
+      const std::string& path, Warn warn, Mode mode = Mode::kReplace);
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
   ~TraceFile();

@@ -22,9 +22,11 @@ class TraceSwitch {
   TraceSwitch& operator=(const TraceSwitch&) = delete;
 
   // Begins a file, as TraceFile::Create() does. FailedPrecondition: there is
-  // one already.
-  absl::Status Start(const std::string& path, TraceFile::Warn warn);
-  // Ends it, and returns its path. FailedPrecondition: there is none.
+  // one already. May wait for the file system.
+  absl::Status Start(const std::string& path, TraceFile::Mode mode,
+                     TraceFile::Warn warn);
+  // Ends it, and returns its path. FailedPrecondition: there is none. DataLoss:
+  // it has ended before, and is not complete. May wait for the file system.
   absl::StatusOr<std::string> Stop();
   // Empty: there is none.
   std::string path() const;
@@ -39,9 +41,11 @@ class TraceSwitch {
 
   const std::shared_ptr<std::atomic<bool>> on_ =
       std::make_shared<std::atomic<bool>>(false);
-  mutable std::mutex mutex_;  // Of what follows.
+  std::mutex mutex_;  // Of the file, also while it is written.
   std::unique_ptr<TraceFile> file_;
+  mutable std::mutex state_mutex_;  // Of what follows; taken last.
   std::string path_;
+  std::string broken_;  // Why it is not complete.
 };
 
 }  // namespace skiff::tools

@@ -231,7 +231,7 @@ class RpcServerImpl final : public RpcServer {
       if (!calls_->Proceed(call, ok)) continue;
       const std::string request = StringOf(call->bytes);
       call->bytes.Clear();
-      handler_(call->context.method(), request,
+      handler_(call->context.method(), request, call->context.deadline(),
                [calls = std::weak_ptr<Calls>(calls_),
                 number = call->number](const RpcAnswer& answer) {
                  const auto there = calls.lock();

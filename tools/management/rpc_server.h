@@ -1,6 +1,7 @@
 #ifndef SKIFF_TOOLS_MANAGEMENT_RPC_SERVER_H_
 #define SKIFF_TOOLS_MANAGEMENT_RPC_SERVER_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -36,9 +37,11 @@ class RpcServer {
   // May be called on any thread, once, also before the call of the Handler has
   // returned. When the server has gone, it does nothing.
   using Reply = std::function<void(RpcAnswer)>;
-  // `method`: "/package.Service/Method". Must not block; called on one thread.
-  using Handler =
-      std::function<void(std::string method, std::string request, Reply reply)>;
+  // `method`: "/package.Service/Method". `deadline`: when the client waits no
+  // more. Must not block; called on one thread.
+  using Handler = std::function<void(
+      std::string method, std::string request,
+      std::chrono::system_clock::time_point deadline, Reply reply)>;
   // Of what a person should know, on the server's threads.
   using Warn = std::function<void(const std::string& message)>;
 

@@ -100,23 +100,32 @@ absl::Status UnixListener::Bind() {
 // Until it listens, nobody can connect.
 absl::Status UnixListener::Own() {
   const std::string& path = options_.path;
+  // What is there, also if somebody exchanges it; no link is followed.
+  const int at = open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
   struct stat made = {};
-  if (lstat(path.c_str(), &made) != 0) {
-    return Failed(path, "lstat", "check its directory");
+  if (at < 0 || fstat(at, &made) != 0 || !S_ISSOCK(made.st_mode)) {
+    if (at >= 0) close(at);
+    return Failed(path, "it is gone", "name a folder that is yours alone");
   }
   device_ = made.st_dev;
   inode_ = made.st_ino;
-  if (chmod(path.c_str(), options_.mode) != 0) {
-    return Failed(path, "chmod", "check its directory");
-  }
   // A daemon without the right to give files away may still name itself.
   const bool its = (options_.user < 0 || options_.user == made.st_uid) &&
                    (options_.group < 0 || options_.group == made.st_gid);
-  if (!its && lchown(path.c_str(), static_cast<uid_t>(options_.user),
-                     static_cast<gid_t>(options_.group)) != 0) {
+  const bool given =
+      its || fchownat(at, "", static_cast<uid_t>(options_.user),
+                      static_cast<gid_t>(options_.group), AT_EMPTY_PATH) == 0;
+  const bool permitted =
+      given &&
+      chmod(absl::StrCat("/proc/self/fd/", at).c_str(), options_.mode) == 0;
+  const int error = errno;
+  close(at);
+  errno = error;
+  if (!given) {
     return Failed(path, "its owner cannot be set",
                   "start as root, or name a group that the user is in");
   }
+  if (!permitted) return Failed(path, "chmod", "check that /proc is there");
   if (listen(fd_, kBacklog) != 0) return Failed(path, "listen", "try again");
   return absl::OkStatus();
 }

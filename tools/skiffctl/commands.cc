@@ -24,7 +24,11 @@ namespace api = management::v1;
 constexpr absl::Duration kAgain = absl::Milliseconds(500);
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "skiffctl: %s\n", std::string(status.message()).c_str());
+  const bool late = absl::IsDeadlineExceeded(status);
+  std::fprintf(stderr, "skiffctl: %s\n",
+               late ? "no answer in time; it may be done yet: look with 'get' "
+                      "or 'list'"
+                    : std::string(status.message()).c_str());
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
@@ -80,16 +84,19 @@ int Tell(const Common& common, const api::ApplyReply& reply, bool dry_run) {
   for (const std::string& problem : reply.problems()) {
     std::fprintf(stderr, "%s\n", problem.c_str());
   }
-  if (!reply.problems().empty()) {
-    std::fprintf(stderr, "skiffctl: nothing was changed\n");
-    return reply.in_use() ? kExitInUse : kExitFailed;
-  }
-  if (!common.json) {
+  if (!common.json && (dry_run || reply.problems().empty())) {
     for (const std::string& change : reply.changes()) {
       Print(
           absl::StrCat(dry_run ? "would change: " : "changed: ", change, "\n"));
     }
-    if (reply.changes().empty()) Print("nothing changes\n");
+    if (reply.changes().empty() && reply.problems().empty()) {
+      Print("nothing changes\n");
+    }
+  }
+  if (!reply.problems().empty()) {
+    if (!dry_run) std::fprintf(stderr, "skiffctl: nothing was changed\n");
+    if (reply.bad_config()) return kExitUsage;
+    return reply.in_use() ? kExitInUse : kExitFailed;
   }
   return dry_run && !reply.changes().empty() ? kExitDiffers : kExitOk;
 }
@@ -120,9 +127,10 @@ int Apply(const Common& common, const ApplyOptions& options) {
   }
 }
 
-int Diff(const Common& common, const std::string& file) {
-  absl::StatusOr<api::ApplyRequest> request = RequestOf(file);
+int Diff(const Common& common, const ApplyOptions& options) {
+  absl::StatusOr<api::ApplyRequest> request = RequestOf(options.file);
   if (!request.ok()) return Fail(request.status());
+  request->set_force(options.force);
   request->set_dry_run(true);
   const auto reply = common.client->Call<api::ApplyReply>("Apply", *request);
   if (!reply.ok()) return Fail(reply.status());

@@ -14,7 +14,7 @@ namespace skiff::tools::skiffctl {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;       // skiffd said no.
 inline constexpr int kExitUsage = 2;        // A bad command line, or file.
-inline constexpr int kExitUnreachable = 3;  // Nobody answered.
+inline constexpr int kExitUnreachable = 3;  // No answer in time.
 inline constexpr int kExitInUse = 4;        // Sessions use what would go.
 inline constexpr int kExitDiffers = 5;      // Of diff: there are changes.
 
@@ -53,7 +53,8 @@ struct TopOptions {
 // Each does what it is called, prints what came of it, and returns the exit
 // code.
 int Apply(const Common& common, const ApplyOptions& options);
-int Diff(const Common& common, const std::string& file);
+// Without `wait`.
+int Diff(const Common& common, const ApplyOptions& options);
 int Get(const Common& common);
 int Status(const Common& common);
 // "sessions", "targets", "luns", "portals" or "devices".

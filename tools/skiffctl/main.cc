@@ -17,8 +17,8 @@ namespace skiff::tools::skiffctl {
 namespace {
 
 constexpr char kFooter[] = R"(
-Exit codes: 0 done, 1 skiffd said no, 2 bad command line or file, 3 nobody
-answered, 4 sessions use what would go, 5 (of diff) there are changes.)";
+Exit codes: 0 done, 1 skiffd said no, 2 bad command line or file, 3 no answer
+in time, 4 sessions use what would go, 5 (of diff) there are changes.)";
 
 // What --socket is without more said, as skiffd has it.
 constexpr char kSocket[] = "/run/skiff/skiffd.sock";
@@ -94,10 +94,11 @@ class CommandLine {
     AddDuration(app, "--wait", &apply_.wait,
                 "Wait for sessions to end that use what would go");
     app = Add("diff", "Show what apply would change, and change nothing",
-              [this] { return Diff(common_, diff_file_); });
-    app->add_option("-f,--file", diff_file_, "The file; -: standard input")
+              [this] { return Diff(common_, diff_); });
+    app->add_option("-f,--file", diff_.file, "The file; -: standard input")
         ->required()
         ->type_name("FILE");
+    app->add_flag("--force", diff_.force, "Show what apply --force would do");
     Add("get", "Print the configuration that runs",
         [this] { return Get(common_); });
   }
@@ -173,7 +174,7 @@ class CommandLine {
   absl::Duration timeout_ = absl::Seconds(30);
   std::function<int()> command_;
   ApplyOptions apply_;
-  std::string diff_file_;
+  ApplyOptions diff_;
   DropOptions drop_;
   DrainOptions drain_;
   TopOptions top_;

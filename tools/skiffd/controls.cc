@@ -69,8 +69,10 @@ Daemon::Applied Controls::Apply(Configuration wanted,
     applied = daemon_->Apply(wanted.checked, wanted.parsed, options);
   } else {
     applied.problems = std::move(problems);
+    applied.bad_config = true;
   }
-  if (options.dry_run) return applied;
+  // Whoever waits for sessions to go asks again and again.
+  if (options.dry_run || applied.in_use) return applied;
   for (const std::string& note : applied.notes) {
     LogToStderr(protocol::LogLevel::kWarning, note);
   }
@@ -106,9 +108,10 @@ void Controls::SetLogLevel(protocol::LogLevel level) {
 }
 
 absl::Status Controls::StartTrace(const std::string& path) {
-  return trace_->Start(path, [](absl::string_view warning) {
-    LogToStderr(protocol::LogLevel::kWarning, warning);
-  });
+  return trace_->Start(path, TraceFile::Mode::kNew,
+                       [](absl::string_view warning) {
+                         LogToStderr(protocol::LogLevel::kWarning, warning);
+                       });
 }
 
 }  // namespace skiff::tools::skiffd

@@ -59,6 +59,7 @@ class Controls {
   protocol::LogLevel log_level() const { return log_level_; }
   // Until a configuration that says another is applied.
   void SetLogLevel(protocol::LogLevel level);
+  // Into a file that is not there yet.
   absl::Status StartTrace(const std::string& path);
   // No changes any more: the daemon ends.
   void SetEnding() { ending_ = true; }

@@ -33,6 +33,9 @@ namespace {
 // After Shutdown() has called back.
 constexpr absl::Duration kThreadsToEnd = absl::Seconds(4);
 
+// Descriptors for those who manage it: two for each of their connections.
+constexpr uint64_t kManagement = 160;
+
 absl::Status At(const std::string& where, const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(where, ": ", status.message()));
@@ -175,6 +178,7 @@ void Daemon::FitConnections(const DaemonConfig& config,
   DescriptorNeeds needs;
   needs.limit = *limit;
   needs.open = OpenDescriptors();
+  if (!config.management.socket.empty()) needs.open += kManagement;
   for (const TargetConfig& target : config.targets) {
     needs.luns += target.luns.size();
   }

@@ -58,11 +58,14 @@ class Daemon {
     std::vector<std::string> changes;   // What was done, for people.
     std::vector<std::string> notes;     // Plan::notes.
     std::vector<std::string> problems;  // "WHERE: why; what to do".
-    bool in_use = false;  // All problems are that sessions use something.
+    bool in_use = false;      // All problems are that sessions use something.
+    bool bad_config = false;  // They are mistakes of the configuration.
   };
   struct ApplyOptions {
-    bool dry_run = false;  // Looks, and changes nothing.
-    bool force = false;    // Takes away what sessions use.
+    // Changes nothing, and says what it would. Media are not opened for that,
+    // nor portals.
+    bool dry_run = false;
+    bool force = false;  // Takes away what sessions use.
   };
   // Makes what runs what `wanted` says, which `parsed` became: all of it, or
   // nothing, if there are problems. What does not change goes on untouched.

@@ -124,14 +124,13 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   if (!out.problems.empty()) return out;
   CheckLeaving(plan, &out.problems);
   if (!out.problems.empty()) return out;
-  if (!options.force) CheckUse(plan, &out);
-  if (!out.problems.empty()) return out;
   if (options.dry_run) {
     for (const Change& change : plan.changes) {
       out.changes.push_back(change.text);
     }
-    return out;
   }
+  if (!options.force) CheckUse(plan, &out);
+  if (!out.problems.empty() || options.dry_run) return out;
   Prepared prepared;
   Prepare(plan, wanted, &prepared, &out.problems);
   if (!out.problems.empty()) {

@@ -227,9 +227,10 @@ std::optional<Configuration> ConfigureFirst(
 
 absl::Status StartTrace(const Flags& flags, TraceSwitch* trace) {
   if (flags.trace_file.empty() || flags.check) return absl::OkStatus();
-  return trace->Start(flags.trace_file, [](absl::string_view warning) {
-    Log(protocol::LogLevel::kWarning, warning);
-  });
+  return trace->Start(flags.trace_file, TraceFile::Mode::kReplace,
+                      [](absl::string_view warning) {
+                        Log(protocol::LogLevel::kWarning, warning);
+                      });
 }
 
 // Null: nobody is to manage it.
@@ -303,16 +304,17 @@ int Main(int argc, char** argv) {
   if (!trace.path().empty() || !config->management.socket.empty()) {
     config->server.capture = trace.Sink();
   }
+  // Before anybody logs in, as it may fail. The main loop answers calls.
+  auto management = StartManagement(config->management, events, log);
+  if (!management.ok()) {
+    FlushStderrLog();
+    return Fail(management.status().message());
+  }
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
       *config, registry, [&events] { events.NotifyReactorsTurn(); });
   if (!daemon.ok()) {
     FlushStderrLog();
     return Fail(daemon.status().message());
-  }
-  auto management = StartManagement(config->management, events, log);
-  if (!management.ok()) {
-    FlushStderrLog();
-    return Fail(management.status().message());
   }
   SayReady(**daemon);
   WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));

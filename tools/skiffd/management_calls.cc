@@ -61,6 +61,7 @@ absl::StatusOr<api::ApplyReply> Apply(const api::ApplyRequest& request,
     reply.add_problems(ValidUtf8(line));
   }
   reply.set_in_use(applied.in_use);
+  reply.set_bad_config(applied.bad_config);
   return reply;
 }
 
@@ -204,6 +205,10 @@ absl::StatusOr<api::DrainReply> Drain(const api::DrainRequest& request,
   Daemon* const daemon = controls->daemon();
   const auto grace = GraceOf(request.grace_seconds());
   if (!grace.ok()) return grace.status();
+  std::set<std::string> before;
+  for (const TargetConfig& target : daemon->config().targets) {
+    if (daemon->IsDraining(target.name)) before.insert(target.name);
+  }
   const auto targets = daemon->SetDraining(request.target(), !request.end());
   if (!targets.ok()) return targets.status();
   api::DrainReply reply;
@@ -214,7 +219,14 @@ absl::StatusOr<api::DrainReply> Drain(const api::DrainRequest& request,
   }
   // Whoever logged in before is seen here.
   const auto sessions = daemon->Sessions();
-  if (!sessions.ok()) return sessions.status();
+  if (!sessions.ok()) {
+    for (const std::string& name : *targets) {
+      if (before.count(name) == 0) {
+        daemon->SetDraining(name, /*draining=*/false).IgnoreError();
+      }
+    }
+    return sessions.status();
+  }
   const std::set<std::string> names(targets->begin(), targets->end());
   std::vector<uint64_t> found;
   for (const protocol::SessionInfo& session : *sessions) {

@@ -1,5 +1,7 @@
 #include "tools/skiffd/management_service.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -15,6 +17,8 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
   const absl::StatusOr<void*> start =
       LoadModule(kRpcModule, kStartRpcServer, "skiff-management");
   if (!start.ok()) return start.status();
+  // It would write what clients send wrong to standard error, and wait for it.
+  google::protobuf::SetLogHandler(nullptr);
   auto self = absl::WrapUnique(new ManagementService(std::move(wake)));
   RpcServer::Options options;
   options.socket = config.socket;
@@ -25,11 +29,12 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
   self->server_.reset(reinterpret_cast<StartRpcServer>(*start)(
       options,
       [raw = self.get()](std::string method, std::string request,
+                         std::chrono::system_clock::time_point deadline,
                          RpcServer::Reply reply) {
         {
           const std::lock_guard<std::mutex> lock(raw->mutex_);
-          raw->calls_.push_back(
-              {std::move(method), std::move(request), std::move(reply)});
+          raw->calls_.push_back({std::move(method), std::move(request),
+                                 deadline, std::move(reply)});
         }
         raw->wake_();
       },
@@ -42,14 +47,20 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
 }
 
 void ManagementService::Answer(Controls* controls) {
-  std::vector<Call> calls;
+  Call call;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    calls.swap(calls_);
+    if (calls_.empty()) return;
+    call = std::move(calls_.front());
+    calls_.pop_front();
+    if (!calls_.empty()) wake_();
   }
-  for (const Call& call : calls) {
-    call.reply(AnswerCall(call.method, call.request, controls));
+  if (std::chrono::system_clock::now() >= call.deadline) {
+    call.reply({static_cast<int>(absl::StatusCode::kDeadlineExceeded),
+                "nobody waits for it any more", ""});
+    return;
   }
+  call.reply(AnswerCall(call.method, call.request, controls));
 }
 
 }  // namespace skiff::tools::skiffd

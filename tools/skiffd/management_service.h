@@ -1,11 +1,13 @@
 #ifndef SKIFF_TOOLS_SKIFFD_MANAGEMENT_SERVICE_H_
 #define SKIFF_TOOLS_SKIFFD_MANAGEMENT_SERVICE_H_
 
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "tools/management/rpc_server.h"
@@ -27,14 +29,16 @@ class ManagementService {
   ManagementService(const ManagementService&) = delete;
   ManagementService& operator=(const ManagementService&) = delete;
 
-  // Answers what was asked so far. A few seconds at most, where a reactor is
-  // blocked.
+  // Answers what was asked first, and wakes again if there is more. A few
+  // seconds at most, where a reactor is blocked. What nobody waits for any more
+  // is not done.
   void Answer(Controls* controls);
 
  private:
   struct Call {
     std::string method;
     std::string request;
+    std::chrono::system_clock::time_point deadline;
     RpcServer::Reply reply;
   };
 
@@ -43,7 +47,7 @@ class ManagementService {
 
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<Call> calls_;            // No more than the server lets through.
+  std::deque<Call> calls_;             // No more than the server lets through.
   std::unique_ptr<RpcServer> server_;  // The last: it adds calls.
 };
 

@@ -43,8 +43,13 @@ class IserTrace {
   IserTrace(const IserTrace&) = delete;
   IserTrace& operator=(const IserTrace&) = delete;
 
-  // Tells nothing without it: to be asked before.
-  bool wanted() const { return wanted_ == nullptr || wanted_(); }
+  // To be asked before each of the following. What was not told makes what is
+  // known of tasks worthless.
+  bool wanted() {
+    if (wanted_ == nullptr || wanted_()) return true;
+    if (!tasks_.empty()) tasks_.clear();
+    return false;
+  }
 
   // A message: its bytes may be in pieces, of which the first has at least the
   // two headers, and the AHSs. `invalidated`: the STag that it takes out of
