@@ -49,7 +49,9 @@ class Authenticator {
   // policy or so that nobody takes another's session over, answer NotFound to a
   // pair that does not. `answer` is called once, by any thread, within this
   // call or later; it may outlive the login, and does nothing then. The login
-  // goes on waiting until the server's `login_timeout`.
+  // goes on waiting until the server's `login_timeout`. An answer that is not
+  // called counts against the server's `max_account_lookups` until it is
+  // destroyed: destroy those that nobody waits for.
   //
   // NotFound: nobody, which the initiator can't tell from a wrong secret. Other
   // errors end the login with "service unavailable", and are logged.

@@ -184,6 +184,7 @@ TargetConnectionContext ServerState::ContextOf(ServerShard* shard,
   context.node = &node;
   context.shares = &shares;
   context.throttle = &throttle;
+  context.lookups = &lookups;
   context.options = arrival.options;
   context.log = shard->log.get();
   context.post_to = [weak = weak_from_this(), shard](

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "protocol/codec/iser_cm_private_data.h"
 #include "protocol/connection/connection_transport.h"
+#include "protocol/target/account_lookups.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/departures.h"
 #include "protocol/target/login_throttle.h"
@@ -99,7 +100,8 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
       : options(std::make_shared<const TargetServerOptions>(server_options)),
         budget(MakeBudget(server_options)),
         shares(server_options.limits.connections),
-        throttle(server_options.limits.failed_logins) {
+        throttle(server_options.limits.failed_logins),
+        lookups(server_options.limits.max_account_lookups) {
     for (transport::Reactor* reactor : reactors) {
       shards.push_back(std::make_unique<ServerShard>());
       shards.back()->reactor = reactor;
@@ -168,6 +170,7 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
   std::vector<std::unique_ptr<ServerShard>> shards;
   ConnectionShares shares;
   LoginThrottle throttle;
+  AccountLookups lookups;
   std::atomic<TargetNode::ConnectionId> next_id = 1;
   std::atomic<bool> shutting_down = false;
   // On the first reactor only.

@@ -399,13 +399,21 @@ std::unique_ptr<AuthExchange> TargetConnection::StartAuth(
   const std::shared_ptr<const void> waiting = std::make_shared<char>();
   options.find = [authenticator = context_.options->authenticator, waiting,
                   attempt = LoginAttempt{identity, peer_, waiting},
-                  post_to = context_.post_to,
+                  lookups = context_.lookups, post_to = context_.post_to,
                   id = id_](const std::string& name,
                             ChapTargetOptions::Answer answer) {
+    const auto lookup = lookups->Begin();
+    if (lookup == nullptr) {
+      return answer(absl::UnavailableError(absl::StrCat(
+          lookups->limit(),
+          " lookups of accounts are under way (max_account_lookups): the "
+          "authenticator does not answer them in time")));
+    }
     authenticator->FindAccount(
         attempt, name,
-        [post_to, id,
+        [post_to, id, lookup,
          answer = std::move(answer)](absl::StatusOr<ChapAccount> account) {
+          lookup->End();
           try {
             post_to(id, [answer, account = std::move(account)](
                             TargetConnection* connection) mutable {

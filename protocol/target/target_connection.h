@@ -15,6 +15,7 @@
 #include "protocol/connection/connection_pump.h"
 #include "protocol/connection/connection_transport.h"
 #include "protocol/session/target_session.h"
+#include "protocol/target/account_lookups.h"
 #include "protocol/target/authenticator.h"
 #include "protocol/target/command_coalescer.h"
 #include "protocol/target/connection_shares.h"
@@ -36,6 +37,7 @@ struct TargetConnectionContext {
   TargetNode* node = nullptr;
   ConnectionShares* shares = nullptr;
   LoginThrottle* throttle = nullptr;
+  AccountLookups* lookups = nullptr;
   // As they were when it was accepted.
   std::shared_ptr<const TargetServerOptions> options;
   MemoryBudget* budget = nullptr;  // Of all connections.

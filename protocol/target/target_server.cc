@@ -328,6 +328,11 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Create(
         "; it must be between 0 (commands do not wait for each other) and ",
         absl::FormatDuration(TargetServerLimits::kMaxCoalesceDelay)));
   }
+  if (options.limits.max_account_lookups == 0) {
+    return absl::InvalidArgumentError(
+        "max_account_lookups is 0, so that nobody who has an account could log "
+        "in; it must be at least 1");
+  }
   const FailedLoginLimits& failed = options.limits.failed_logins;
   if (failed.window <= absl::ZeroDuration() ||
       failed.max_delay < absl::ZeroDuration() || failed.max_entries == 0) {

@@ -53,6 +53,10 @@ struct TargetServerLimits {
   // A login whose refusal is delayed by `failed_logins` has that time more.
   absl::Duration login_timeout = absl::Seconds(15);
   FailedLoginLimits failed_logins;
+  // Questions to the authenticator (Authenticator::FindAccount) that are not
+  // answered yet, whether their logins still wait or not. Beyond, a login ends
+  // with "service unavailable". At least 1.
+  uint32_t max_account_lookups = 512;
   // A discovery session that asks for nothing for this long is ended. Zero:
   // never.
   absl::Duration discovery_idle_timeout = absl::Seconds(60);

@@ -229,6 +229,42 @@ TEST_P(ChapStackTest, AnAnswerThatNeverComesEndsInTheTimeOfALogin) {
   EXPECT_THAT(stack_.Sessions(), IsEmpty());
 }
 
+TEST_P(ChapStackTest, LookupsWithoutAnAnswerDoNotPileUp) {
+  stack_.server_options.limits.max_account_lookups = 1;
+  Serve(accounts_);
+  accounts_->silent = true;
+  const auto log_in_in_vain = [&] {
+    stack_.Connect(With(Credentials(true)));
+    ASSERT_TRUE(stack_.RunUntil([&] { return stack_.ready().has_value(); }));
+    EXPECT_FALSE(stack_.ready()->ok());
+  };
+  const std::string unavailable = "service unavailable (0x0301)";
+  // The first waits until its time is over, and is still asked about.
+  log_in_in_vain();
+  log_in_in_vain();
+  EXPECT_GT(stack_.Counts().refused_logins[unavailable], 0u);
+  EXPECT_THAT(log_, Contains(HasSubstr("1 lookups of accounts are under way")));
+  accounts_->silent = false;
+  OneAccount::Tell(accounts_->asked, accounts_->pending);
+  EXPECT_EQ(LogIn(Credentials(true)), absl::OkStatus());
+  // Who forgets an answer has room for another, too.
+  accounts_->silent = true;
+  stack_.Connect(With(Credentials(true)));
+  stack_.RunFor(absl::Seconds(1));
+  accounts_->pending = nullptr;
+  accounts_->silent = false;
+  EXPECT_EQ(LogIn(Credentials(true)), absl::OkStatus());
+}
+
+TEST_P(ChapStackTest, ALimitOfNoLookupsIsRefused) {
+  TargetServerOptions options;
+  options.limits.max_account_lookups = 0;
+  const auto made =
+      TargetServer::Create(&stack_.registry, stack_.server_reactors, options);
+  EXPECT_THAT(std::string(made.status().message()),
+              HasSubstr("max_account_lookups is 0"));
+}
+
 TEST_P(ChapStackTest, AnAnswerMayComeWhenTheServerIsGone) {
   accounts_->silent = true;
   stack_.Connect(With(Credentials(true)));

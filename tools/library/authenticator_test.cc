@@ -276,8 +276,9 @@ TEST(LoginCallbacksTest, ForgetsLoginsThatHaveEnded) {
   login.reset();
   const auto next = std::make_shared<int>(0);
   attempt.waiting = next;
-  callbacks->FindAccount(attempt, "me", [](const auto&) {});
+  callbacks->TermsOf(attempt);
   EXPECT_EQ(kept.use_count(), 1) << "a login that ended is kept";
+  callbacks->FindAccount(attempt, "me", [](const auto&) {});
   EXPECT_EQ(callbacks->Answer(users.last() - 1, -EIO, nullptr), -ENOENT);
   EXPECT_EQ(callbacks->Answer(users.last(), -EIO, nullptr), 0);
   ops.find = nullptr;

@@ -108,6 +108,7 @@ int LoginCallbacks::Create(const skiff_authenticator_ops& ops,
 
 protocol::Authenticator::Terms LoginCallbacks::TermsOf(
     const protocol::LoginAttempt& attempt) {
+  DropOver();
   Terms terms;
   if (ops_.terms == nullptr) return terms;
   const skiff_login_attempt who = AttemptOf(attempt);
@@ -131,7 +132,7 @@ void LoginCallbacks::FindAccount(const protocol::LoginAttempt& attempt,
   ops_.find(ops_.user, &who, chap_name.c_str(), login);
 }
 
-uint64_t LoginCallbacks::Ask(Question question) {
+void LoginCallbacks::DropOver() {
   std::map<uint64_t, Question> over;  // Destroyed without the lock.
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = questions_.begin(); it != questions_.end();) {
@@ -139,6 +140,10 @@ uint64_t LoginCallbacks::Ask(Question question) {
     if (it->second.waiting.expired()) over.insert(questions_.extract(it));
     it = next;
   }
+}
+
+uint64_t LoginCallbacks::Ask(Question question) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   questions_.emplace(++last_, std::move(question));
   return last_;
 }

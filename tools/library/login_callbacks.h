@@ -36,7 +36,8 @@ class LoginCallbacks final : public protocol::Authenticator {
     std::weak_ptr<const void> waiting;  // The login; gone with it.
   };
 
-  // Those whose logins have ended go.
+  // Those whose logins have ended go: the server bounds how many there are.
+  void DropOver();
   uint64_t Ask(Question question);
 
   const skiff_authenticator_ops ops_;
