@@ -14,6 +14,13 @@ namespace skiff::tools {
 // no regular file, or the secret is too short or too long.
 absl::StatusOr<protocol::ChapSecret> ReadSecretFile(const std::string& path);
 
+// The same from the credential `name` that systemd gives to this service: a
+// file in $CREDENTIALS_DIRECTORY (systemd.exec(5), LoadCredential=). Errors
+// also say that there is no such directory, no such credential, or that `name`
+// is none.
+absl::StatusOr<protocol::ChapSecret> ReadSecretCredential(
+    const std::string& name);
+
 }  // namespace skiff::tools
 
 #endif  // SKIFF_TOOLS_COMMON_SECRET_FILE_H_

@@ -1,5 +1,6 @@
 #include "tools/common/secret_file.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -60,6 +61,49 @@ TEST(SecretFileTest, DoesNotWaitForAWriter) {
   remove(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(Problem(path), HasSubstr("is no file"));
+}
+
+// With the directory that systemd would have made.
+class SecretCredentialTest : public ::testing::Test {
+ protected:
+  SecretCredentialTest() {
+    setenv("CREDENTIALS_DIRECTORY", ::testing::TempDir().c_str(), 1);
+  }
+  ~SecretCredentialTest() override { unsetenv("CREDENTIALS_DIRECTORY"); }
+  static std::string ProblemOf(const std::string& name) {
+    return std::string(ReadSecretCredential(name).status().message());
+  }
+};
+
+TEST_F(SecretCredentialTest, IsAFileOfThatName) {
+  // 0440: root's, and the service's user may read it by an access control list.
+  for (const mode_t mode : {0400, 0440, 0600}) {
+    Write("twelve bytes", mode);
+    const auto secret = ReadSecretCredential("secret");
+    ASSERT_TRUE(secret.ok()) << secret.status();
+    EXPECT_EQ(secret->bytes(), "twelve bytes");
+  }
+}
+
+TEST_F(SecretCredentialTest, NobodyElseMayHaveIt) {
+  for (const mode_t mode : {0404, 0444, 0460, 0602}) {
+    Write("twelve bytes", mode);
+    EXPECT_THAT(ProblemOf("secret"), HasSubstr("chmod 600")) << mode;
+  }
+  Write("short one", 0400);
+  EXPECT_THAT(ProblemOf("secret"), HasSubstr("9 bytes"));
+}
+
+TEST_F(SecretCredentialTest, SaysWhatToDo) {
+  for (const char* name : {"", ".", "..", "a/b", "/etc/secret", "../secret"}) {
+    EXPECT_THAT(ProblemOf(name), HasSubstr("is no name of a credential"))
+        << name;
+  }
+  EXPECT_THAT(ProblemOf("none"),
+              HasSubstr("add LoadCredential=none:FILE to the unit"));
+  unsetenv("CREDENTIALS_DIRECTORY");
+  EXPECT_THAT(ProblemOf("secret"),
+              HasSubstr("CREDENTIALS_DIRECTORY is not set"));
 }
 
 }  // namespace

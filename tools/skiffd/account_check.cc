@@ -12,35 +12,77 @@
 namespace skiff::tools::skiffd {
 namespace {
 
+// Where an account has a secret: `NAME_file` or `NAME_credential`.
+struct SecretSource {
+  const char* name;
+  const std::string& file;
+  int file_field;
+  bool is_credential;  // That is set, to what may be empty.
+  const std::string& credential;
+  int credential_field;
+
+  bool is_set() const { return is_credential || !file.empty(); }
+  int field() const { return is_credential ? credential_field : file_field; }
+  std::string Fields() const {
+    return absl::StrCat(name, "_file or ", name, "_credential");
+  }
+};
+
+SecretSource SecretOf(const Account& account) {
+  return {"secret",
+          account.secret_file(),
+          Account::kSecretFileFieldNumber,
+          account.has_secret_credential(),
+          account.secret_credential(),
+          Account::kSecretCredentialFieldNumber};
+}
+
+SecretSource OwnSecretOf(const Account& account) {
+  return {"own_secret",
+          account.own_secret_file(),
+          Account::kOwnSecretFileFieldNumber,
+          account.has_own_secret_credential(),
+          account.own_secret_credential(),
+          Account::kOwnSecretCredentialFieldNumber};
+}
+
 // Empty: it is missing, or what is wrong was told.
-protocol::ChapSecret ReadSecret(const Account& account, int field,
-                                const std::string& path, Checker* checker) {
-  if (path.empty()) return protocol::ChapSecret();
-  absl::StatusOr<protocol::ChapSecret> secret = ReadSecretFile(path);
+protocol::ChapSecret ReadSecret(const Account& account,
+                                const SecretSource& source, Checker* checker) {
+  if (!source.is_set()) return protocol::ChapSecret();
+  if (source.is_credential && !source.file.empty()) {
+    checker->Problem(
+        account, source.credential_field,
+        absl::StrCat(source.name, "_credential is set, and ", source.name,
+                     "_file too; take out one of them"));
+    return protocol::ChapSecret();
+  }
+  absl::StatusOr<protocol::ChapSecret> secret =
+      source.is_credential ? ReadSecretCredential(source.credential)
+                           : ReadSecretFile(source.file);
   if (secret.ok()) return *std::move(secret);
-  checker->Problem(account, field, secret.status().message());
+  checker->Problem(account, source.field(), secret.status().message());
   return protocol::ChapSecret();
 }
 
 void CheckOwn(const Account& account, absl::string_view target,
               Checker* checker, AccountConfig* out) {
-  if (account.own_secret_file().empty()) {
+  const SecretSource source = OwnSecretOf(account);
+  if (!source.is_set()) {
     if (account.has_own_name()) {
       checker->Problem(account, Account::kOwnNameFieldNumber,
-                       "own_name needs own_secret_file");
+                       absl::StrCat("own_name needs ", source.Fields()));
     }
     return;
   }
   protocol::ChapCredential own;
   own.name = out->own_name.empty() ? std::string(target) : out->own_name;
-  own.secret = ReadSecret(account, Account::kOwnSecretFileFieldNumber,
-                          account.own_secret_file(), checker);
+  own.secret = ReadSecret(account, source, checker);
   if (own.secret.empty() || out->chap.secret.empty()) return;
   const absl::Status pair =
       protocol::CheckChapPair(out->chap.secret, own.secret);
   if (!pair.ok()) {
-    checker->Problem(account, Account::kOwnSecretFileFieldNumber,
-                     pair.message());
+    checker->Problem(account, source.field(), pair.message());
   }
   out->chap.target = std::move(own);
 }
@@ -59,9 +101,10 @@ std::vector<AccountConfig> CheckAccounts(
       checker->Problem(account, Account::kNameFieldNumber,
                        "an account needs the name that initiators send");
     }
-    if (account.secret_file().empty()) {
-      checker->Problem(account, Account::kSecretFileFieldNumber,
-                       "an account needs its secret_file");
+    const SecretSource source = SecretOf(account);
+    if (!source.is_set()) {
+      checker->Problem(account, source.field(),
+                       absl::StrCat("an account needs its ", source.Fields()));
     }
     const auto other = std::find_if(
         all.begin(), all.end(),
@@ -71,8 +114,7 @@ std::vector<AccountConfig> CheckAccounts(
                        absl::StrCat("account ", to.name,
                                     " is defined already by ", other->where));
     }
-    to.chap.secret = ReadSecret(account, Account::kSecretFileFieldNumber,
-                                account.secret_file(), checker);
+    to.chap.secret = ReadSecret(account, source, checker);
     CheckOwn(account, target, checker, &to);
     if (account.has_initiator_name()) {
       auto initiator = protocol::NormalizeName(account.initiator_name());
@@ -99,8 +141,8 @@ void CheckDirections(const std::vector<AccountConfig>& accounts,
         continue;
       }
       problems->push_back(absl::StrCat(
-          one.where, ": own_secret_file has the secret of account ", other.name,
-          " at ", other.where,
+          one.where, ": the target's own secret is the secret of account ",
+          other.name, " at ", other.where,
           ": initiators and targets need secrets of their "
           "own (RFC 7143 section 9.2.1)"));
     }

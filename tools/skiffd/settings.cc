@@ -210,8 +210,10 @@ std::vector<Setting> SettingsOf(AccountConfig* account) {
   return {
       {"", "name", Text{&account->name, 255}, ""},
       {"", "secret_file", Other{}},
+      {"", "secret_credential", Other{}},
       {"", "own_name", Text{&account->own_name, 255}, "the target's name"},
       {"", "own_secret_file", Other{}},
+      {"", "own_secret_credential", Other{}},
       {"", "initiator_name", Other{"", "an iSCSI name"}},
   };
 }
