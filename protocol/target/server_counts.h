@@ -26,7 +26,9 @@ struct ServerCounts {
   uint64_t refused_connections = 0;  // Before there was a login.
   uint64_t logins = 0;               // To targets.
   uint64_t discovery_logins = 0;
-  // By what they were answered with: "target not found (0x0203)".
+  // By what they were answered with: "target not found (0x0203)". Those of RFC
+  // 7143 section 11.13.5 are there from the beginning, with 0: whoever watches
+  // one grow has to know where it began.
   std::map<std::string, uint64_t> refused_logins;
   uint64_t unfinished_logins = 0;  // Ended without an answer.
   // Failed to authenticate too often, and had to wait for the answer

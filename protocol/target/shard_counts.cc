@@ -47,9 +47,11 @@ PortalCounts* ShardCounts::OfPortal(const std::string& portal,
 ServerCounts ShardCounts::Get() const {
   ServerCounts counts = counts_;
   for (size_t i = 0; i < refused_logins_.size(); ++i) {
-    if (refused_logins_[i] == 0) continue;
-    const std::string name = LoginStatusName(
-        static_cast<uint8_t>(i / kDetails), static_cast<uint8_t>(i % kDetails));
+    const size_t status_class = i / kDetails;
+    const size_t detail = i % kDetails;
+    if (refused_logins_[i] == 0 && detail >= kRefusals[status_class]) continue;
+    const std::string name = LoginStatusName(static_cast<uint8_t>(status_class),
+                                             static_cast<uint8_t>(detail));
     counts.refused_logins[name] = refused_logins_[i];
   }
   for (const auto& [names, portal] : portals_) counts.portals.push_back(portal);

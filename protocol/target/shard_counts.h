@@ -53,6 +53,8 @@ class ShardCounts {
  private:
   static constexpr size_t kClasses = 4;
   static constexpr size_t kDetails = 16;
+  // How many details of each class refuse a login (RFC 7143 section 11.13.5).
+  static constexpr std::array<size_t, kClasses> kRefusals = {0, 0, 0xc, 3};
 
   ServerCounts counts_;  // Without the following.
   std::array<uint64_t, kClasses* kDetails> refused_logins_ = {};
