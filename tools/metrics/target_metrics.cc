@@ -3,9 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -168,42 +166,16 @@ void AddLun(const std::string& target, const scsi::LogicalUnitStatus& lun,
                   labels, lun.data_loss.empty() ? 0 : 1);
 }
 
-// What several sessions of one initiator with one target do, together.
-void AddSessions(const std::vector<protocol::SessionInfo>& sessions,
-                 size_t max_initiators, Families* families) {
-  struct Together {
-    uint64_t sessions = 0;
-    scsi::CommandCounts counts;
-  };
-  std::map<std::tuple<std::string, std::string, std::string, std::string>,
-           Together>
-      by_initiator;
-  std::set<std::string> told;
-  for (const protocol::SessionInfo& session : sessions) {
-    // Until then, names are whatever somebody says.
-    if (!session.logged_in) continue;
-    const std::string target = session.discovery ? "" : session.target_name;
-    std::string initiator = session.initiator_name;
-    if (told.size() < max_initiators) told.insert(initiator);
-    if (told.count(initiator) == 0) initiator = "others";
-    Together& together =
-        by_initiator[{target, initiator, session.connection.data_model,
-                      session.connection.transport}];
-    ++together.sessions;
-    together.counts += session.counts;
-  }
-  for (const auto& [key, together] : by_initiator) {
-    const auto& [target, initiator, data_model, transport] = key;
-    const Labels labels = {{"target", target},
-                           {"initiator", initiator},
-                           {"data_model", data_model},
-                           {"transport", transport}};
-    families->Gauge("skiff_initiator_sessions",
-                    "Sessions that are there; of discovery, with no target",
-                    labels, together.sessions);
-    if (!target.empty()) {
-      AddCommands("skiff_initiator", labels, together.counts, families);
-    }
+void AddInitiator(const InitiatorTotal& initiator, Families* families) {
+  const Labels labels = {{"target", initiator.target},
+                         {"initiator", initiator.initiator},
+                         {"data_model", initiator.data_model},
+                         {"transport", initiator.transport}};
+  families->Gauge("skiff_initiator_sessions",
+                  "Sessions that are there; of discovery, with no target",
+                  labels, initiator.sessions);
+  if (!initiator.target.empty()) {
+    AddCommands("skiff_initiator", labels, initiator.counts, families);
   }
 }
 
@@ -308,8 +280,7 @@ void AddReactors(const std::vector<TargetSnapshot::Reactor>& reactors,
 
 }  // namespace
 
-std::vector<Family> MetricsOf(const TargetSnapshot& snapshot,
-                              size_t max_initiators) {
+std::vector<Family> MetricsOf(const TargetSnapshot& snapshot) {
   Families families;
   families.Gauge(
       "skiff_snapshot_complete",
@@ -326,7 +297,9 @@ std::vector<Family> MetricsOf(const TargetSnapshot& snapshot,
   AddReactors(snapshot.reactors, &families);
   // What did not come is not 0.
   if (!snapshot.complete) return families.Take();
-  AddSessions(snapshot.sessions, max_initiators, &families);
+  for (const InitiatorTotal& initiator : snapshot.initiators) {
+    AddInitiator(initiator, &families);
+  }
   for (const protocol::PortalCounts& portal : snapshot.counts.portals) {
     AddPortal(portal, &families);
   }

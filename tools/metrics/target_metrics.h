@@ -1,7 +1,6 @@
 #ifndef SKIFF_TOOLS_METRICS_TARGET_METRICS_H_
 #define SKIFF_TOOLS_METRICS_TARGET_METRICS_H_
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "protocol/target/server_counts.h"
 #include "protocol/target/target_server.h"
 #include "scsi/target/target.h"
+#include "tools/metrics/initiator_totals.h"
 #include "tools/metrics/metric.h"
 
 namespace skiff::tools::metrics {
@@ -25,7 +25,7 @@ struct TargetSnapshot {
   };
 
   std::vector<Target> targets;
-  std::vector<protocol::SessionInfo> sessions;
+  std::vector<InitiatorTotal> initiators;
   protocol::ServerCounts counts;
   protocol::ServerMemory memory;
   std::vector<Reactor> reactors;
@@ -33,13 +33,8 @@ struct TargetSnapshot {
   bool complete = true;
 };
 
-// Initiators cause as many series as this, whoever logs in: further ones are
-// counted together, as "others".
-inline constexpr size_t kMaxInitiators = 1000;
-
 // What docs/metrics.md describes.
-std::vector<Family> MetricsOf(const TargetSnapshot& snapshot,
-                              size_t max_initiators = kMaxInitiators);
+std::vector<Family> MetricsOf(const TargetSnapshot& snapshot);
 
 }  // namespace skiff::tools::metrics
 

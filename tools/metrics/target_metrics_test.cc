@@ -113,44 +113,34 @@ TEST(TargetMetricsTest, LatenciesKeepTheirBounds) {
   EXPECT_DOUBLE_EQ(histogram.sum, static_cast<double>(latency.sum_ns) * 1e-9);
 }
 
-protocol::SessionInfo Session(const std::string& initiator, uint64_t reads) {
-  protocol::SessionInfo session;
-  session.initiator_name = initiator;
-  session.target_name = "iqn.a";
-  session.logged_in = true;
-  session.connection.data_model = "iSER";
-  session.connection.transport = "verbs";
-  session.counts.reads = reads;
-  return session;
+InitiatorTotal Initiator(const std::string& target) {
+  InitiatorTotal total;
+  total.target = target;
+  total.initiator = "iqn.i";
+  total.data_model = "iSER";
+  total.transport = "verbs";
+  total.sessions = 2;
+  total.counts.reads = 5;
+  return total;
 }
 
-TEST(TargetMetricsTest, SessionsOfOneInitiatorAreAdded) {
+TEST(TargetMetricsTest, Initiators) {
   TargetSnapshot snapshot;
-  snapshot.sessions = {Session("iqn.i", 2), Session("iqn.i", 3),
-                       Session("iqn.j", 4)};
+  snapshot.initiators = {Initiator(""), Initiator("iqn.a")};
   const std::vector<Family> all = MetricsOf(snapshot);
-  EXPECT_EQ(Value(all, "skiff_initiator_sessions", {{"initiator", "iqn.i"}}),
-            2);
-  EXPECT_EQ(Value(all, "skiff_initiator_commands_total",
-                  {{"initiator", "iqn.i"},
-                   {"target", "iqn.a"},
-                   {"data_model", "iSER"},
-                   {"transport", "verbs"},
-                   {"operation", "read"}}),
-            5);
-}
-
-TEST(TargetMetricsTest, InitiatorsWithoutEndAreAFewSeries) {
-  TargetSnapshot snapshot;
-  for (int i = 0; i < 100; ++i) {
-    snapshot.sessions.push_back(Session(absl::StrCat("iqn.", i), 1));
-  }
-  const std::vector<Family> all = MetricsOf(snapshot, /*max_initiators=*/10);
-  const Family* const sessions = Find(all, "skiff_initiator_sessions");
-  ASSERT_NE(sessions, nullptr);
-  EXPECT_EQ(sessions->samples.size(), 11u);
-  EXPECT_EQ(Value(all, "skiff_initiator_sessions", {{"initiator", "others"}}),
-            90);
+  const Labels labels = {{"initiator", "iqn.i"},
+                         {"target", "iqn.a"},
+                         {"data_model", "iSER"},
+                         {"transport", "verbs"}};
+  EXPECT_EQ(Value(all, "skiff_initiator_sessions", labels), 2);
+  EXPECT_EQ(Value(all, "skiff_initiator_sessions", {{"target", ""}}), 2);
+  EXPECT_EQ(
+      Value(
+          all, "skiff_initiator_commands_total",
+          {{"target", "iqn.a"}, {"initiator", "iqn.i"}, {"operation", "read"}}),
+      5);
+  EXPECT_EQ(Find(all, "skiff_initiator_commands_total", {{"target", ""}}),
+            nullptr);
 }
 
 TEST(TargetMetricsTest, LoginsByReason) {
@@ -206,7 +196,7 @@ TEST(TargetMetricsTest, ReactorsAreBusyOrIdle) {
 TEST(TargetMetricsTest, NamesFollowTheConventions) {
   TargetSnapshot snapshot;
   snapshot.targets.push_back({"iqn.a", {Lun(0)}});
-  snapshot.sessions = {Session("iqn.i", 2)};
+  snapshot.initiators = {Initiator("iqn.a")};
   snapshot.counts.portals.resize(1);
   snapshot.counts.portals[0].data_model = "iSER";
   snapshot.reactors.resize(1);

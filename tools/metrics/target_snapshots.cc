@@ -49,7 +49,12 @@ void TargetSnapshots::Ask(TargetSnapshot* snapshot) {
   snapshot->complete = answers->changed.wait_for(
       lock, absl::ToChronoNanoseconds(options_.patience),
       [&answers] { return answers->left == 0; });
-  snapshot->sessions = std::move(answers->sessions);
+  // Without all sessions, those that are missing would seem to have ended.
+  if (snapshot->complete) {
+    initiators_.Update(answers->sessions,
+                       transport::EpollReactor::MonotonicNow());
+  }
+  snapshot->initiators = initiators_.Get();
   snapshot->counts = std::move(answers->counts);
   snapshot->memory = answers->memory;
 }

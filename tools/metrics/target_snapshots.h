@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "protocol/target/target_server.h"
 #include "scsi/target/target.h"
+#include "tools/metrics/initiator_totals.h"
 #include "tools/metrics/target_metrics.h"
 
 namespace skiff::tools::metrics {
@@ -49,6 +50,7 @@ class TargetSnapshots {
   std::mutex taking_;    // Around what follows, and all of Take().
   absl::Time taken_ = absl::InfinitePast();
   TargetSnapshot last_;
+  InitiatorTotals initiators_;
 };
 
 }  // namespace skiff::tools::metrics
