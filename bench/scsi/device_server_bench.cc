@@ -1,6 +1,6 @@
 // What one command costs in the SCSI layer: dispatch, CDB checks, task set,
 // and the medium's memory, with a port that does nothing. Counts heap
-// allocations, of which there must be none.
+// allocations, of which there must be none. And what counting it takes alone.
 
 #include <benchmark/benchmark.h>
 
@@ -13,6 +13,7 @@
 
 #include "scsi/backend/ram_backend.h"
 #include "scsi/endian.h"
+#include "scsi/target/command_counters.h"
 #include "scsi/target/target.h"
 #include "transport/reactor/epoll_reactor.h"
 
@@ -157,6 +158,33 @@ void BmTestUnitReady(benchmark::State& state) {
   Stand().Run(state, 0x00, Attribute::kSimple);
 }
 BENCHMARK(BmTestUnitReady);
+
+// Reads of 4 KiB and 256 KiB in turns: no size class is predicted for free.
+void BmCounting(benchmark::State& state) {
+  CommandCounters counters;
+  std::vector<Task> tasks(32);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    tasks[i].kind = Task::Kind::kRead;
+    tasks[i].status = ScsiStatus::kGood;
+    tasks[i].data_in_length = i % 2 == 0 ? 4u << 10 : 256u << 10;
+    tasks[i].data_in_wanted = tasks[i].data_in_length;
+  }
+  const int64_t nanos = state.range(0);
+  size_t next = 0;
+  for (auto _ : state) {
+    Task& task = tasks[next++ % tasks.size()];
+    benchmark::DoNotOptimize(task);
+    counters.Begin();
+    benchmark::ClobberMemory();  // Between both, a command is executed.
+    counters.Answer(task, nanos);
+    counters.End();
+  }
+  const auto counted = static_cast<int64_t>(counters.Get().reads);
+  if (counted != state.iterations()) state.SkipWithError("a read is missing");
+  state.SetItemsProcessed(state.iterations());
+}
+// Answered in the turn in which it came, or later.
+BENCHMARK(BmCounting)->ArgName("ns")->Arg(0)->Arg(100000);
 
 }  // namespace
 }  // namespace skiff::scsi
