@@ -92,6 +92,8 @@ class PackageTest(unittest.TestCase):
         run(*dpkg, "--install", *sorted(self.packages.values()), PATH=path)
         self.assertTrue((root / "usr/sbin/skiffd").is_file())
         self.assertTrue((root / "usr/share/man/man3/skiff_disk_open.3.gz").exists())
+        for file in ("grafana/skiff.json", "prometheus/skiff.rules.yml"):
+            self.assertTrue((root / "usr/share/skiff" / file).is_file(), file)
         run(*dpkg, "--purge", *sorted(PACKAGES), PATH=path)
         self.assertFalse((root / "usr/sbin/skiffd").exists())
         self.assertFalse((root / "usr/include/skiff").exists())

@@ -38,6 +38,8 @@ AUTHOR_HEADERS = (
 AUTHOR_PARTS = ("transport", "conformance", "bench")
 # The skeleton of a transport, and how it is built with what is installed.
 EXAMPLES = ROOT / "docs/examples"
+# Grafana's dashboard, and alerts for Prometheus.
+METRICS = ("grafana/skiff.json", "prometheus/skiff.rules.yml")
 BENCH = ROOT / "bench/skiff_bench/skiff_bench.py"
 
 
@@ -185,6 +187,8 @@ class Installation:
         """What skiffd loads when it is told to: by its RUNPATH."""
         for module in (built.metrics, built.management):
             strip(self.copy(module, f"{self.libdir}/skiff"), "--strip-unneeded")
+        for file in METRICS:
+            self.copy(ROOT / "tools/metrics" / file, f"{self.prefix}/share/skiff", file)
 
     def install_clients(self, built):
         """What other programs load. It finds the library one folder above."""
