@@ -102,7 +102,7 @@ class Initiator:
         return header, data
 
     def login(self, name="iqn.2026-11.org.example:raw", target=TARGET):
-        """Into full feature phase; returns status class and detail."""
+        """Into full feature phase; returns status class and detail. Bytes of a name that are no UTF-8 are surrogates."""
         keys = "".join(
             f"{key}\0"
             for key in (
@@ -113,7 +113,7 @@ class Initiator:
                 "ImmediateData=Yes",
                 "MaxRecvDataSegmentLength=262144",
             )
-        ).encode()
+        ).encode(errors="surrogateescape")
         # Operational negotiation straight to full feature phase.
         header = struct.pack(">BBBB", 0x43, 0x87, 0, 0) + struct.pack(">I", len(keys))
         header += b"\x80\0\0\0\0\1" + struct.pack(">HIHHII", 0, 1, 1, 0, self.cmd_sn, 0)
