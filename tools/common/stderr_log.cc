@@ -5,19 +5,26 @@
 #include <atomic>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tools/common/journal_stream.h"
 
 namespace skiff::tools {
 namespace {
 
 std::atomic<StderrLog*> current{nullptr};
 
+transport::QueuedLogOptions WithPriorities(transport::QueuedLogOptions queue) {
+  queue.priorities = IsJournalStream(queue.fd);
+  return queue;
+}
+
 }  // namespace
 
 StderrLog::StderrLog(const Options& options)
     : flush_timeout_(options.flush_timeout),
       level_(options.level),
-      log_(options.queue) {
+      log_(WithPriorities(options.queue)) {
   current = this;
   transport::SetProcessLog(Sink());
   log_.WriteOnFatalSignals();
@@ -40,8 +47,9 @@ void LogToStderr(protocol::LogLevel level, absl::string_view message) {
     return log->Write(level, message);
   }
   // Before and after, when nobody is served.
-  const std::string line =
-      transport::FormatLogLine(absl::Now(), level, message);
+  const std::string line = absl::StrCat(
+      IsJournalStream(STDERR_FILENO) ? transport::LogPriority(level) : "",
+      transport::FormatLogLine(absl::Now(), level, message));
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, line.data(), line.size());
 }

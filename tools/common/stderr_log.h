@@ -14,6 +14,7 @@ namespace skiff::tools {
 // libraries say with LogToProcess) goes to standard error through one queue and
 // a thread, so that nobody waits for whoever reads it; a crash still writes
 // what is queued. At most one at a time, made while there are no other threads.
+// Where standard error is systemd's journal, it gets each line's priority.
 class StderrLog {
  public:
   struct Options {
@@ -49,7 +50,7 @@ class StderrLog {
 
 // Writes one line to standard error:
 //   2026-11-21T09:00:35.123456Z info  10.0.0.2:41234: logged in
-// Thread-safe; lines of threads never mix.
+// The journal also gets its priority. Thread-safe; lines of threads never mix.
 void LogToStderr(protocol::LogLevel level, absl::string_view message);
 
 // Waits as StderrLog::Flush() does, if there is one: before something else is

@@ -33,12 +33,27 @@ bool IsWritable(int fd, int timeout_ms) {
 
 }  // namespace
 
+absl::string_view LogPriority(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError:
+      return "<3>";
+    case LogLevel::kWarning:
+      return "<4>";
+    case LogLevel::kInfo:
+      return "<6>";
+    case LogLevel::kDebug:
+      return "<7>";
+  }
+  return "";
+}
+
 // What the log and its thread share. The thread may outlive the log, where it
 // is stuck in a write.
 class QueuedLog::State : public std::enable_shared_from_this<State> {
  public:
   explicit State(const QueuedLogOptions& options)
       : fd_(options.fd),
+        priorities_(options.priorities),
         capacity_(
             std::max(options.max_bytes, QueuedLogOptions::kMinQueueBytes)) {
     for (Batch& batch : batches_) {
@@ -72,8 +87,10 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   bool WriteSome(Batch* batch);
   void AppendNotice();
   void Append(const std::string& line);
+  std::string Format(LogLevel level, absl::string_view message) const;
 
   const int fd_;
+  const bool priorities_;
   const size_t capacity_;
   std::mutex mutex_;
   std::condition_variable work_;
@@ -114,8 +131,14 @@ void QueuedLog::State::Append(const std::string& line) {
   batch.size.store(size + line.size(), std::memory_order_release);
 }
 
+std::string QueuedLog::State::Format(LogLevel level,
+                                     absl::string_view message) const {
+  return absl::StrCat(priorities_ ? LogPriority(level) : "",
+                      FormatLogLine(absl::Now(), level, message));
+}
+
 void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
-  const std::string line = FormatLogLine(absl::Now(), level, message);
+  const std::string line = Format(level, message);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (child_) {
     if (!IsWritable(fd_, 0)) return;
@@ -137,8 +160,8 @@ void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
 
 void QueuedLog::State::AppendNotice() {
   if (untold_ == 0) return;
-  Append(FormatLogLine(
-      absl::Now(), LogLevel::kWarning,
+  Append(Format(
+      LogLevel::kWarning,
       absl::StrCat(std::exchange(untold_, 0),
                    " lines of the log are missing before this one: they came "
                    "faster than they could be written")));

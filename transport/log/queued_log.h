@@ -21,7 +21,14 @@ struct QueuedLogOptions {
   // that is taken, as it is used.
   size_t max_bytes = 2u << 20;
   static constexpr size_t kMinQueueBytes = 2 * kMaxLogLine;
+  // Each line begins with LogPriority(): for a descriptor that is systemd's
+  // journal. Lines are longer by that.
+  bool priorities = false;
 };
+
+// What the journal takes for the level of a line that begins with it, as
+// sd-daemon(3) has it: "<3>" for an error.
+absl::string_view LogPriority(LogLevel level);
 
 // Writes lines to a descriptor from a thread of its own: whoever logs never
 // waits for the one who reads. Thread-safe.
