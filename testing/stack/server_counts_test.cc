@@ -2,6 +2,8 @@
 
 #include "protocol/target/server_counts.h"
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,8 +54,10 @@ TEST_F(ServerCountsTest, LoginsByWhatBecameOfThem) {
   const ServerCounts counts = stack_.Counts();
   EXPECT_EQ(counts.logins, 2u);
   EXPECT_EQ(counts.discovery_logins, 1u);
-  EXPECT_THAT(counts.refused_logins,
-              ElementsAre(Pair("target not found (0x0203)", 1)));
+  // The others are there, with 0.
+  std::map<std::string, uint64_t> refused = counts.refused_logins;
+  std::erase_if(refused, [](const auto& one) { return one.second == 0; });
+  EXPECT_THAT(refused, ElementsAre(Pair("target not found (0x0203)", 1u)));
   EXPECT_EQ(counts.unfinished_logins, 1u);
   EXPECT_EQ(counts.refused_connections, 0u);
 }
