@@ -25,7 +25,7 @@ class StderrLogTest : public ::testing::Test {
     EXPECT_EQ(dup2(pipe_[1], STDERR_FILENO), STDERR_FILENO);
     unsetenv("JOURNAL_STREAM");
   }
-  ~StderrLogTest() override {
+  void TearDown() override {
     Restore();
     close(pipe_[0]);
     close(pipe_[1]);
