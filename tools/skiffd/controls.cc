@@ -43,7 +43,8 @@ Controls::Controls(Daemon* daemon, const transport::Registry& registry,
 Daemon::Applied Controls::ApplyFile() {
   std::vector<std::string> problems;
   Configuration wanted = ReadConfiguration(flags_, registry_, &problems);
-  return Apply(std::move(wanted), std::move(problems), flags_.config_file, {});
+  return Apply(std::move(wanted), std::move(problems), flags_.config_file, {},
+               /*may_ask_again=*/false);
 }
 
 Daemon::Applied Controls::ApplyText(const std::string& text,
@@ -56,13 +57,15 @@ Daemon::Applied Controls::ApplyText(const std::string& text,
     ApplyFlags(flags_, &wanted.parsed);
     wanted.checked = CheckConfig(wanted.parsed, registry_, &problems);
   }
-  return Apply(std::move(wanted), std::move(problems), name, options);
+  return Apply(std::move(wanted), std::move(problems), name, options,
+               /*may_ask_again=*/true);
 }
 
 Daemon::Applied Controls::Apply(Configuration wanted,
                                 std::vector<std::string> problems,
                                 const std::string& name,
-                                const Daemon::ApplyOptions& options) {
+                                const Daemon::ApplyOptions& options,
+                                bool may_ask_again) {
   Daemon::Applied applied;
   if (problems.empty()) {
     LoadLibraries(wanted.checked);
@@ -71,8 +74,7 @@ Daemon::Applied Controls::Apply(Configuration wanted,
     applied.problems = std::move(problems);
     applied.bad_config = true;
   }
-  // Whoever waits for sessions to go asks again and again.
-  if (options.dry_run || applied.in_use) return applied;
+  if (options.dry_run || (may_ask_again && applied.in_use)) return applied;
   for (const std::string& note : applied.notes) {
     LogToStderr(protocol::LogLevel::kWarning, note);
   }

@@ -66,9 +66,12 @@ class Controls {
   bool ending() const { return ending_; }
 
  private:
+  // `may_ask_again`: that sessions are in the way is for the caller alone, who
+  // may wait for them and ask every moment.
   Daemon::Applied Apply(Configuration wanted, std::vector<std::string> problems,
                         const std::string& name,
-                        const Daemon::ApplyOptions& options);
+                        const Daemon::ApplyOptions& options,
+                        bool may_ask_again);
 
   Daemon* const daemon_;
   const transport::Registry& registry_;
