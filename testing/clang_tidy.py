@@ -162,6 +162,11 @@ def check(path, flags):
     return done.stdout.strip() or done.stderr.strip() or f"{path}: {CLANG_TIDY} exited with {done.returncode}"
 
 
+def version_of(said):
+    """What --version says, without the processor of this machine."""
+    return b"".join(line for line in said.splitlines(True) if b"Host CPU" not in line)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs clang-tidy, and remembers which files were clean.")
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where to remember clean files")
@@ -172,7 +177,7 @@ def main():
     parser.add_argument("files", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
 
-    version = subprocess.run([CLANG_TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    version = version_of(subprocess.run([CLANG_TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout)
     # Not the directory of the generated headers: it differs between checkouts, and what is in it follows from the
     # .proto files.
     common = version + CONFIG.read_bytes() + " ".join(compiler_flags("")).encode()

@@ -60,6 +60,11 @@ class FingerprintTest(unittest.TestCase):
     def test_everything_counts_that_is_included_if_it_is_to(self):
         self.assertEqual(self.changed_by("a.h", indirect=True), ["a.cc", "b.cc"])
 
+    def test_the_version_is_the_same_on_other_machines(self):
+        said = b"LLVM version 1\n  Host CPU: %s\n"
+        self.assertEqual(clang_tidy.version_of(said % b"a"), clang_tidy.version_of(said % b"b"))
+        self.assertIn(b"version 1", clang_tidy.version_of(said % b"a"))
+
     def test_what_is_recorded_is_known(self):
         path = pathlib.Path("known")
         self.assertEqual(clang_tidy.read_known(path), set())

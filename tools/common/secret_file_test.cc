@@ -69,7 +69,7 @@ class SecretCredentialTest : public ::testing::Test {
   SecretCredentialTest() {
     setenv("CREDENTIALS_DIRECTORY", ::testing::TempDir().c_str(), 1);
   }
-  ~SecretCredentialTest() override { unsetenv("CREDENTIALS_DIRECTORY"); }
+  void TearDown() override { unsetenv("CREDENTIALS_DIRECTORY"); }
   static std::string ProblemOf(const std::string& name) {
     return std::string(ReadSecretCredential(name).status().message());
   }

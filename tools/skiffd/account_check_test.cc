@@ -29,7 +29,7 @@ class AccountTest : public ConfigTest {
     }
     setenv("CREDENTIALS_DIRECTORY", directory_.c_str(), 1);
   }
-  ~AccountTest() override { unsetenv("CREDENTIALS_DIRECTORY"); }
+  void TearDown() override { unsetenv("CREDENTIALS_DIRECTORY"); }
   // Of a target with this in its account, on line 2.
   std::vector<std::string> In(const std::string& fields) {
     return Problems(
