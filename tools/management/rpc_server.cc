@@ -15,9 +15,9 @@
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "tools/management/rpc_bytes.h"
 #include "tools/management/unix_listener.h"
 
 namespace skiff::tools {
@@ -46,16 +46,6 @@ class Call {
   grpc::GenericServerAsyncReaderWriter stream;
   grpc::ByteBuffer bytes;
 };
-
-std::string StringOf(const grpc::ByteBuffer& bytes) {
-  std::vector<grpc::Slice> slices;
-  std::string all;
-  if (!bytes.Dump(&slices).ok()) return all;
-  for (const grpc::Slice& slice : slices) {
-    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return all;
-}
 
 // The calls of a server, and who may still answer one. Thread-safe.
 class Calls {

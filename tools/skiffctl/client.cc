@@ -12,10 +12,10 @@
 #include <cstring>
 #include <future>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tools/management/rpc_bytes.h"
 
 namespace skiff::tools::skiffctl {
 namespace {
@@ -23,16 +23,6 @@ namespace {
 constexpr absl::string_view kService = "/skiff.management.v1.Management/";
 // The lists of a large target are long.
 constexpr int kMaxReplyBytes = 256 << 20;
-
-std::string StringOf(const grpc::ByteBuffer& bytes) {
-  std::vector<grpc::Slice> slices;
-  std::string all;
-  if (!bytes.Dump(&slices).ok()) return all;
-  for (const grpc::Slice& slice : slices) {
-    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return all;
-}
 
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
