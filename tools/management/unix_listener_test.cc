@@ -70,6 +70,11 @@ class UnixListenerTest : public ::testing::Test {
     changed_.wait(lock, [&] { return accepted_.size() >= count; });
   }
 
+  std::string Warnings() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return warnings_;
+  }
+
   char folder_[32] = "/tmp/skiff-listen-XXXXXX";
   UnixListener::Options options_;
   std::mutex mutex_;
@@ -113,7 +118,7 @@ TEST_F(UnixListenerTest, AConnectionThatWentMakesRoom) {
     close(fd);
     // It is seen before the next one comes: hanging up came first.
   }
-  EXPECT_THAT(warnings_, HasSubstr("refuses connections"));
+  EXPECT_THAT(Warnings(), HasSubstr("refuses connections"));
 }
 
 TEST_F(UnixListenerTest, APathThatIsTooLongIsAnError) {
