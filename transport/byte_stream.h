@@ -72,6 +72,12 @@ class ByteStream {
   // Drops the connection hard (RST where the transport has one).
   virtual void Abort() = 0;
 
+  // Gives the connection up without ending it, so that another process goes on
+  // with it (Transport::Adopt): its descriptor is the caller's. What was
+  // written still leaves. The stream is as if aborted. -1: nothing happened, as
+  // this kind of stream can't.
+  virtual int ReleaseDescriptor() { return -1; }
+
   // Why the stream died; OK while it lives.
   virtual absl::Status error() const = 0;
 

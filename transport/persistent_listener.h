@@ -31,6 +31,10 @@ class PersistentListener final : public Listener, private Newcomers::Work {
   Address address() const override { return address_; }
   // As they were when it last began to listen.
   std::vector<Address> addresses() const override { return addresses_; }
+  std::vector<ListeningDescriptor> ReleaseDescriptors() override {
+    return ended_ ? std::vector<ListeningDescriptor>()
+                  : listener_->ReleaseDescriptors();
+  }
 
  private:
   PersistentListener(Transport* transport, Reactor* reactor,

@@ -1,8 +1,20 @@
 #include "transport/transport.h"
 
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 namespace skiff::transport {
+
+absl::StatusOr<std::unique_ptr<ByteStream>> Transport::Adopt(
+    Reactor* /*reactor*/, int descriptor, std::string /*unread*/) {
+  close(descriptor);
+  return absl::UnimplementedError(absl::StrCat(
+      "connections of ", scheme(), " can't go on in another process"));
+}
 
 absl::Status CheckConnect(const Address& address,
                           const ConnectOptions& options) {

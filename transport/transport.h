@@ -96,6 +96,17 @@ struct ListenOptions {
   // descriptors have run out, for example. Says what to do about it, every now
   // and then while that lasts. On the listener's reactor; may not destroy it.
   std::function<void(absl::Status)> on_trouble;
+  // Asked where a transport is about to bind a socket: the descriptor that
+  // Listener::ReleaseDescriptors() gave for this address, perhaps in another
+  // process; -1: none. The transport takes it over, and who has connected to it
+  // meanwhile is waiting there. Not asked by transports that can't.
+  std::function<int(const Address&)> inherited;
+};
+
+// A socket that listens, and where.
+struct ListeningDescriptor {
+  Address address;
+  int descriptor = -1;
 };
 
 // A peer that wants to connect. Answer with Accept or Reject; destroying it
@@ -136,6 +147,11 @@ class Listener {
   // Of those that take connections of several transports (auto://): where each
   // of these listens, by its own scheme.
   virtual std::vector<Address> addresses() const { return {address()}; }
+  // Gives up its sockets without closing them, so that another process goes on
+  // with them (ListenOptions::inherited): the descriptors are the caller's.
+  // Those of transports that can't are not among them, and stay as they are.
+  // Nothing more comes by the others.
+  virtual std::vector<ListeningDescriptor> ReleaseDescriptors() { return {}; }
 };
 
 // A connect in progress. Destroying it cancels; `done` then never runs. `done`
@@ -220,6 +236,13 @@ class Transport {
   virtual absl::StatusOr<std::unique_ptr<ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) = 0;
+  // A byte stream of a descriptor that ByteStream::ReleaseDescriptor() of this
+  // transport gave, perhaps in another process. It takes the descriptor over,
+  // also where it fails. `unread` is read first: what had been received
+  // already. On the reactor's thread, or while it is not running.
+  virtual absl::StatusOr<std::unique_ptr<ByteStream>> Adopt(Reactor* reactor,
+                                                            int descriptor,
+                                                            std::string unread);
 };
 
 // For transports: what no transport can connect to, or listen with.

@@ -48,6 +48,16 @@ std::vector<Address> AutoListener::addresses() const {
   return all;
 }
 
+std::vector<ListeningDescriptor> AutoListener::ReleaseDescriptors() {
+  std::vector<ListeningDescriptor> all;
+  for (const auto& listener : listeners_) {
+    for (ListeningDescriptor& one : listener->ReleaseDescriptors()) {
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
 void AutoListener::Start(Reactor* reactor, const Candidate& candidate) {
   Address address = candidate.address;
   // Where any port will do, all take the one that the first one got.

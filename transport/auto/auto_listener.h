@@ -33,6 +33,7 @@ class AutoListener final : public Listener {
 
   Address address() const override { return address_; }
   std::vector<Address> addresses() const override;
+  std::vector<ListeningDescriptor> ReleaseDescriptors() override;
   const ChoiceReport& report() const { return report_; }
 
  private:

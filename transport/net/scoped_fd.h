@@ -27,6 +27,8 @@ class ScopedFd {
   int get() const { return fd_; }
   // Whether there is one.
   bool valid() const { return fd_ >= 0; }
+  // It is the caller's from now on; -1 if there was none.
+  int Release() { return std::exchange(fd_, -1); }
   // Closes it now.
   void reset() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));

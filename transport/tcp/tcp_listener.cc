@@ -110,9 +110,15 @@ absl::StatusOr<ScopedFd> Bind(const Address& address,
   return fd;
 }
 
+// One that another process had, and that is as the options say; else a new one.
 absl::StatusOr<ScopedFd> BindFirst(const Address& address,
                                    const TcpAddressOptions& tcp_options,
-                                   int backlog) {
+                                   const ListenOptions& options) {
+  const int backlog = options.backlog;
+  if (options.inherited != nullptr) {
+    ScopedFd inherited(options.inherited(address));
+    if (inherited.valid()) return inherited;
+  }
   auto candidates = Resolve(address.host, address.port);
   if (!candidates.ok()) return candidates.status();
   absl::StatusOr<ScopedFd> socket =
@@ -155,7 +161,7 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(
   if (!tcp_options.ok()) return tcp_options.status();
   absl::Status status = CheckListen(address, options);
   if (!status.ok()) return status;
-  auto socket = BindFirst(address, *tcp_options, options.backlog);
+  auto socket = BindFirst(address, *tcp_options, options);
   if (!socket.ok()) return socket.status();
   const int fd = socket->get();
   std::unique_ptr<TcpListener> listener(
@@ -186,7 +192,14 @@ TcpListener::TcpListener(Reactor* reactor, Address address,
 TcpListener::~TcpListener() {
   *destroyed_ = true;
   // The kernel resets what is in the backlog.
+  if (socket_.valid()) reactor_->UnwatchFd(socket_.get());
+}
+
+std::vector<ListeningDescriptor> TcpListener::ReleaseDescriptors() {
+  if (!socket_.valid()) return {};
   reactor_->UnwatchFd(socket_.get());
+  resume_.Cancel();
+  return {{address_, socket_.Release()}};
 }
 
 void TcpListener::OnFdReady(uint32_t /*events*/) {
@@ -194,11 +207,12 @@ void TcpListener::OnFdReady(uint32_t /*events*/) {
 }
 
 bool TcpListener::RunAsNewcomer() {
+  if (!socket_.valid()) return false;
   const std::shared_ptr<bool> destroyed = destroyed_;
   Newcomers& newcomers = reactor_->newcomers();
   // The descriptor is watched level-triggered: the rest comes next turn.
   const int limit = std::max(1, settings_.accepts_per_turn);
-  for (int i = 0; i < limit && !*destroyed; ++i) {
+  for (int i = 0; i < limit && !*destroyed && socket_.valid(); ++i) {
     if (i > 0 && newcomers.OutOfTime()) break;
     ScopedFd connection(
         accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -206,7 +220,9 @@ bool TcpListener::RunAsNewcomer() {
     if (problem == 0 && Take(std::move(connection))) continue;
     if (problem == EAGAIN || problem == EWOULDBLOCK) break;
     if (ConcernsOneConnection(problem)) continue;
-    if (!*destroyed) PauseAfter(problem == 0 ? ENOMEM : problem);
+    if (!*destroyed && socket_.valid()) {
+      PauseAfter(problem == 0 ? ENOMEM : problem);
+    }
     break;
   }
   return true;

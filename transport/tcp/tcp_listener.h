@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "transport/net/scoped_fd.h"
@@ -30,6 +31,7 @@ class TcpListener final : public Listener,
   ~TcpListener() override;
 
   Address address() const override { return address_; }
+  std::vector<ListeningDescriptor> ReleaseDescriptors() override;
 
  private:
   TcpListener(Reactor* reactor, Address address, const ListenOptions& options,

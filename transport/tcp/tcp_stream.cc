@@ -60,9 +60,10 @@ bool WouldBlockError(int error_number) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(Reactor* reactor,
-                                                             ScopedFd socket) {
-  std::unique_ptr<TcpStream> stream(new TcpStream(reactor, std::move(socket)));
+absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(
+    Reactor* reactor, ScopedFd socket, std::string unread) {
+  std::unique_ptr<TcpStream> stream(
+      new TcpStream(reactor, std::move(socket), std::move(unread)));
   absl::Status status =
       reactor->WatchFd(stream->socket_.get(), kWatchInput, stream.get());
   if (!status.ok()) {
@@ -73,11 +74,12 @@ absl::StatusOr<std::unique_ptr<TcpStream>> TcpStream::Create(Reactor* reactor,
   return stream;
 }
 
-TcpStream::TcpStream(Reactor* reactor, ScopedFd socket)
+TcpStream::TcpStream(Reactor* reactor, ScopedFd socket, std::string unread)
     : reactor_(reactor),
       socket_(std::move(socket)),
       local_(LocalAddress(socket_.get()).ToString()),
-      peer_(PeerAddress(socket_.get()).ToString()) {}
+      peer_(PeerAddress(socket_.get()).ToString()),
+      unread_(std::move(unread)) {}
 
 TcpStream::~TcpStream() { CloseSocket(); }
 
@@ -171,10 +173,29 @@ void TcpStream::StopWatchingOutput() {
   watches_output_ = !reactor_->ModifyFd(socket_.get(), kWatchInput).ok();
 }
 
+// Of what came to the process that had the socket before.
+size_t TcpStream::TakeUnread(absl::Span<const iovec> to) {
+  size_t taken = 0;
+  for (const iovec& piece : to) {
+    const size_t n = std::min(piece.iov_len, unread_.size() - unread_at_);
+    std::memcpy(piece.iov_base, unread_.data() + unread_at_, n);
+    unread_at_ += n;
+    taken += n;
+  }
+  if (unread_at_ == unread_.size()) {
+    unread_ = std::string();
+    unread_at_ = 0;
+  }
+  return taken;
+}
+
 IoResult TcpStream::Readv(absl::Span<const iovec> to) {
   if (!error_.ok()) return {StreamStatus::kError, 0};
   Message message = MakeMessage(to);
   if (message.bytes == 0) return {StreamStatus::kOk, 0};
+  if (!unread_.empty()) [[unlikely]] {
+    return {StreamStatus::kOk, TakeUnread(to)};
+  }
   if (read_.drained && !peer_ended_) return WouldBlock(&read_);
   ssize_t got;
   do {

@@ -22,14 +22,15 @@ namespace skiff::transport {
 // when the peer has ended its side, because then no further edge would come.
 class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
  public:
-  // `socket` must be connected and non-blocking.
-  static absl::StatusOr<std::unique_ptr<TcpStream>> Create(Reactor* reactor,
-                                                           ScopedFd socket);
+  // `socket` must be connected and non-blocking. `unread` is read first.
+  static absl::StatusOr<std::unique_ptr<TcpStream>> Create(
+      Reactor* reactor, ScopedFd socket, std::string unread = "");
   ~TcpStream() override;
 
   // Hands the socket over, for instance to another reactor. The stream is as
   // if aborted, the connection goes on.
   ScopedFd Release();
+  int ReleaseDescriptor() override { return Release().Release(); }
 
   void SetObserver(StreamObserver* observer) override;
   IoResult Readv(absl::Span<const iovec> to) override;
@@ -51,11 +52,12 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
     bool notify = false;   // To be told at the end of the turn.
   };
 
-  TcpStream(Reactor* reactor, ScopedFd socket);
+  TcpStream(Reactor* reactor, ScopedFd socket, std::string unread);
 
   void OnFdReady(uint32_t events) override;
   void OnTurnEnd() override;
   void Notify(bool readable, bool writable);
+  size_t TakeUnread(absl::Span<const iovec> to);
   IoResult WouldBlock(Direction* direction);
   IoResult WaitForOutput();
   void StopWatchingOutput();
@@ -72,6 +74,8 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   bool peer_ended_ = false;  // The kernel reported FIN, RST or an error.
   bool write_ended_ = false;
   bool watches_output_ = false;
+  std::string unread_;
+  size_t unread_at_ = 0;
   absl::Status error_;
 };
 

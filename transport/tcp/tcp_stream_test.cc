@@ -456,5 +456,46 @@ TEST_F(TcpStreamTest, LongListsAreUsedUpToTheLimit) {
       [&] { return server_->Readv(to).bytes == ByteStream::kMaxIov; }));
 }
 
+// As another process would: by the descriptors alone.
+TEST_F(TcpStreamTest, GoesOnByItsDescriptor) {
+  ConnectPair();
+  const iovec more = {const_cast<char*>("later"), 5};
+  ASSERT_EQ(client_->Writev({&more, 1}).bytes, 5u);
+  const int descriptor = server_->ReleaseDescriptor();
+  ASSERT_GE(descriptor, 0);
+  server_.reset();
+  auto adopted = transport_->Adopt(reactor_.get(), descriptor, "unread, ");
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  CountingObserver observer;
+  (*adopted)->SetObserver(&observer);
+  EXPECT_TRUE(RunUntil([&] { return observer.readable > 0; }));
+  StreamStatus last = StreamStatus::kOk;
+  EXPECT_EQ(ReadSome(adopted->get(), 13, &last), "unread, later");
+  ASSERT_EQ((*adopted)->Writev({&more, 1}).bytes, 5u);
+  EXPECT_EQ(ReadSome(client_.get(), 5, &last), "later");
+  (*adopted)->SetObserver(nullptr);
+}
+
+TEST_F(TcpStreamTest, AListenerGoesOnByItsDescriptor) {
+  auto listener = Listen("tcp://127.0.0.1:0");
+  ASSERT_NE(listener, nullptr);
+  std::vector<ListeningDescriptor> released = listener->ReleaseDescriptors();
+  ASSERT_EQ(released.size(), 1u);
+  EXPECT_EQ(released[0].address, listener->address());
+  listener.reset();
+  // It waits meanwhile.
+  auto client = Connect(released[0].address);
+  ASSERT_TRUE(client.ok()) << client.status();
+  ListenOptions options;
+  options.inherited = [&released](const Address& address) {
+    EXPECT_EQ(address, released[0].address);
+    return released[0].descriptor;
+  };
+  listener = Listen(released[0].address.ToString(), options);
+  ASSERT_NE(listener, nullptr);
+  EXPECT_EQ(listener->address(), released[0].address);
+  EXPECT_NE(Accept(), nullptr);
+}
+
 }  // namespace
 }  // namespace skiff::transport

@@ -1,11 +1,15 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "transport/net/scoped_fd.h"
 #include "transport/tcp/socket_options.h"
 #include "transport/tcp/tcp_connector.h"
 #include "transport/tcp/tcp_devices.h"
 #include "transport/tcp/tcp_listener.h"
+#include "transport/tcp/tcp_stream.h"
 
 namespace skiff::transport {
 namespace {
@@ -32,6 +36,11 @@ class TcpTransport final : public Transport {
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override {
     return TcpConnector::Create(reactor, address, options, std::move(done));
+  }
+
+  absl::StatusOr<std::unique_ptr<ByteStream>> Adopt(
+      Reactor* reactor, int descriptor, std::string unread) override {
+    return TcpStream::Create(reactor, ScopedFd(descriptor), std::move(unread));
   }
 
  private:
