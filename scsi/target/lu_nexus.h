@@ -84,6 +84,7 @@ class LuNexus final : public WriteGuard::Member::Writes {
   // Tasks that the port still refers to.
   bool idle() const { return counters_.in_flight() == 0; }
   bool shut() const { return shut_; }
+  bool aca() const { return task_set_.aca(); }
   uint64_t seen() const { return seen_; }
   // Calls `visit` for each task that the write guard counts.
   void ForEachGuarded(Visitor visit) override;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "scsi/target/command_counters.h"
 #include "scsi/target/command_set.h"
@@ -64,6 +65,8 @@ class NexusImpl : public Nexus, private transport::TurnHook {
               absl::AnyInvocable<void(TaskManagementResult)> done) override;
   void Close(absl::AnyInvocable<void()> done) override;
   CommandCounts Counts() const override { return totals_.Get(); }
+  absl::StatusOr<NexusState> State() const override;
+  void Restore(const NexusState& state) override;
 
   NexusOwner& target() const { return *target_; }
   WorkerImpl* worker() const { return worker_; }
@@ -96,6 +99,7 @@ class NexusImpl : public Nexus, private transport::TurnHook {
   void Attach(const std::shared_ptr<LogicalUnit>& lu, uint64_t seen);
   void TakeOut(const LuNexus* lu_nexus);
   void ShutOut(LuNexus* lu_nexus);
+  bool RestoreLu(const NexusState::Lu& state);
   void AnnounceLuns();
   void ReportAsync(const LuNexus& lu_nexus, AdditionalSense code);
   void ResetTarget(const std::shared_ptr<ManagementToken>& token);

@@ -16,6 +16,7 @@
 #include "scsi/target/access_policy.h"
 #include "scsi/target/command_counts.h"
 #include "scsi/target/nexus_identity.h"
+#include "scsi/target/nexus_state.h"
 #include "scsi/target/task.h"
 #include "transport/limited_log.h"
 #include "transport/log/log.h"
@@ -163,6 +164,17 @@ class Nexus {
 
   // Since it was opened, of all logical units, also of those that were removed.
   virtual CommandCounts Counts() const = 0;
+
+  // For another process to go on with it. FailedPrecondition: it has tasks, or
+  // an ACA condition, which can't.
+  virtual absl::StatusOr<NexusState> State() const {
+    return absl::UnimplementedError("this nexus can't go on elsewhere");
+  }
+  // The nexus was opened just now, and is the one that had this state: the
+  // initiator is not told of a reset. It is told of what differs meanwhile:
+  // logical units that came, went or became others, and their capacities and
+  // mode parameters.
+  virtual void Restore(const NexusState& /*state*/) {}
 };
 
 // A medium that is memory, and what keeps it.
@@ -243,6 +255,12 @@ class Target {
   //   CHANGED.
   // - What a nexus may do holds for the commands that start later.
   virtual void ReviewAccess() {}
+
+  // For another process to go on with the target.
+  virtual TargetState State() const { return {}; }
+  // To be called before nexuses are opened. Mode parameters that a medium does
+  // not take any more stay as they are: Nexus::Restore tells of it.
+  virtual void Restore(const TargetState& /*state*/) {}
 
   // Asks the access policy, and returns what it says if that is an error. Call
   // on the worker's thread. `port` must outlive the nexus. When an

@@ -41,6 +41,8 @@ class TargetImpl final : public Target, public NexusOwner {
     return access_->IsThere(who);
   }
   void ReviewAccess() override;
+  TargetState State() const override;
+  void Restore(const TargetState& state) override;
   absl::StatusOr<std::unique_ptr<Nexus>> OpenNexus(
       Worker* worker, TargetPort* port, const NexusIdentity& identity) override;
 

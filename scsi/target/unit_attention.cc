@@ -73,4 +73,12 @@ void UnitAttentions::Clear(AdditionalSense code) {
   }
 }
 
+std::vector<uint16_t> UnitAttentions::Codes() const {
+  std::vector<uint16_t> codes;
+  for (size_t i = 0; i < count_; ++i) {
+    codes.push_back(static_cast<uint16_t>(codes_[i]));
+  }
+  return codes;
+}
+
 }  // namespace skiff::scsi

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "scsi/sense.h"
 
@@ -28,6 +30,9 @@ class UnitAttentions {
   // REPORT LUNS tells what REPORTED LUNS DATA HAS CHANGED announces, and clears
   // it (SPC-4 section 6.33).
   void Clear(AdditionalSense code);
+  void ClearAll() { count_ = 0; }
+  // In the order in which Take() gives them.
+  std::vector<uint16_t> Codes() const;
 
  private:
   void RemoveAt(size_t index);
