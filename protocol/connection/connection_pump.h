@@ -57,6 +57,9 @@ class ConnectionPump {
   // about to be destroyed, or to be closed by CloseWhenSent().
   virtual void StopReceiving() = 0;
 
+  // ByteStream::ReleaseDescriptor(); the pump is good for nothing else then.
+  virtual int ReleaseDescriptor() { return -1; }
+
   // Whether the connection logs in, so that its passes are among the reactor's
   // Newcomers, or has a share of its own, as it has at first.
   virtual void SetNewcomer(bool newcomer) = 0;

@@ -93,6 +93,14 @@ void StreamPump::CloseWhenSent() {
   Kick();
 }
 
+int StreamPump::ReleaseDescriptor() {
+  const int descriptor = stream_->ReleaseDescriptor();
+  if (descriptor < 0) return descriptor;
+  closed_ = true;
+  SetPolling(false);
+  return descriptor;
+}
+
 void StreamPump::OnReadable() {
   readable_ = true;
   Kick();

@@ -1,9 +1,12 @@
 #ifndef SKIFF_PROTOCOL_DATAMOVER_TARGET_DATAMOVER_H_
 #define SKIFF_PROTOCOL_DATAMOVER_TARGET_DATAMOVER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "protocol/codec/pdu.h"
 #include "protocol/datamover/connection_counters.h"
@@ -152,6 +155,19 @@ class TargetDatamover {
   // Connection_Terminate: drop everything; pending notifications are delivered
   // from inside the call. The object is only good for destruction afterwards.
   virtual void ConnectionTerminate() = 0;
+
+  // From now on only what belongs to tasks that have begun is handled, and
+  // nothing is received once there are none: another process is to go on with
+  // the connection. False: this data model can't, and nothing has changed.
+  virtual bool HoldCommands() { return false; }
+  // After that: every task has ended, and all that was to be sent has left.
+  virtual bool quiet() const { return false; }
+  // Once it is quiet: what was received and not handled, as bytes of the
+  // stream. ResourceExhausted: more was sent than is kept (kMaxHeldBytes).
+  virtual absl::StatusOr<std::string> TakeUnread() {
+    return absl::UnimplementedError("it holds nothing");
+  }
+  static constexpr size_t kMaxHeldBytes = 16u << 20;
 
   // More than the configured limit waits to be sent. What the initiator sends
   // is not taken until it drains.

@@ -69,6 +69,14 @@ class TargetLogin::Impl {
                                   absl::Span<const uint8_t> data);
   absl::optional<Reply> Resume();
 
+  void Complete(const LoginIdentity& identity, const Parameters& parameters,
+                uint16_t tsih) {
+    identity_ = identity;
+    defaults_ = parameters;
+    tsih_ = tsih;
+    state_ = State::kFullFeature;
+  }
+
   State state() const { return state_; }
   bool waiting() const { return waiting_; }
   const LoginIdentity& identity() const { return identity_; }
@@ -107,7 +115,7 @@ class TargetLogin::Impl {
 
   TargetLoginPolicy* const policy_;
   const Limits limits_;
-  const Parameters defaults_;
+  Parameters defaults_;  // Of a login that is complete: what came out.
 
   State state_ = State::kInProgress;
   std::string failure_;
@@ -544,6 +552,14 @@ TargetLogin::TargetLogin(TargetLoginPolicy* policy, const Limits& limits)
     : impl_(std::make_unique<Impl>(policy, limits)) {}
 
 TargetLogin::~TargetLogin() = default;
+
+std::unique_ptr<TargetLogin> TargetLogin::Completed(
+    const LoginIdentity& identity, const Parameters& parameters,
+    uint16_t tsih) {
+  auto login = std::make_unique<TargetLogin>(nullptr, Limits());
+  login->impl_->Complete(identity, parameters, tsih);
+  return login;
+}
 
 absl::optional<TargetLogin::Reply> TargetLogin::OnRequest(
     const LoginRequestPdu& request, absl::Span<const uint8_t> data) {

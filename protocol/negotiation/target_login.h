@@ -62,6 +62,11 @@ class TargetLogin {
 
   TargetLogin(TargetLoginPolicy* policy, const Limits& limits);
   ~TargetLogin();
+  // One that has led to full feature phase, perhaps in another process. It
+  // takes no requests.
+  static std::unique_ptr<TargetLogin> Completed(const LoginIdentity& identity,
+                                                const Parameters& parameters,
+                                                uint16_t tsih);
 
   // Handles one decoded request with its data segment (already checked against
   // the 8192-byte limit of login). After kFailed the caller sends the reply and

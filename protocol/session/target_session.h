@@ -13,6 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -26,6 +27,7 @@
 #include "protocol/negotiation/target_login.h"
 #include "protocol/session/tag_table.h"
 #include "protocol/session/target_session_options.h"
+#include "protocol/session/target_session_state.h"
 #include "protocol/session/unexpected_pdus.h"
 #include "scsi/target/target.h"
 #include "transport/log/log.h"
@@ -124,6 +126,19 @@ class TargetSession final : public TargetDatamoverClient,
   // ends a session whose writes wait for their data too long. Returns when to
   // call again.
   absl::Time Tick(absl::Time now, absl::Time last_receive);
+  // Another process is to go on with the session: no new command begins.
+  // FailedPrecondition: it is not in full feature phase, or its data model
+  // can't, as `why` says; nothing has changed.
+  absl::Status Hold();
+  // After that: nothing is under way any more.
+  bool quiet() const;
+  // Once it is quiet. Terminate() follows, in any case.
+  absl::StatusOr<TargetSessionState> TakeState();
+  // In place of a login, at once after the constructor, with options that have
+  // the queue depth and immediate tasks of `state`. An error says why the
+  // session can't go on; then Terminate() follows.
+  absl::Status Restore(const TargetSessionState& state);
+
   // Asks the initiator to log out within `seconds` (Async Message,
   // section 11.9).
   void RequestLogout(uint16_t seconds);

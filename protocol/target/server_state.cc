@@ -47,16 +47,14 @@ class Abandoned {
   }
 };
 
-// Spreads connections: the reactor with the fewest gets the next.
-ServerShard* LeastLoaded(
-    const std::vector<std::unique_ptr<ServerShard>>& shards) {
+}  // namespace
+
+ServerShard* ServerState::LeastLoaded() const {
   return std::min_element(
              shards.begin(), shards.end(),
              [](const auto& a, const auto& b) { return a->load < b->load; })
       ->get();
 }
-
-}  // namespace
 
 ServerPlace::~ServerPlace() {
   if (state_ == nullptr) return;
@@ -76,7 +74,7 @@ void ServerState::OnRequest(
 
 void ServerState::Consider(const transport::Address& portal,
                            transport::ConnectionRequest* request) {
-  ServerShard* const shard = LeastLoaded(shards);
+  ServerShard* const shard = LeastLoaded();
   const TargetNode::ConnectionId id = next_id++;
   IserCmPrivateData said;
   const std::string refusal = Refusal(id, shard, *request, &said);
@@ -110,6 +108,18 @@ void ServerState::Consider(const transport::Address& portal,
                   });
 }
 
+ConnectionShares::Ender ServerState::EnderOf(ServerShard* shard,
+                                             TargetNode::ConnectionId id) {
+  return [weak = weak_from_this(), shard, id](absl::string_view why) {
+    const std::shared_ptr<ServerState> self = weak.lock();
+    if (self == nullptr) return;
+    self->PostTo(shard, id,
+                 [why = std::string(why)](TargetConnection* connection) {
+                   connection->End(why);
+                 });
+  };
+}
+
 // Empty: the connection is counted, until Gone().
 std::string ServerState::Refusal(TargetNode::ConnectionId id,
                                  ServerShard* shard,
@@ -122,16 +132,9 @@ std::string ServerState::Refusal(TargetNode::ConnectionId id,
     const auto decoded = DecodeIserCmPrivateData(request.private_data());
     if (!decoded.ok()) return "its private data are not iSER's";
     *said = *decoded;
-    std::string refusal = shares.Arrive(
-        id, request.peer_address(), shards[0]->reactor->Now(),
-        [weak = weak_from_this(), shard, id](absl::string_view why) {
-          const std::shared_ptr<ServerState> self = weak.lock();
-          if (self == nullptr) return;
-          self->PostTo(shard, id,
-                       [why = std::string(why)](TargetConnection* connection) {
-                         connection->End(why);
-                       });
-        });
+    std::string refusal =
+        shares.Arrive(id, request.peer_address(), shards[0]->reactor->Now(),
+                      EnderOf(shard, id));
     if (!refusal.empty() || !memory.ran_out()) return refusal;
   } catch (const std::bad_alloc&) {
   }
@@ -199,6 +202,10 @@ TargetConnectionContext ServerState::ContextOf(ServerShard* shard,
   context.find = [shard](TargetNode::ConnectionId id) {
     const auto found = shard->connections.find(id);
     return found == shard->connections.end() ? nullptr : found->second.get();
+  };
+  context.handed_over = [this](HandedOverSession session) {
+    const std::lock_guard<std::mutex> lock(handover_mutex);
+    handover.sessions.push_back(std::move(session));
   };
   context.ended = [this, shard](TargetNode::ConnectionId id) {
     Ended(shard, id);

@@ -19,12 +19,14 @@
 #include "protocol/target/account_lookups.h"
 #include "protocol/target/connection_shares.h"
 #include "protocol/target/departures.h"
+#include "protocol/target/handover.h"
 #include "protocol/target/login_throttle.h"
 #include "protocol/target/server_setup.h"
 #include "protocol/target/shard_counts.h"
 #include "protocol/target/target_connection.h"
 #include "protocol/target/target_node.h"
 #include "protocol/target/target_server.h"
+#include "transport/reactor/reactor.h"
 #include "transport/transport.h"
 
 namespace skiff::protocol {
@@ -116,6 +118,10 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
 
   void OnRequest(const transport::Address& portal,
                  std::unique_ptr<transport::ConnectionRequest> request);
+  // The one with the fewest connections gets the next.
+  ServerShard* LeastLoaded() const;
+  ConnectionShares::Ender EnderOf(ServerShard* shard,
+                                  TargetNode::ConnectionId id);
   std::string Refusal(TargetNode::ConnectionId id, ServerShard* shard,
                       const transport::ConnectionRequest& request,
                       IserCmPrivateData* said);
@@ -143,6 +149,18 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
              absl::AnyInvocable<void()> done);
   void FinishDrain(ServerShard* shard);
   void LeaveBehind(ServerShard* shard);
+  // server_handover.cc, on the first reactor:
+  void HandOver(const HandOverOptions& how,
+                absl::AnyInvocable<void(ServerHandover)> done);
+  void HandOverSessions(const HandOverOptions& how,
+                        absl::AnyInvocable<void(ServerHandover)> done);
+  // Thread-safe.
+  void TakeOver(HandedOverSession session, transport::Transport* transport);
+  // On the shard's reactor. `*place` goes where it may go on.
+  absl::Status TakeOver(ServerPlace* place, HandedOverSession* session,
+                        transport::Transport* transport);
+  // TargetServer::Shutdown.
+  void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
   // Stays in memory until its shards have come to their ends.
   void Keep();
 
@@ -173,6 +191,8 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
   AccountLookups lookups;
   std::atomic<TargetNode::ConnectionId> next_id = 1;
   std::atomic<bool> shutting_down = false;
+  std::mutex handover_mutex;
+  ServerHandover handover;  // So far. Under it.
   // On the first reactor only.
   std::vector<OpenPortal> portals;
   std::mutex told_mutex;

@@ -35,15 +35,15 @@ std::string AddressOf(absl::string_view peer) {
   return std::string(host);
 }
 
-// Whether the target is there for who has said to be this one.
-bool IsThere(const scsi::Target& target, const LoginIdentity& identity) {
+}  // namespace
+
+bool TargetConnection::IsThere(const scsi::Target& target,
+                               const LoginIdentity& identity) {
   return target.IsThereFor({.protocol = scsi::ProtocolIdentifier::kIscsi,
                             .initiator = identity.initiator_name,
                             .authenticated_as = identity.authenticated_peer,
                             .address = identity.peer_address});
 }
-
-}  // namespace
 
 TargetConnection::TargetConnection(
     const TargetConnectionContext& context, TargetNode::ConnectionId id,
@@ -186,6 +186,10 @@ void TargetConnection::SessionEnded() {
 }
 
 void TargetConnection::Drain(absl::Duration grace, absl::string_view why) {
+  if (handing_over_) {
+    drain_deadline_ = std::min(drain_deadline_, Now() + grace);
+    return;
+  }
   const bool again = std::exchange(draining_, true);
   if (ending_ == Ending::kAfterSending) {
     close_limited_ = false;
@@ -226,7 +230,12 @@ void TargetConnection::OnTimer() {
         absl::StrCat("the discovery session asked for nothing for ",
                      absl::FormatDuration(limits.discovery_idle_timeout)));
   }
-  if (now >= drain_deadline_) return End("time to log out is over");
+  if (handing_over_ && session_->quiet()) return TakeOut();
+  if (now >= drain_deadline_) {
+    return End(handing_over_ ? "its commands did not end in time for another "
+                               "process to go on with it"
+                             : "time to log out is over");
+  }
   if (pump_->send_blocked() &&
       now - pump_->last_send_progress() >= limits.send_timeout) {
     return End(absl::StrCat("the peer read nothing for ",
@@ -246,6 +255,7 @@ void TargetConnection::ScheduleTimer(absl::Time now) {
   if (ending_ == Ending::kNow || ending_ == Ending::kBegun) return;
   next = std::min({next, drain_deadline_, discovery_deadline_, refusal_time_});
   if (in_login_) next = std::min(next, login_deadline_);
+  if (handing_over_) next = std::min(next, now + kLookForQuiet);
   // Half the timeout: a stall is noticed within one and a half.
   next = std::min(next, now + context_.options->limits.send_timeout / 2);
   timer_.ScheduleAt(std::max(next, now + absl::Milliseconds(1)));
@@ -471,16 +481,20 @@ void TargetConnection::TakeAccount(const ChapTargetOptions::Answer& answer,
   });
 }
 
-LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
-                                        const LoginIdentity& identity,
-                                        const Parameters&, uint16_t* tsih) {
-  auto end = [post_to = context_.post_to, shares = context_.shares,
-              id = id_](absl::string_view why) {
+// For other threads.
+TargetNode::Ender TargetConnection::EnderOfThis() const {
+  return [post_to = context_.post_to, shares = context_.shares,
+          id = id_](absl::string_view why) {
     shares->Leave(id);
     post_to(id, [why = std::string(why)](TargetConnection* connection) {
       connection->End(why);
     });
   };
+}
+
+LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
+                                        const LoginIdentity& identity,
+                                        const Parameters&, uint16_t* tsih) {
   auto resume = [post_to = context_.post_to, id = id_] {
     post_to(id,
             [](TargetConnection* connection) { connection->ResumeLogin(); });
@@ -489,7 +503,7 @@ LoginStatus TargetConnection::Establish(const LoginRequestPdu& last,
   const auto enter = [&](std::optional<TargetNode::ConnectionId> replaced) {
     return RefuseIf(context_.shares->Enter(id_, discovery, Now(), replaced));
   };
-  return context_.node->Register(identity, last, id_, enter, std::move(end),
+  return context_.node->Register(identity, last, id_, enter, EnderOfThis(),
                                  std::move(resume), tsih, &must_wait_);
 }
 

@@ -19,6 +19,7 @@
 #include "protocol/target/authenticator.h"
 #include "protocol/target/command_coalescer.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/handover.h"
 #include "protocol/target/login_throttle.h"
 #include "protocol/target/shard_counts.h"
 #include "protocol/target/target_node.h"
@@ -49,6 +50,8 @@ struct TargetConnectionContext {
       post_to;
   // The connection, if it is one of this reactor; only there.
   std::function<class TargetConnection*(TargetNode::ConnectionId)> find;
+  // The session goes on in another process, and ends here.
+  std::function<void(HandedOverSession)> handed_over;
   // The connection has ended: destroys it.
   std::function<void(TargetNode::ConnectionId)> ended;
 };
@@ -72,6 +75,13 @@ class TargetConnection final : private TargetSessionHost,
   // Asks for a logout; drops what is left after `grace`. Again: perhaps sooner.
   // `why` is said of a login, which ends at once.
   void Drain(absl::Duration grace, absl::string_view why);
+  // Gives the session to `handed_over` as soon as nothing of it is under way.
+  // After `patience`, or where it can't, it ends.
+  void HandOver(absl::Duration patience);
+  // It can be handed over, or will be able to once it has logged in.
+  bool MayBeHandedOver() const { return !transport_->rdma(); }
+  // In place of a login, once, at first. Not OK: End() says why.
+  absl::Status TakeOver(const TargetSessionState& state);
   // An older session of the same name is gone.
   void ResumeLogin();
   SessionInfo Info() const;
@@ -81,10 +91,16 @@ class TargetConnection final : private TargetSessionHost,
   }
   const PortalCounts& portal_counts() const { return *portal_counts_; }
   TargetNode::ConnectionId id() const { return id_; }
+  // Of the target that it has logged in to, or names; empty: none.
+  const std::string& TargetName() const {
+    return session_->identity().target_name;
+  }
   // It is, or is about to be, a session with that target.
   bool Serves(absl::string_view target) const;
 
  private:
+  // Between two looks whether commands that are under way have ended.
+  static constexpr absl::Duration kLookForQuiet = absl::Milliseconds(1);
   // What was asked for from inside a call, done at the end of the turn.
   enum class Ending : uint8_t { kNo, kAfterSending, kNow, kBegun };
 
@@ -131,9 +147,15 @@ class TargetConnection final : private TargetSessionHost,
   bool RunAsNewcomer() override;
 
   void UnlessNoMemory(absl::FunctionRef<void()> work);
+  // Whether the target is there for who has said to be this one.
+  static bool IsThere(const scsi::Target& target,
+                      const LoginIdentity& identity);
+  TargetNode::Ender EnderOfThis() const;
   void LimitEnding(absl::Duration limit);
   void BeginEnd();
   void EndLater();
+  void TakeOut();
+  absl::Status Adopt(const TargetSessionState& state);
   void KeepDiscovering();
   LoginStatus RefuseIf(const std::string& limit);
   void OnTimer();
@@ -159,6 +181,7 @@ class TargetConnection final : private TargetSessionHost,
   std::function<void()> tell_refusal_;
   absl::Time refusal_time_ = absl::InfiniteFuture();
   bool draining_ = false;
+  bool handing_over_ = false;
   bool close_limited_ = false;  // `drain_deadline_` is that of its last words.
   absl::Time login_deadline_;
   absl::Time discovery_deadline_ = absl::InfiniteFuture();

@@ -125,6 +125,15 @@ std::shared_ptr<scsi::Target> TargetNode::FindTarget(
              : found->second.target;
 }
 
+std::vector<std::shared_ptr<scsi::Target>> TargetNode::Targets() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<scsi::Target>> there;
+  for (const auto& [name, served] : targets_) {
+    if (!served.leaving) there.push_back(served.target);
+  }
+  return there;
+}
+
 // Not found is what does "not exist at this address" (section 11.13.5). Who
 // discovers may name a target, which is nothing but a word then.
 LoginStatus TargetNode::Admit(const transport::Address& portal,
@@ -290,6 +299,28 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
   session.end = std::move(end);
   session.resume = std::move(resume);
   *must_wait = !session.ending.empty();
+  return LoginStatus::kSuccess;
+}
+
+LoginStatus TargetNode::Adopt(const LoginIdentity& identity, const Isid& isid,
+                              uint16_t tsih, ConnectionId connection,
+                              Admission enter, Ender end) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool normal = identity.session_type == SessionType::kNormal;
+  const std::string name = normal ? SessionName(identity, isid) : std::string();
+  if (tsih == 0 || tsihs_.count(tsih) != 0 || sessions_.count(name) != 0) {
+    return LoginStatus::kSessionDoesNotExist;
+  }
+  const LoginStatus entered = enter(std::nullopt);
+  if (entered != LoginStatus::kSuccess) return entered;
+  tsihs_.insert(tsih);
+  tsih_of_[connection] = tsih;
+  if (!normal) return LoginStatus::kSuccess;
+  names_[connection] = name;
+  Session& session = sessions_[name];
+  session.connection = connection;
+  session.tsih = tsih;
+  session.end = std::move(end);
   return LoginStatus::kSuccess;
 }
 

@@ -51,6 +51,8 @@ class TargetNode {
   // After that: the name is free. Returns the target.
   std::shared_ptr<scsi::Target> FinishRemoval(const std::string& name);
   std::shared_ptr<scsi::Target> FindTarget(const std::string& name) const;
+  // Those that are there.
+  std::vector<std::shared_ptr<scsi::Target>> Targets() const;
   // Whether the target is there for who comes by `portal` (as in AddPortal).
   // Success fills in the alias and the portal group, if there is one.
   LoginStatus Admit(const transport::Address& portal,
@@ -88,6 +90,11 @@ class TargetNode {
                        const LoginRequestPdu& login, ConnectionId connection,
                        Admission enter, Ender end, Waker resume, uint16_t* tsih,
                        bool* must_wait);
+  // The same for a session that began in another process, and has its TSIH
+  // already: not for one whose name or TSIH another has.
+  LoginStatus Adopt(const LoginIdentity& identity, const Isid& isid,
+                    uint16_t tsih, ConnectionId connection, Admission enter,
+                    Ender end);
   // The connection, registered or not, is gone with all its tasks.
   void Unregister(ConnectionId connection);
 

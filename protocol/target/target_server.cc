@@ -72,6 +72,9 @@ class TargetServerImpl final : public TargetServer {
   absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) override;
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) override;
+  void HandOver(const HandOverOptions& how,
+                absl::AnyInvocable<void(ServerHandover)> done) override;
+  void TakeOver(ServerHandover handover) override;
   void RemoveTarget(absl::string_view name, absl::Duration grace,
                     TargetRemoved done) override;
   void ClosePortal(const transport::Address& address, Done done) override;
@@ -123,54 +126,33 @@ absl::StatusOr<transport::Address> TargetServerImpl::Listen(
 
 void TargetServerImpl::Shutdown(absl::Duration grace,
                                 absl::AnyInvocable<void()> done) {
+  state_->Shutdown(grace, std::move(done));
+}
+
+void TargetServerImpl::HandOver(const HandOverOptions& how,
+                                absl::AnyInvocable<void(ServerHandover)> done) {
   state_->shutting_down = true;
-  // The first shard's reactor gathers: it owns the listeners.
-  transport::Reactor* const first = state_->shards[0]->reactor;
-  first->Post([state = state_, first, grace, done = std::move(done)]() mutable {
-    state->portals.clear();
-    struct Gather {
-      size_t left;
-      absl::AnyInvocable<void()> done;
-      std::unique_ptr<transport::Timer> limit;
-    };
-    auto gather = std::make_shared<Gather>();
-    gather->left = state->shards.size();
-    gather->done = std::move(done);
-    // A reactor that a backend blocks does not answer.
-    gather->limit = std::make_unique<transport::Timer>(
-        first, [state, weak = std::weak_ptr<Gather>(gather)] {
-          const std::shared_ptr<Gather> late = weak.lock();
-          if (late == nullptr || late->done == nullptr) return;
-          state->shards[0]->log->Log(
-              LogLevel::kError, "",
-              absl::StrCat(late->left,
-                           " reactors do not turn: what is on them is left "
-                           "behind"));
-          state->Keep();
-          state->CloseToOthers();
-          {
-            const std::lock_guard<std::mutex> lock(state->told_mutex);
-            state->told = true;
-          }
-          std::exchange(late->done, nullptr)();
-        });
-    gather->limit->ScheduleAfter(grace +
-                                 state->options->limits.backend_patience +
-                                 TargetServerLimits::kShutdownMargin);
-    for (const std::unique_ptr<ServerShard>& shard : state->shards) {
-      shard->reactor->Post([state, shard = shard.get(), grace, gather] {
-        state->Drain(shard, grace, [state, gather] {
-          state->PostToFirst([state, gather] {
-            if (--gather->left > 0) return;
-            gather->limit.reset();
-            if (!gather->done) return;
-            state->CloseToOthers();
-            std::exchange(gather->done, nullptr)();
-          });
-        });
-      });
-    }
+  state_->PostToFirst([state = state_, how, done = std::move(done)]() mutable {
+    state->HandOver(how, std::move(done));
   });
+}
+
+void TargetServerImpl::TakeOver(ServerHandover handover) {
+  for (const auto& [name, was] : handover.targets) {
+    const auto target = state_->node.FindTarget(name);
+    if (target != nullptr) target->Restore(was);
+  }
+  for (HandedOverSession& session : handover.sessions) {
+    const auto transport = registry_->Find(session.scheme);
+    if (!transport.ok()) {
+      state_->shards[0]->log->Log(
+          LogLevel::kError, "",
+          absl::StrCat(session.state.identity.initiator_name,
+                       " can't go on here: ", transport.status().message()));
+      continue;
+    }
+    state_->TakeOver(std::move(session), *transport);
+  }
 }
 
 void TargetServerImpl::RemoveTarget(absl::string_view name,

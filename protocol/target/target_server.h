@@ -19,6 +19,7 @@
 #include "protocol/session/target_session_options.h"
 #include "protocol/target/authenticator.h"
 #include "protocol/target/connection_shares.h"
+#include "protocol/target/handover.h"
 #include "protocol/target/login_throttle.h"
 #include "protocol/target/portal_group.h"
 #include "protocol/target/server_counts.h"
@@ -214,6 +215,26 @@ class TargetServer {
   // Every `done` runs.
   virtual void Shutdown(absl::Duration grace,
                         absl::AnyInvocable<void()> done) = 0;
+
+  // Ends as Shutdown() does, but so that another process goes on with what it
+  // can: sockets that listen, sessions over byte streams, and what targets and
+  // logical units are. The other sessions, those of RDMA among them, are asked
+  // to log out first, and may log in again there. Then no new command begins;
+  // those under way end, and what has come and was not begun goes along. `done`
+  // gets it all, when the server has ended.
+  //
+  // Initiators notice no more than a pause, as long as the other process serves
+  // the same media, and has its TargetServer take over. Connections stay open
+  // while their descriptors are.
+  virtual void HandOver(const HandOverOptions& how,
+                        absl::AnyInvocable<void(ServerHandover)> done) = 0;
+  // Goes on with sessions that another server, which may have been of another
+  // process, has handed over: once, after targets were added and portals
+  // opened; any thread. The log says which can't go on, and why: their
+  // connections are closed. An initiator is told of what is different now (unit
+  // attentions). `handover.portals` are not used: see
+  // transport::ListenOptions::inherited.
+  virtual void TakeOver(ServerHandover handover) = 0;
 
   // Gathers from all reactors, then runs `done` on one of them.
   virtual void ListSessions(

@@ -12,16 +12,19 @@ using transport::IoResult;
 using transport::StreamStatus;
 
 SimStream::SimStream(SimReactor* reactor, std::shared_ptr<SimStreamWire> wire,
-                     int side, const transport::ConnectOptions& options)
+                     int side, const transport::ConnectOptions& options,
+                     std::string unread)
     : reactor_(reactor),
       wire_(std::move(wire)),
       side_(side),
+      unread_(std::move(unread)),
       self_(std::make_shared<SimStream*>(this)) {
   wire_->Attach(side_, this, options);
 }
 
 SimStream::~SimStream() {
   *self_ = nullptr;
+  if (released_) return;
   wire_->Attach(side_, nullptr, {});
   wire_->Close(side_);
 }
@@ -32,7 +35,17 @@ void SimStream::SetObserver(transport::StreamObserver* observer) {
   if (observer != nullptr) reactor_->ScheduleReady(this);
 }
 
-absl::Status SimStream::error() const { return wire_->error(side_); }
+int SimStream::ReleaseDescriptor() {
+  released_ = true;
+  observer_ = nullptr;
+  wire_->Attach(side_, nullptr, {});
+  return wire_->world()->Keep({wire_, side_});
+}
+
+absl::Status SimStream::error() const {
+  return released_ ? absl::AbortedError("the stream was handed over")
+                   : wire_->error(side_);
+}
 
 void SimStream::Tell(Direction* direction) {
   direction->waiting = false;
@@ -106,6 +119,7 @@ size_t TotalBytes(absl::Span<const iovec> pieces) {
 
 IoResult SimStream::Readv(absl::Span<const iovec> to) {
   to = Limited(to);
+  if (released_) return {StreamStatus::kError, 0};
   if (!wire_->error(side_).ok()) {
     if (wire_->defect() == SimDefect::kResetLooksClean) {
       return {StreamStatus::kClosed, 0};
@@ -114,6 +128,12 @@ IoResult SimStream::Readv(absl::Span<const iovec> to) {
   }
   const size_t asked = TotalBytes(to);
   if (asked == 0) return {StreamStatus::kOk, 0};
+  if (!unread_.empty()) {
+    const size_t size = std::min(to[0].iov_len, unread_.size());
+    std::memcpy(to[0].iov_base, unread_.data(), size);
+    unread_.erase(0, size);
+    return {StreamStatus::kOk, size};
+  }
   const size_t available = wire_->readable(side_);
   if (available == 0) {
     if (wire_->ended(side_)) return {StreamStatus::kClosed, 0};
@@ -140,6 +160,7 @@ IoResult SimStream::Readv(absl::Span<const iovec> to) {
 
 IoResult SimStream::Writev(absl::Span<const iovec> from) {
   from = Limited(from);
+  if (released_) return {StreamStatus::kError, 0};
   if (!wire_->error(side_).ok()) return {StreamStatus::kError, 0};
   if (write_ended_) return {StreamStatus::kClosed, 0};
   const size_t asked = TotalBytes(from);

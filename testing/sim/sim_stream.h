@@ -101,8 +101,9 @@ class SimStreamWire final : public std::enable_shared_from_this<SimStreamWire>,
 class SimStream final : public transport::ByteStream,
                         private transport::TurnHook {
  public:
+  // `unread` is read first.
   SimStream(SimReactor* reactor, std::shared_ptr<SimStreamWire> wire, int side,
-            const transport::ConnectOptions& options);
+            const transport::ConnectOptions& options, std::string unread = "");
   ~SimStream() override;
 
   void SetObserver(transport::StreamObserver* observer) override;
@@ -110,6 +111,7 @@ class SimStream final : public transport::ByteStream,
   transport::IoResult Writev(absl::Span<const iovec> from) override;
   void ShutdownWrite() override;
   void Abort() override;
+  int ReleaseDescriptor() override;
   absl::Status error() const override;
   absl::string_view scheme() const override {
     return wire_->defect() == SimDefect::kWrongScheme ? "tcp" : "sim";
@@ -143,6 +145,8 @@ class SimStream final : public transport::ByteStream,
   Direction read_;
   Direction write_;
   bool write_ended_ = false;
+  bool released_ = false;
+  std::string unread_;
   // Lets a scheduled retry notice that this stream is gone.
   std::shared_ptr<SimStream*> self_;
 };

@@ -132,6 +132,8 @@ class SimTransport final : public transport::Transport {
   absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
       transport::Reactor* reactor, const Address& address,
       const ConnectOptions& options, transport::ConnectCallback done) override;
+  absl::StatusOr<std::unique_ptr<transport::ByteStream>> Adopt(
+      transport::Reactor* reactor, int descriptor, std::string unread) override;
 
  private:
   absl::StatusOr<SimReactor*> Check(transport::Reactor* reactor) const;
@@ -141,6 +143,20 @@ class SimTransport final : public transport::Transport {
   const SimTransportOptions options_;
   std::map<std::string, std::shared_ptr<SimDomain>> domains_;
 };
+
+absl::StatusOr<std::unique_ptr<transport::ByteStream>> SimTransport::Adopt(
+    transport::Reactor* reactor, int descriptor, std::string unread) {
+  const absl::StatusOr<SimReactor*> home = Check(reactor);
+  if (!home.ok()) return home.status();
+  SimWorld::KeptStream kept = world_->TakeKept(descriptor);
+  if (kept.wire == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(descriptor, " is no descriptor of a sim stream"));
+  }
+  return std::make_unique<SimStream>(*home, std::move(kept.wire), kept.side,
+                                     transport::AcceptOptions(),
+                                     std::move(unread));
+}
 
 absl::StatusOr<SimReactor*> SimTransport::Check(
     transport::Reactor* reactor) const {

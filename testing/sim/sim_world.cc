@@ -160,4 +160,17 @@ void SimWorld::Trace(absl::string_view what, uint64_t a, uint64_t b) {
   Fold(b);
 }
 
+int SimWorld::Keep(KeptStream stream) {
+  kept_[next_kept_] = std::move(stream);
+  return next_kept_++;
+}
+
+SimWorld::KeptStream SimWorld::TakeKept(int descriptor) {
+  const auto found = kept_.find(descriptor);
+  if (found == kept_.end()) return {};
+  KeptStream stream = std::move(found->second);
+  kept_.erase(found);
+  return stream;
+}
+
 }  // namespace skiff::testing

@@ -20,6 +20,7 @@ namespace skiff::testing {
 class SimEventSource;
 class SimNetwork;
 class SimReactor;
+class SimStreamWire;
 
 // A world in virtual time: hosts with their reactors, a network between them,
 // and one seed from which every random choice comes. The same seed and the same
@@ -62,6 +63,15 @@ class SimWorld {
   // Does nothing if the event ran already.
   void Cancel(const EventId& id) { events_.erase(id); }
 
+  // A side of a byte stream that nobody has for now, under a number that stands
+  // for a descriptor.
+  struct KeptStream {
+    std::shared_ptr<SimStreamWire> wire;  // Null: none has the number.
+    int side = 0;
+  };
+  int Keep(KeptStream stream);
+  KeptStream TakeKept(int descriptor);
+
   // Lets the next thing happen: an event, or the turn of one of the reactors
   // that are due (by chance, if several are). Returns false if nothing will
   // ever happen by itself any more.
@@ -77,6 +87,9 @@ class SimWorld {
   uint64_t trace_hash() const { return trace_hash_; }
 
  private:
+  // Beyond what a process can have open: closing one does nothing.
+  static constexpr int kFirstKept = 1 << 30;
+
   friend class SimEventSource;
   friend class SimReactor;
 
@@ -99,6 +112,8 @@ class SimWorld {
   int next_source_fd_;
   uint64_t trace_hash_;
   uint64_t steps_at_this_instant_ = 0;
+  int next_kept_ = kFirstKept;
+  std::map<int, KeptStream> kept_;
 };
 
 }  // namespace skiff::testing

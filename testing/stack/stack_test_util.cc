@@ -18,18 +18,18 @@ constexpr uint8_t kBusy = 0x08;
 constexpr uint8_t kTaskSetFull = 0x28;
 constexpr uint8_t kUnitAttention = 0x06;
 
-bool IsUnitAttention(const scsi::Command& command) {
-  return command.outcome == scsi::Command::Outcome::kCompleted &&
-         command.status == kCheckCondition && command.sense_length > 2 &&
-         (command.sense[2] & 0x0f) == kUnitAttention;
-}
-
 bool IsBusy(const scsi::Command& command) {
   return command.outcome == scsi::Command::Outcome::kCompleted &&
          (command.status == kBusy || command.status == kTaskSetFull);
 }
 
 }  // namespace
+
+bool IsUnitAttention(const scsi::Command& command) {
+  return command.outcome == scsi::Command::Outcome::kCompleted &&
+         command.status == kCheckCondition && command.sense_length > 2 &&
+         (command.sense[2] & 0x0f) == kUnitAttention;
+}
 
 std::shared_ptr<scsi::Target> MakeRamTarget(bool thin) {
   std::shared_ptr<scsi::Target> target = scsi::Target::Create(kTargetName);

@@ -88,6 +88,9 @@ class VerifiedLoad {
   std::vector<std::string> errors_;
 };
 
+// It ended with a unit attention.
+bool IsUnitAttention(const scsi::Command& command);
+
 // A command with one buffer.
 struct TestCommand {
   TestCommand(const scsi::Cdb& cdb, uint32_t in, const std::string& out = "");

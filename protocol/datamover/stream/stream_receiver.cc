@@ -276,6 +276,22 @@ void StreamReceiver::FinishData() {
   handler_->OnPdu(pdu_, {data.get(), pdu_.frame.data_segment_length}, error);
 }
 
+void StreamReceiver::AppendUnread(std::string* to) const {
+  const auto append = [to](const uint8_t* from, size_t size) {
+    to->append(reinterpret_cast<const char*>(from), size);
+  };
+  if (state_ == State::kData) {
+    assert(sink_.kind == Sink::kAssemble);
+    append(carry_.data(), kBhsSize + pdu_.frame.ahs_bytes +
+                              (header_digest_ ? kDigestSize : 0));
+    append(assembly_.get(), pdu_.frame.data_segment_length - data_left_);
+    append(tail_.data(), tail_have_);
+  } else {
+    append(carry_.data(), carry_size_);
+  }
+  if (kept_ != nullptr) append(kept_.get() + kept_at_, kept_end_ - kept_at_);
+}
+
 void StreamReceiver::AbandonPlacement() {
   if (state_ == State::kData && sink_.kind == Sink::kPlace)
     sink_.kind = Sink::kDiscard;

@@ -82,6 +82,14 @@ class StreamReceiver {
   // No more callbacks, ever; Spans() is empty.
   void Stop() { state_ = State::kStopped; }
 
+  // What is arriving belongs nowhere any more.
+  bool discarding() const {
+    return state_ == State::kData && sink_.kind == Sink::kDiscard;
+  }
+  // Appends what was received and not told of, as it came. Not while it places
+  // or discards data. Nothing may follow but Stop().
+  void AppendUnread(std::string* to) const;
+
   bool mid_pdu() const { return carry_size_ > 0 || state_ == State::kData; }
   uint64_t received_bytes() const { return received_bytes_; }
   // PDUs whose header has come, and payload that came with other bytes and was

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "protocol/datamover/data_out.h"
 #include "protocol/datamover/stream/send_queue.h"
 #include "protocol/datamover/stream/stream_counters.h"
@@ -45,6 +46,14 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   ConnectionCounters counters() const override {
     return StreamCounters(receiver_, send_queue_, copied_bytes_);
   }
+  bool HoldCommands() override {
+    holding_ = true;
+    return true;
+  }
+  bool quiet() const override {
+    return !HasTasks() && !receiver_.discarding() && send_queue_.empty();
+  }
+  absl::StatusOr<std::string> TakeUnread() override;
   bool congested() const override {
     return send_queue_.exceeds(options_.memory.max_send_queue_bytes);
   }
@@ -120,6 +129,14 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   void OnSent(TaskSlot slot, SendQueue::Notice notice, uint32_t bytes,
               bool sent) override;
 
+  // stream_target_held.cc:
+  bool HasTasks() const;
+  bool BelongsToTask(const StreamReceiver::Pdu& pdu);
+  bool Held(const StreamReceiver::Pdu& pdu) {
+    return holding_ && !BelongsToTask(pdu);
+  }
+  void Hold(const StreamReceiver::Pdu& pdu, absl::Span<const uint8_t> data);
+
   void HandleControl(const StreamReceiver::Pdu& pdu,
                      absl::Span<const uint8_t> data,
                      StreamReceiver::DigestError error);
@@ -162,6 +179,9 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
   Parameters parameters_;
   bool terminated_ = false;
   bool said_out_of_memory_ = false;
+  bool holding_ = false;
+  bool held_too_much_ = false;
+  std::string held_;  // PDUs, as they came.
 
   StreamReceiver receiver_;
   SendQueue send_queue_;

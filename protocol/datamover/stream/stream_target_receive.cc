@@ -23,6 +23,9 @@ absl::Span<const iovec> StreamTargetDatamover::ReceiveSpans() {
   // limit: what came with them waits too.
   if (!congested()) receiver_.Resume();
   if (congested()) return {};
+  if (holding_ && !HasTasks() && !receiver_.discarding()) [[unlikely]] {
+    return {};
+  }
   return receiver_.Spans();
 }
 
@@ -33,6 +36,9 @@ void StreamTargetDatamover::BytesReceived(size_t n) {
 void StreamTargetDatamover::OnPdu(const StreamReceiver::Pdu& pdu,
                                   absl::Span<const uint8_t> data,
                                   StreamReceiver::DigestError error) {
+  if (Held(pdu) && error == StreamReceiver::DigestError::kNone) [[unlikely]] {
+    return Hold(pdu, data);
+  }
   if (pdu.frame.opcode != static_cast<uint8_t>(Opcode::kScsiDataOut)) {
     HandleControl(pdu, data, error);
     return;
@@ -140,6 +146,9 @@ StreamReceiver::Sink StreamTargetDatamover::OnPduStart(
   // With data digests nothing touches the medium, and no command starts, before
   // its data were verified.
   if (parameters_.data_digest == Digest::kCrc32c) return sink;
+  if (Held(pdu)) [[unlikely]] {
+    return sink;
+  }
   bool wanted = false;
   if (opcode == Opcode::kScsiCommand) {
     in.task = OnCommand(pdu, {});
