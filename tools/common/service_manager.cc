@@ -1,5 +1,7 @@
 #include "tools/common/service_manager.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -55,6 +57,11 @@ absl::StatusOr<absl::Duration> WatchdogLimit() {
   return absl::Microseconds(microseconds);
 }
 
+// What it keeps has one name, by which all of it is forgotten.
+constexpr char kKeptName[] = "skiff";
+// The kernel's limit is 253 (unix(7), SCM_MAX_FD).
+constexpr size_t kDescriptorsAtOnce = 200;
+
 // systemd leaves messages of more than 4096 bytes out, with what they say
 // beside the status.
 constexpr size_t kMaxStatus = 1024;
@@ -71,7 +78,8 @@ std::string OneLine(absl::string_view status) {
   return line;
 }
 
-bool SendTo(int fd, absl::string_view name, absl::string_view message) {
+bool SendTo(int fd, absl::string_view name, absl::string_view message,
+            const std::vector<int>& descriptors) {
   const timeval patience = absl::ToTimeval(ServiceManager::kPatience);
   if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) !=
       0) {
@@ -84,10 +92,27 @@ bool SendTo(int fd, absl::string_view name, absl::string_view message) {
   // An abstract name has no byte more than its own (unix(7)).
   const auto size =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  iovec text = {const_cast<char*>(message.data()), message.size()};
+  msghdr header = {};
+  header.msg_name = &address;
+  header.msg_namelen = size;
+  header.msg_iov = &text;
+  header.msg_iovlen = 1;
+  std::vector<char> control;
+  if (!descriptors.empty()) {
+    const size_t bytes = descriptors.size() * sizeof(int);
+    control.resize(CMSG_SPACE(bytes));
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), bytes);
+  }
   ssize_t sent = 0;
   do {
-    sent = sendto(fd, message.data(), message.size(), MSG_NOSIGNAL,
-                  reinterpret_cast<const sockaddr*>(&address), size);
+    sent = sendmsg(fd, &header, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   return sent >= 0;
 }
@@ -122,10 +147,71 @@ absl::Status ServiceManager::Stopping(absl::string_view status) const {
 
 absl::Status ServiceManager::Alive() const { return Send("WATCHDOG=1"); }
 
-absl::Status ServiceManager::Send(absl::string_view message) const {
+absl::Status ServiceManager::Keep(const std::vector<int>& descriptors) const {
+  if (socket_.empty()) {
+    return absl::FailedPreconditionError(
+        "no service manager keeps descriptors (NOTIFY_SOCKET is not set)");
+  }
+  for (size_t i = 0; i < descriptors.size(); i += kDescriptorsAtOnce) {
+    const auto begin = descriptors.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto count = static_cast<std::ptrdiff_t>(
+        std::min(kDescriptorsAtOnce, descriptors.size() - i));
+    absl::Status sent = Send(absl::StrCat("FDSTORE=1\nFDNAME=", kKeptName),
+                             {begin, begin + count});
+    // The kernel limits those that are on their way.
+    if (sent.ok()) sent = AwaitReader();
+    if (!sent.ok()) return sent;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServiceManager::Forget() const {
+  return Send(absl::StrCat("FDSTOREREMOVE=1\nFDNAME=", kKeptName));
+}
+
+// It closes the descriptor when it has come to the message (sd_notify(3),
+// BARRIER=1).
+absl::Status ServiceManager::AwaitReader() const {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "pipe");
+  }
+  const absl::Status sent = Send("BARRIER=1", {ends[1]});
+  close(ends[1]);
+  pollfd closed = {ends[0], 0, 0};
+  const int found =
+      sent.ok() ? poll(&closed, 1,
+                       static_cast<int>(absl::ToInt64Milliseconds(kPatience)))
+                : 0;
+  close(ends[0]);
+  if (!sent.ok() || found == 1) return sent;
+  return absl::DeadlineExceededError(
+      absl::StrCat("the service manager at NOTIFY_SOCKET ", socket_,
+                   " did not take the descriptors within ",
+                   absl::FormatDuration(kPatience)));
+}
+
+// Descriptors from 3 on (sd_listen_fds(3)).
+std::vector<int> ServiceManager::TakeKept() {
+  constexpr int kFirst = 3;
+  int count = 0;
+  if (Variable("LISTEN_PID") != absl::StrCat(getpid()) ||
+      !absl::SimpleAtoi(Variable("LISTEN_FDS"), &count) || count <= 0) {
+    return {};
+  }
+  unsetenv("LISTEN_PID");
+  std::vector<int> kept;
+  for (int fd = kFirst; fd < kFirst + count; ++fd) {
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0) kept.push_back(fd);
+  }
+  return kept;
+}
+
+absl::Status ServiceManager::Send(absl::string_view message,
+                                  const std::vector<int>& descriptors) const {
   if (socket_.empty()) return absl::OkStatus();
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool sent = fd >= 0 && SendTo(fd, socket_, message);
+  const bool sent = fd >= 0 && SendTo(fd, socket_, message, descriptors);
   const int error = errno;
   if (fd >= 0) close(fd);
   if (sent) return absl::OkStatus();

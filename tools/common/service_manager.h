@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,20 @@ class ServiceManager {
   // It is alive: see watchdog().
   absl::Status Alive() const;
 
+  // Whether there is one.
+  bool there() const { return !socket_.empty(); }
+  // Keeps copies of the descriptors, under one name, for the process that is
+  // started in place of this one (FDSTORE=1): when this returns OK, it has been
+  // told of all, and has closed those that it keeps no room for
+  // (FileDescriptorStoreMax= of systemd). `descriptors` stay the caller's.
+  // FailedPrecondition: there is no service manager.
+  absl::Status Keep(const std::vector<int>& descriptors) const;
+  // It need not keep what Keep() gave it any more: where this process, too, has
+  // closed a connection, its peer is to notice.
+  absl::Status Forget() const;
+  // What it has kept for this process; once. They are the caller's.
+  static std::vector<int> TakeKept();
+
   // The process is killed unless Alive() is called at least this often. Zero:
   // nobody watches.
   absl::Duration watchdog() const { return watchdog_; }
@@ -49,7 +64,9 @@ class ServiceManager {
  private:
   ServiceManager(std::string socket, absl::Duration watchdog)
       : socket_(std::move(socket)), watchdog_(watchdog) {}
-  absl::Status Send(absl::string_view message) const;
+  absl::Status Send(absl::string_view message,
+                    const std::vector<int>& descriptors = {}) const;
+  absl::Status AwaitReader() const;
 
   std::string socket_;  // As in NOTIFY_SOCKET. Empty: none.
   absl::Duration watchdog_ = absl::ZeroDuration();

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -17,7 +19,9 @@
 namespace skiff::tools {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 // The other end, with a socket of its own.
@@ -130,6 +134,60 @@ TEST_F(ServiceManagerTest, SaysWhichVariableIsWrong) {
     setenv("WATCHDOG_USEC", usec, 1);
     EXPECT_THAT(Problem(), HasSubstr(absl::StrCat("WATCHDOG_USEC is '", usec)));
   }
+}
+
+// Takes messages with descriptors, and closes these.
+TEST_F(ServiceManagerTest, KeepsDescriptors) {
+  EXPECT_EQ(ServiceManager().Keep({0}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  Listen(path_);
+  const auto manager = ServiceManager::FromEnvironment();
+  ASSERT_TRUE(manager.ok()) << manager.status();
+  std::vector<std::string> told;
+  size_t descriptors = 0;
+  std::thread reader([&] {
+    while (told.size() < 4) {
+      char text[256];
+      alignas(cmsghdr) char control[4096];
+      iovec into = {text, sizeof(text)};
+      msghdr header = {};
+      header.msg_iov = &into;
+      header.msg_iovlen = 1;
+      header.msg_control = control;
+      header.msg_controllen = sizeof(control);
+      const ssize_t size = recvmsg(fd_, &header, 0);
+      told.emplace_back(text, static_cast<size_t>(size));
+      const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+      const size_t count = rights == nullptr
+                               ? 0
+                               : (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      if (told.back() != "BARRIER=1") descriptors += count;
+      for (size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof(int), sizeof(int));
+        close(fd);
+      }
+    }
+  });
+  const absl::Status kept = manager->Keep(std::vector<int>(300, fd_));
+  reader.join();
+  EXPECT_TRUE(kept.ok()) << kept;
+  EXPECT_EQ(descriptors, 300u);
+  EXPECT_THAT(told, ElementsAre("FDSTORE=1\nFDNAME=skiff", "BARRIER=1",
+                                "FDSTORE=1\nFDNAME=skiff", "BARRIER=1"));
+  EXPECT_TRUE(manager->Forget().ok());
+  EXPECT_EQ(Receive(), "FDSTOREREMOVE=1\nFDNAME=skiff");
+  // Nobody takes the messages.
+  EXPECT_EQ(manager->Keep({fd_}).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ServiceManagerTest, WhatIsKeptForAnotherIsNotTaken) {
+  setenv("LISTEN_FDS", "2", 1);
+  setenv("LISTEN_PID", "1", 1);
+  EXPECT_THAT(ServiceManager::TakeKept(), IsEmpty());
+  unsetenv("LISTEN_PID");
+  EXPECT_THAT(ServiceManager::TakeKept(), IsEmpty());
+  unsetenv("LISTEN_FDS");
 }
 
 }  // namespace

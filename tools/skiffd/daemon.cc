@@ -94,11 +94,12 @@ Daemon::Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const DaemonConfig& config, const transport::Registry& registry,
-    absl::AnyInvocable<void()> on_all_reactors_turn) {
+    absl::AnyInvocable<void()> on_all_reactors_turn, Inherited* inherited) {
   std::unique_ptr<Daemon> self(new Daemon);
   self->config_ = config;
   self->log_ = config.server.log;
   self->started_ = transport::EpollReactor::MonotonicNow();
+  self->inherited_ = std::make_shared<Inherited*>(inherited);
   auto threads = transport::ReactorThreads::Start(config.reactors);
   if (!threads.ok()) return threads.status();
   self->threads_ = *std::move(threads);
@@ -114,6 +115,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   self->end_limit_ = options.limits.backend_patience +
                      protocol::TargetServerLimits::kShutdownMargin +
                      kThreadsToEnd;
+  // Until it listens, below.
+  options.listen.inherited = [sockets =
+                                  std::weak_ptr<Inherited*>(self->inherited_)](
+                                 const transport::Address& address) {
+    const std::shared_ptr<Inherited*> there = sockets.lock();
+    return there == nullptr ? -1 : (*there)->TakeSocket(address);
+  };
   auto server = protocol::TargetServer::Create(
       &registry, self->threads_->reactors(), options);
   if (!server.ok()) return server.status();
@@ -134,6 +142,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
       !status.ok()) {
     return At(config.metrics.where, status);
   }
+  self->server_->TakeOver(inherited->TakeRest());
+  self->inherited_.reset();
   return self;
 }
 
@@ -358,6 +368,29 @@ void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
   server_->Shutdown(grace, [this, done = std::move(done)]() mutable {
     if (metrics_ != nullptr) metrics_->Close();
     done();
+  });
+}
+
+void Daemon::HandOver(absl::AnyInvocable<void(protocol::ServerHandover)> done) {
+  shut_down_ = true;
+  protocol::HandOverOptions how;
+  std::set<std::string> lasting;  // Their disks outlive the process.
+  for (const TargetConfig& target : config_.targets) {
+    const bool lasts = std::none_of(
+        target.luns.begin(), target.luns.end(), [](const LunConfig& lun) {
+          return std::holds_alternative<scsi::RamBackendOptions>(lun.medium);
+        });
+    if (lasts) lasting.insert(target.name);
+  }
+  how.wanted = [lasting](const std::string& target) {
+    return target.empty() || lasting.count(target) > 0;
+  };
+  watch_ = std::make_unique<EndLimit>(how.grace + how.patience + 2 * end_limit_,
+                                      log_);
+  server_->HandOver(how, [this, done = std::move(done)](
+                             protocol::ServerHandover handover) mutable {
+    if (metrics_ != nullptr) metrics_->Close();
+    done(std::move(handover));
   });
 }
 

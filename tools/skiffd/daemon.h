@@ -17,6 +17,7 @@
 #include "scsi/target/target.h"
 #include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
+#include "tools/skiffd/handover.h"
 #include "tools/skiffd/metrics_service.h"
 #include "tools/skiffd/parsed_config.h"
 #include "tools/skiffd/plan.h"
@@ -35,10 +36,11 @@ class Daemon {
   // Opens the media, starts the reactors and listens. Errors start with where
   // the part at fault was configured. `registry` must outlive the daemon.
   // `on_all_reactors_turn` answers CheckReactors(), on a thread of the daemon;
-  // it must not block.
+  // it must not block. It goes on with what was `inherited`, which may be
+  // nothing.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(
       const DaemonConfig& config, const transport::Registry& registry,
-      absl::AnyInvocable<void()> on_all_reactors_turn);
+      absl::AnyInvocable<void()> on_all_reactors_turn, Inherited* inherited);
 
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -53,6 +55,9 @@ class Daemon {
   // TargetServer::Shutdown; `done` runs on a thread of the daemon. If a disk
   // blocks all of them, the process ends without it, with kExitImmediate.
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done);
+  // TargetServer::HandOver, in its place: without the sessions of targets whose
+  // disks are memory of this process.
+  void HandOver(absl::AnyInvocable<void(protocol::ServerHandover)> done);
   // What became of Apply().
   struct Applied {
     std::vector<std::string> changes;   // What was done, for people.
@@ -186,7 +191,8 @@ class Daemon {
   // What media that are written to say they are, and the LUNs.
   std::map<std::string, LunKey> identities_;
   std::unique_ptr<MetricsService> metrics_;
-  absl::Time started_;  // Before its reactors.
+  std::shared_ptr<Inherited*> inherited_;  // While it starts.
+  absl::Time started_;                     // Before its reactors.
   bool shut_down_ = false;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;

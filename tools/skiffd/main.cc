@@ -27,7 +27,9 @@
 #include "tools/skiffd/controls.h"
 #include "tools/skiffd/daemon.h"
 #include "tools/skiffd/flags.h"
+#include "tools/skiffd/handover.h"
 #include "tools/skiffd/management_service.h"
+#include "transport/net/scoped_fd.h"
 #include "transport/registry.h"
 
 namespace skiff::tools::skiffd {
@@ -48,7 +50,8 @@ class Events {
   explicit Events(absl::Duration watchdog) {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGUSR1}) sigaddset(&set, number);
+    for (const int number : {SIGTERM, SIGUSR1, SIGUSR2})
+      sigaddset(&set, number);
     for (const int number : {SIGINT, SIGHUP}) {
       if (!StartedIgnoring(number)) sigaddset(&set, number);
     }
@@ -155,6 +158,7 @@ class MainLoop {
           OnSignal(events_->signal());
       }
     }
+    if (handover_.has_value()) Leave(*std::move(handover_));
     Log(protocol::LogLevel::kInfo, "ended");
     return kExitOk;
   }
@@ -170,12 +174,14 @@ class MainLoop {
       return;
     }
     if (controls_->ending()) {
+      if (number == SIGUSR2) return;
       Log(protocol::LogLevel::kWarning, "second signal: ending at once");
       FlushStderrLog();
       // Destructors would wait for what is still in flight.
       _exit(kExitImmediate);
     }
     controls_->SetEnding();
+    if (number == SIGUSR2 && manager_.there()) return HandOver();
     const std::string ending =
         absl::StrCat("ending; initiators have ",
                      absl::FormatDuration(controls_->grace()), " to log out");
@@ -185,6 +191,34 @@ class MainLoop {
     controls_->daemon()->Shutdown(
         controls_->grace(), [events = events_] { events->NotifyStopped(); });
     WarnIfFailed(manager_.Stopping(ending));
+  }
+
+  // Who is started next goes on with the sessions.
+  void HandOver() {
+    const std::string ending = "ending; another process goes on";
+    Log(protocol::LogLevel::kInfo,
+        absl::StrCat(strsignal(SIGUSR2), ": ", ending));
+    WarnIfFailed(manager_.Stopping(ending));
+    controls_->daemon()->HandOver([this](protocol::ServerHandover handover) {
+      handover_.emplace(std::move(handover));
+      events_->NotifyStopped();
+    });
+  }
+
+  void Leave(protocol::ServerHandover handover) {
+    const size_t sessions = handover.sessions.size();
+    const absl::StatusOr<PackedHandover> packed =
+        PackHandover(std::move(handover));
+    if (!packed.ok()) return WarnIfFailed(packed.status());
+    std::vector<int> descriptors;
+    for (const transport::ScopedFd& one : packed->descriptors) {
+      descriptors.push_back(one.get());
+    }
+    const absl::Status kept = manager_.Keep(descriptors);
+    WarnIfFailed(kept);
+    if (!kept.ok()) return;
+    Log(protocol::LogLevel::kInfo,
+        absl::StrCat("the next process gets ", sessions, " sessions"));
   }
 
   // A service manager that asked for this waits for the second message.
@@ -199,6 +233,7 @@ class MainLoop {
   ManagementService* const management_;  // Null: nobody asks.
   const ServiceManager& manager_;
   const Flags& flags_;
+  std::optional<protocol::ServerHandover> handover_;  // Once it has ended.
 };
 
 bool Report(const std::vector<std::string>& problems) {
@@ -310,12 +345,16 @@ int Main(int argc, char** argv) {
     FlushStderrLog();
     return Fail(management.status().message());
   }
+  Inherited inherited(ServiceManager::TakeKept(), log);
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
-      *config, registry, [&events] { events.NotifyReactorsTurn(); });
+      *config, registry, [&events] { events.NotifyReactorsTurn(); },
+      &inherited);
   if (!daemon.ok()) {
     FlushStderrLog();
     return Fail(daemon.status().message());
   }
+  // Where it fails, the next one finds it all as this one did.
+  if (inherited.any()) WarnIfFailed(manager->Forget());
   SayReady(**daemon);
   WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));
   Controls controls(daemon->get(), registry, &stderr_log, &trace, flags,

@@ -1,0 +1,195 @@
+#include "tools/skiffd/handover.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace skiff::tools::skiffd {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+transport::Address At(const std::string& uri) {
+  return transport::Address::Parse(uri).value();
+}
+
+class HandoverTest : public ::testing::Test {
+ protected:
+  transport::ScopedFd Socket() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    others_.emplace_back(ends[1]);
+    return transport::ScopedFd(ends[0]);
+  }
+
+  protocol::HandedOverSession Session() {
+    protocol::HandedOverSession session;
+    session.connection = Socket();
+    session.scheme = "tcp";
+    session.portal = At("tcp://127.0.0.1:3260?v6only=1");
+    protocol::TargetSessionState& state = session.state;
+    state.identity.initiator_name = "iqn.2001-04.com.example:host";
+    state.identity.target_name = "iqn.2001-04.com.example:disk";
+    state.identity.authenticated_peer = "peer";
+    state.identity.peer_address = "10.0.0.1";
+    state.identity.target_portal_group_tag = 7;
+    state.parameters.data_digest = protocol::Digest::kCrc32c;
+    state.parameters.initial_r2t = false;
+    state.parameters.max_burst_length = 1u << 20;
+    state.parameters.max_outstanding_r2t = 5;
+    state.isid = {0x80, 1, 2, 3, 4, 5};
+    state.cid = 3;
+    state.tsih = 0xfffe;
+    state.exp_cmd_sn = 0xffffffff;
+    state.stat_sn = 0x80000000;
+    state.exp_stat_sn = 12;
+    state.aborted_cmd_sns = {2, 9};
+    state.queue_depth = 17;
+    state.max_immediate_tasks = 4;
+    state.ping_tag = 8;
+    state.ping_unanswered = true;
+    state.commands = uint64_t{1} << 40;
+    state.unread = std::string("\0\xff bytes", 8);
+    state.nexus.emplace();
+    state.nexus->lus.push_back({.seen = 5,
+                                .serial = "serial",
+                                .size_bytes = uint64_t{1} << 45,
+                                .block_size = 4096,
+                                .mode_pages = std::string("\x0a\0", 2),
+                                .unit_attentions = {0x2a09, 0x2900}});
+    state.nexus->report_luns_unit_attentions = {0x3f0e};
+    return session;
+  }
+
+  // As a service manager gives them: in any order.
+  Inherited Give(PackedHandover packed) {
+    std::vector<int> descriptors;
+    for (auto it = packed.descriptors.rbegin(); it != packed.descriptors.rend();
+         ++it) {
+      descriptors.push_back(it->Release());
+    }
+    return Inherited(std::move(descriptors), Log());
+  }
+  transport::LogSink Log() {
+    return [this](transport::LogLevel, absl::string_view line) {
+      log_.emplace_back(line);
+    };
+  }
+
+  std::vector<transport::ScopedFd> others_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(HandoverTest, AllOfItComesBack) {
+  protocol::ServerHandover handover;
+  handover.sessions.push_back(Session());
+  handover.portals.push_back({Socket(), At("tcp://0.0.0.0:3260")});
+  handover.targets["iqn.2001-04.com.example:disk"].lus.push_back(
+      {3, "serial", "pages"});
+  const int listening = handover.portals[0].socket.get();
+  const protocol::TargetSessionState was = handover.sessions[0].state;
+  auto packed = PackHandover(std::move(handover));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->descriptors.size(), 3u);
+  Inherited inherited = Give(*std::move(packed));
+  EXPECT_TRUE(inherited.any());
+  EXPECT_EQ(inherited.TakeSocket(At("tcp://127.0.0.1:3261")), -1);
+  const transport::ScopedFd socket(
+      inherited.TakeSocket(At("tcp://0.0.0.0:3260")));
+  EXPECT_EQ(socket.get(), listening);
+  protocol::ServerHandover rest = inherited.TakeRest();
+  ASSERT_EQ(rest.targets.size(), 1u);
+  EXPECT_EQ(rest.targets.begin()->second.lus[0].mode_pages, "pages");
+  ASSERT_EQ(rest.sessions.size(), 1u);
+  const protocol::HandedOverSession& session = rest.sessions[0];
+  EXPECT_TRUE(session.connection.valid());
+  EXPECT_EQ(session.portal, At("tcp://127.0.0.1:3260?v6only=1"));
+  const protocol::TargetSessionState& is = session.state;
+  EXPECT_EQ(is.parameters, was.parameters);
+  EXPECT_EQ(is.identity.initiator_name, was.identity.initiator_name);
+  EXPECT_EQ(is.identity.target_name, was.identity.target_name);
+  EXPECT_EQ(is.identity.authenticated_peer, "peer");
+  EXPECT_EQ(is.identity.peer_address, "10.0.0.1");
+  EXPECT_EQ(is.identity.target_portal_group_tag, 7);
+  EXPECT_EQ(is.isid, was.isid);
+  EXPECT_EQ(is.cid, was.cid);
+  EXPECT_EQ(is.tsih, was.tsih);
+  EXPECT_EQ(is.exp_cmd_sn, was.exp_cmd_sn);
+  EXPECT_EQ(is.stat_sn, was.stat_sn);
+  EXPECT_EQ(is.exp_stat_sn, was.exp_stat_sn);
+  EXPECT_EQ(is.aborted_cmd_sns, was.aborted_cmd_sns);
+  EXPECT_EQ(is.queue_depth, was.queue_depth);
+  EXPECT_EQ(is.max_immediate_tasks, was.max_immediate_tasks);
+  EXPECT_EQ(is.ping_tag, was.ping_tag);
+  EXPECT_TRUE(is.ping_unanswered);
+  EXPECT_EQ(is.commands, was.commands);
+  EXPECT_EQ(is.unread, was.unread);
+  ASSERT_TRUE(is.nexus.has_value());
+  ASSERT_EQ(is.nexus->lus.size(), 1u);
+  EXPECT_EQ(is.nexus->lus[0].seen, 5u);
+  EXPECT_EQ(is.nexus->lus[0].serial, "serial");
+  EXPECT_EQ(is.nexus->lus[0].size_bytes, uint64_t{1} << 45);
+  EXPECT_EQ(is.nexus->lus[0].block_size, 4096u);
+  EXPECT_EQ(is.nexus->lus[0].mode_pages, was.nexus->lus[0].mode_pages);
+  EXPECT_EQ(is.nexus->lus[0].unit_attentions,
+            was.nexus->lus[0].unit_attentions);
+  EXPECT_EQ(is.nexus->report_luns_unit_attentions,
+            was.nexus->report_luns_unit_attentions);
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+TEST_F(HandoverTest, ASocketInTheWayIsClosed) {
+  protocol::ServerHandover handover;
+  handover.portals.push_back({Socket(), At("tcp://localhost:3260")});
+  Inherited inherited = Give(*PackHandover(std::move(handover)));
+  EXPECT_EQ(inherited.TakeSocket(At("tcp://127.0.0.1:3260")), -1);
+  char byte = 0;
+  EXPECT_EQ(read(others_[0].get(), &byte, 1), 0);
+}
+
+TEST_F(HandoverTest, AConnectionThatWasNotKeptIsTold) {
+  protocol::ServerHandover handover;
+  handover.sessions.push_back(Session());
+  auto packed = PackHandover(std::move(handover));
+  ASSERT_TRUE(packed.ok());
+  packed->descriptors.pop_back();
+  Inherited inherited = Give(*std::move(packed));
+  EXPECT_THAT(inherited.TakeRest().sessions, IsEmpty());
+  EXPECT_THAT(log_, Contains(HasSubstr("FileDescriptorStoreMax")));
+}
+
+TEST_F(HandoverTest, WhatMakesNoSenseIsTold) {
+  protocol::ServerHandover handover;
+  handover.sessions.push_back(Session());
+  handover.sessions[0].state.parameters.max_burst_length = 0;
+  Inherited inherited = Give(*PackHandover(std::move(handover)));
+  EXPECT_THAT(inherited.TakeRest().sessions, IsEmpty());
+  EXPECT_THAT(log_, Contains(HasSubstr("makes no sense")));
+}
+
+TEST_F(HandoverTest, RubbishIsTold) {
+  transport::ScopedFd file(memfd_create("rubbish", MFD_CLOEXEC));
+  ASSERT_EQ(write(file.get(), "rubbish", 7), 7);
+  const Inherited inherited({Socket().Release(), file.Release()}, Log());
+  EXPECT_TRUE(inherited.any());
+  EXPECT_THAT(log_, Contains(HasSubstr("can't be used")));
+}
+
+TEST_F(HandoverTest, NothingIsNothing) {
+  Inherited inherited({}, Log());
+  EXPECT_FALSE(inherited.any());
+  EXPECT_THAT(inherited.TakeRest().sessions, IsEmpty());
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace skiff::tools::skiffd
