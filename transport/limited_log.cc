@@ -8,8 +8,20 @@ namespace skiff::transport {
 namespace {
 
 constexpr size_t kMaxExample = 160;
+// An iSCSI name has at most 223 bytes (RFC 7143 section 4.2.7.1).
+constexpr size_t kMaxExampleField = 223;
 // Stands for the peers for which there is no bucket left. No address is this.
 constexpr absl::string_view kOthers = "others";
+
+// Buckets are many.
+LogText Shortened(LogText text) {
+  const auto shorten = [](std::string* value, size_t max) {
+    if (value->size() > max) value->resize(max);
+  };
+  shorten(&text.message, kMaxExample);
+  for (LogField& field : text.fields) shorten(&field.value, kMaxExampleField);
+  return text;
+}
 
 }  // namespace
 
@@ -56,10 +68,10 @@ LogLimiter::Bucket* LogLimiter::Find(const LogSite& site,
   return &it->second;
 }
 
-std::optional<uint64_t> LogLimiter::Admit(
-    LogLevel level, absl::string_view peer,
-    absl::FunctionRef<std::string()> message, const LogSite& site,
-    absl::Time now) {
+std::optional<uint64_t> LogLimiter::Admit(LogLevel level,
+                                          absl::string_view peer,
+                                          absl::FunctionRef<LogText()> text,
+                                          const LogSite& site, absl::Time now) {
   if (limits_.interval <= absl::ZeroDuration()) return 0;
   Bucket* const all = Find(site, "", now);
   // An empty name is that of all.
@@ -75,8 +87,7 @@ std::optional<uint64_t> LogLimiter::Admit(
   if (one->suppressed++ == 0) {
     ++suppressing_;
     one->level = level;
-    one->example = message();
-    if (one->example.size() > kMaxExample) one->example.resize(kMaxExample);
+    one->example = Shortened(text());
   }
   return std::nullopt;
 }
@@ -121,25 +132,40 @@ void LimitedLog::Log(LogLevel level, absl::string_view peer,
 void LimitedLog::Log(LogLevel level, absl::string_view peer,
                      absl::FunctionRef<std::string()> message,
                      const LogSite& site) {
+  Log(
+      level, peer,
+      [message] {
+        return LogText{message(), {}};
+      },
+      site);
+}
+
+void LimitedLog::Log(LogLevel level, absl::string_view peer,
+                     absl::FunctionRef<LogText()> text, const LogSite& site) {
   if (sink_ == nullptr) return;
   const std::optional<uint64_t> before =
-      limiter_.Admit(level, peer, message, site, reactor_->Now());
+      limiter_.Admit(level, peer, text, site, reactor_->Now());
   if (!before.has_value()) {
     if (!closed_ && !timer_.scheduled()) timer_.ScheduleAfter(limits_.interval);
     return;
   }
-  if (*before == 0) return sink_(level, message());
-  sink_(level, absl::StrCat(message(), " (", *before,
-                            " more like this were not logged before it)"));
+  LogText said = text();
+  if (*before > 0) {
+    absl::StrAppend(&said.message, " (", *before,
+                    " more like this were not logged before it)");
+  }
+  LogTo(sink_, {level, said.message, said.fields, *before > 0});
 }
 
 void LimitedLog::Tell(bool all) {
   if (sink_ == nullptr || !limiter_.has_suppressed()) return;
   limiter_.TellSuppressed(
       reactor_->Now(), all,
-      [this](LogLevel level, uint64_t count, absl::string_view example) {
-        sink_(level,
-              absl::StrCat(count, " more were not logged like: ", example));
+      [this](LogLevel level, uint64_t count, const LogText& example) {
+        LogTo(sink_, {level,
+                      absl::StrCat(count, " more were not logged like: ",
+                                   example.message),
+                      example.fields, /*tells_count=*/true});
       });
   if (limiter_.has_suppressed()) timer_.ScheduleAfter(limits_.interval);
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "transport/log/log.h"
+#include "transport/log/log_event.h"
 #include "transport/reactor/reactor.h"
 
 namespace skiff::transport {
@@ -38,15 +39,15 @@ class LogLimiter {
   explicit LogLimiter(const LogLimits& limits) : limits_(limits) {}
 
   // Whether the event is to be logged; if so, how many of its kind and peer
-  // were not since the last that was. `message` is asked for when it is needed
-  // as an example.
+  // were not since the last that was. `text` is asked for when it is needed as
+  // an example.
   std::optional<uint64_t> Admit(LogLevel level, absl::string_view peer,
-                                absl::FunctionRef<std::string()> message,
+                                absl::FunctionRef<LogText()> text,
                                 const LogSite& site, absl::Time now);
 
   // Gets the number of events of one kind and peer, and the first of them.
   using Tell = std::function<void(LogLevel level, uint64_t count,
-                                  absl::string_view example)>;
+                                  const LogText& example)>;
   // What was not logged and has not been told yet, of those for which there may
   // be a line again at `now`, or of all. Each is told once, from inside.
   void TellSuppressed(absl::Time now, bool all, const Tell& tell);
@@ -60,7 +61,7 @@ class LogLimiter {
     // Not logged, and not told yet; the first of them is the example.
     uint64_t suppressed = 0;
     LogLevel level = LogLevel::kInfo;
-    std::string example;
+    LogText example;
   };
   using Key = std::pair<LogSite, std::string>;
   using KeyView = std::pair<LogSite, absl::string_view>;
@@ -104,6 +105,9 @@ class LimitedLog {
   void Log(LogLevel level, absl::string_view peer,
            absl::FunctionRef<std::string()> message,
            const LogSite& site = LogSite());
+  // The same with fields, for a sink that takes them (LogEventSink).
+  void Log(LogLevel level, absl::string_view peer,
+           absl::FunctionRef<LogText()> text, const LogSite& site = LogSite());
 
  private:
   void Tell(bool all);

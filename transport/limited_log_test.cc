@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "testing/sim/sim_reactor.h"
 #include "testing/sim/sim_world.h"
+#include "transport/log/log_event.h"
 
 namespace skiff::transport {
 namespace {
@@ -132,6 +133,43 @@ TEST_F(LimitedLogTest, WhatWasNotToldIsToldAtTheEnd) {
   lines_.clear();
   log_.reset();
   EXPECT_THAT(lines_, ElementsAre(HasSubstr("2 more were not logged")));
+}
+
+// Also those of the example of what was left out.
+TEST_F(LimitedLogTest, ASinkOfEventsGetsTheFields) {
+  std::vector<std::string> seen;
+  const LogSink sink = LogEventSink([&seen](const LogEvent& event) {
+    seen.push_back(absl::StrCat(event.message, "|",
+                                ValueOf(event, kLogInitiator), "|",
+                                event.tells_count));
+  });
+  LimitedLog log(reactor_, sink, {.burst = 1, .interval = absl::Seconds(10)});
+  const auto say = [&log](const std::string& initiator) {
+    log.Log(LogLevel::kWarning, "10.0.0.1", [&initiator] {
+      return LogText{"said", {{kLogInitiator, initiator}}};
+    });
+  };
+  for (const char* name : {"iqn.a", "iqn.b", "iqn.c"}) say(name);
+  world_.At(world_.now() + absl::Seconds(10), [&say] { say("iqn.d"); });
+  world_.RunFor(absl::Seconds(11));
+  say(std::string(1000, 'x'));
+  world_.RunFor(absl::Hours(1));
+  log.Log(LogLevel::kInfo, "10.0.0.1", "without");
+  EXPECT_THAT(
+      seen,
+      ElementsAre("said|iqn.a|0",
+                  "said (2 more like this were not logged before it)|iqn.d|1",
+                  absl::StrCat("1 more were not logged like: said|",
+                               std::string(223, 'x'), "|1"),
+                  "without||0"));
+}
+
+TEST_F(LimitedLogTest, OtherSinksGetTheMessageOfAnEvent) {
+  Open();
+  log_->Log(LogLevel::kWarning, "10.0.0.1", [] {
+    return LogText{"said", {{kLogInitiator, "iqn.a"}}};
+  });
+  EXPECT_THAT(lines_, ElementsAre("said"));
 }
 
 TEST_F(LimitedLogTest, NoSinkIsSilent) {

@@ -47,6 +47,13 @@ class Abandoned {
   }
 };
 
+transport::LogText PortalText(const std::string& portal,
+                              absl::string_view reason) {
+  return {absl::StrCat(portal, ": ", reason),
+          {{transport::kLogPortal, portal},
+           {transport::kLogReason, std::string(reason)}}};
+}
+
 }  // namespace
 
 ServerShard* ServerState::LeastLoaded() const {
@@ -81,10 +88,14 @@ void ServerState::Consider(const transport::Address& portal,
   if (!refusal.empty()) {
     // On the first reactor, which listens.
     shards[0]->counts.RefusedConnection();
-    shards[0]->log->Log(LogLevel::kWarning,
-                        transport::PeerHost(request->peer_address()),
-                        absl::StrCat(request->peer_address(),
-                                     ": refused a connection: ", refusal));
+    const std::string peer = request->peer_address();
+    shards[0]->log->Log(LogLevel::kWarning, transport::PeerHost(peer), [&] {
+      return transport::LogText{
+          absl::StrCat(peer, ": refused a connection: ", refusal),
+          {{transport::kLogAddress, peer},
+           {transport::kLogPortal, portal.ToString()},
+           {transport::kLogReason, refusal}}};
+    });
     return request->Reject({});
   }
   ServerArrival arrival = {
@@ -237,7 +248,7 @@ void ServerState::Adopt(ServerArrival arrival,
   if (shard->draining && shard->connections.empty()) return;
   const std::string portal = arrival.portal.ToString();
   shard->log->Log(LogLevel::kWarning, portal,
-                  absl::StrCat(portal, ": ", problem));
+                  [&] { return PortalText(portal, problem); });
 }
 
 std::string ServerState::Take(ServerShard* shard, ServerArrival* arrival,
@@ -280,13 +291,14 @@ void ServerState::ListeningChanged(const transport::Address& portal,
     return;
   }
   const absl::Duration retry = options->limits.listen_retry_interval;
-  shards[0]->log->Log(
-      LogLevel::kError, portal.ToString(),
-      absl::StrCat(portal.ToString(), ": ", status.message(),
-                   retry == absl::ZeroDuration()
-                       ? std::string("; listen_retry_interval is 0, restart")
-                       : absl::StrCat("; it is tried again every ",
-                                      absl::FormatDuration(retry))));
+  shards[0]->log->Log(LogLevel::kError, portal.ToString(), [&] {
+    transport::LogText text = PortalText(portal.ToString(), status.message());
+    text.message += retry == absl::ZeroDuration()
+                        ? std::string("; listen_retry_interval is 0, restart")
+                        : absl::StrCat("; it is tried again every ",
+                                       absl::FormatDuration(retry));
+    return text;
+  });
   // A device may be gone, and cannot go before what was made of it.
   for (const std::unique_ptr<ServerShard>& shard : shards) {
     shard->reactor->Post([self = shared_from_this(), shard = shard.get()] {
@@ -338,11 +350,17 @@ void ServerState::LeaveBehind(ServerShard* shard) {
   for (const auto& [id, connection] : shard->connections) {
     const SessionInfo session = connection->Info();
     shard->log->Log(
-        LogLevel::kError, transport::PeerHost(session.peer),
-        absl::StrCat(session.peer, ": commands of ", session.initiator_name,
-                     " at ", session.target_name,
-                     " have not come back from their backend: the session is "
-                     "left behind"));
+        LogLevel::kError, transport::PeerHost(session.peer), [&session] {
+          return transport::LogText{
+              absl::StrCat(session.peer, ": commands of ",
+                           session.initiator_name, " at ", session.target_name,
+                           " have not come back from their backend: the "
+                           "session is left behind"),
+              {{transport::kLogAddress, session.peer},
+               {transport::kLogPortal, session.portal},
+               {transport::kLogInitiator, session.initiator_name},
+               {transport::kLogTarget, session.target_name}}};
+        });
   }
   shard->left_behind = true;
   Keep();

@@ -95,8 +95,7 @@ void TargetConnection::CloseConnection(const absl::Status& why,
   if (why.ok()) {
     Say(LogLevel::kInfo, "logged out");
   } else {
-    SayLine(LogLevel::kWarning,
-            [&why] { return absl::StrCat("closing: ", why.message()); }, {});
+    SayWhy(LogLevel::kWarning, "closing: ", why.message());
   }
   context_.reactor->ScheduleTurnEnd(this);
 }
@@ -140,8 +139,9 @@ void TargetConnection::LimitEnding(absl::Duration limit) {
 void TargetConnection::OnClosed(absl::Status why) {
   if (!why.ok() && ending_ == Ending::kNo) {
     // What is ours is worth a warning.
-    Say(absl::IsResourceExhausted(why) ? LogLevel::kWarning : LogLevel::kInfo,
-        why.message());
+    SayWhy(
+        absl::IsResourceExhausted(why) ? LogLevel::kWarning : LogLevel::kInfo,
+        "", why.message());
   }
   ending_ = Ending::kNow;
   context_.reactor->newcomers().Add(this);
@@ -346,7 +346,7 @@ void TargetConnection::KeepDiscovering() {
 // whoever looks at the log finds which.
 LoginStatus TargetConnection::RefuseIf(const std::string& limit) {
   if (limit.empty()) return LoginStatus::kSuccess;
-  Say(LogLevel::kWarning, absl::StrCat("login refused: ", limit));
+  SayWhy(LogLevel::kWarning, "login refused: ", limit);
   return LoginStatus::kOutOfResources;
 }
 
@@ -378,10 +378,10 @@ LoginStatus TargetConnection::Admit(const LoginRequestPdu&,
   }
   if (target == nullptr) return LoginStatus::kNotFound;
   if (IsThere(*target, *identity)) return LoginStatus::kSuccess;
-  Say(LogLevel::kWarning,
-      absl::StrCat("login refused: no access rule of ", identity->target_name,
-                   " lets in ", identity->initiator_name, " from ",
-                   identity->peer_address));
+  SayWhy(
+      LogLevel::kWarning, "login refused: ",
+      absl::StrCat("no access rule of ", identity->target_name, " lets in ",
+                   identity->initiator_name, " from ", identity->peer_address));
   return LoginStatus::kNotFound;
 }
 
@@ -567,15 +567,46 @@ void TargetConnection::Say(LogLevel level, absl::string_view message,
 
 void TargetConnection::SayLine(LogLevel level, LogLine line,
                                const transport::LogSite& site) {
+  SayText(level, line, /*reason=*/"", site);
+}
+
+void TargetConnection::SayWhy(LogLevel level, absl::string_view what,
+                              absl::string_view reason,
+                              const transport::LogSite& site) {
+  SayText(
+      level, [&] { return absl::StrCat(what, reason); }, reason, site);
+}
+
+void TargetConnection::SayText(LogLevel level, LogLine line,
+                               absl::string_view reason,
+                               const transport::LogSite& site) {
   if (context_.options->log == nullptr) return;
   try {
     context_.log->Log(
         level, transport::PeerHost(peer_),
-        [this, line] { return absl::StrCat(peer_, ": ", line()); }, site);
+        [&] { return TextOf(absl::StrCat(peer_, ": ", line()), reason); },
+        site);
   } catch (const std::bad_alloc&) {
     // Nobody who has something to say ends half way for it. That memory ran out
     // is said when some is there again (SpareMemory).
   }
+}
+
+// What the initiator says of itself is known from its first Login Request on.
+transport::LogText TargetConnection::TextOf(std::string message,
+                                            absl::string_view reason) const {
+  transport::LogText text = {std::move(message), {}};
+  const auto add = [&](absl::string_view name, absl::string_view value) {
+    if (!value.empty()) text.fields.push_back({name, std::string(value)});
+  };
+  add(transport::kLogAddress, peer_);
+  add(transport::kLogPortal, portal_.ToString());
+  if (session_ != nullptr) {
+    add(transport::kLogInitiator, session_->identity().initiator_name);
+    add(transport::kLogTarget, session_->identity().target_name);
+  }
+  add(transport::kLogReason, reason);
+  return text;
 }
 
 bool TargetConnection::Serves(absl::string_view target) const {

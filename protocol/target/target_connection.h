@@ -164,6 +164,13 @@ class TargetConnection final : private TargetSessionHost,
   void Say(LogLevel level, absl::string_view message,
            const transport::LogSite& site = transport::LogSite());
   void SayLine(LogLevel level, LogLine line, const transport::LogSite& site);
+  // `what`, and why, which is a field of its own, too.
+  void SayWhy(LogLevel level, absl::string_view what, absl::string_view reason,
+              const transport::LogSite& site = transport::LogSite());
+  void SayText(LogLevel level, LogLine line, absl::string_view reason,
+               const transport::LogSite& site);
+  transport::LogText TextOf(std::string message,
+                            absl::string_view reason) const;
 
   const TargetConnectionContext context_;
   const TargetNode::ConnectionId id_;

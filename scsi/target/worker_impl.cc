@@ -41,9 +41,9 @@ BackendChannel* LuWorker::OpenChannel() {
   if (channel.ok()) {
     channel_ = *std::move(channel);
   } else {
-    worker_->log_.Log(transport::LogLevel::kError, Name(),
-                      absl::StrCat(Name(), ": the medium cannot be used: ",
-                                   channel.status().message()));
+    worker_->log_.Log(transport::LogLevel::kError, Name(), [&] {
+      return Text("the medium cannot be used: ", channel.status().message());
+    });
   }
   return channel_.get();
 }
@@ -52,20 +52,33 @@ std::string LuWorker::Name() const {
   return absl::StrCat(lu_->target_name(), " LUN ", lu_->lun());
 }
 
+transport::LogText LuWorker::Text(absl::string_view what,
+                                  absl::string_view reason) const {
+  return {absl::StrCat(Name(), ": ", what, reason),
+          {{transport::kLogTarget, std::string(lu_->target_name())},
+           {transport::kLogLun, absl::StrCat(lu_->lun())},
+           {transport::kLogReason, std::string(reason)}}};
+}
+
 void LuWorker::NoteFailure(const IoRequest& request) {
   if (!IsFailure(request)) return;
   const uint64_t count = lu_->failures().Count(request.op);
   // Each operation has lines of its own: many failed reads hide no flush.
-  worker_->log_.Log(transport::LogLevel::kError,
-                    absl::StrCat(Name(), " ", static_cast<int>(request.op)),
-                    absl::StrCat(Name(), ": ", DescribeFailure(request),
-                                 " (failure ", count, " of this LUN)"));
+  worker_->log_.Log(
+      transport::LogLevel::kError,
+      absl::StrCat(Name(), " ", static_cast<int>(request.op)), [&] {
+        transport::LogText text = Text("", DescribeFailure(request));
+        absl::StrAppend(&text.message, " (failure ", count, " of this LUN)");
+        return text;
+      });
 }
 
 void LuWorker::NoteDenial(const NexusIdentity& nexus, absl::string_view what) {
   worker_->log_.Log(transport::LogLevel::kWarning, nexus.initiator_port, [&] {
-    return absl::StrCat(Name(), ": ", nexus.initiator_port, " has no right to ",
-                        what);
+    transport::LogText text =
+        Text("", absl::StrCat(nexus.initiator_port, " has no right to ", what));
+    text.fields.push_back({transport::kLogInitiator, nexus.initiator});
+    return text;
   });
 }
 

@@ -46,6 +46,9 @@ class LuWorker : public WriteGuard::Member::Writes {
  private:
   BackendChannel* OpenChannel();
   std::string Name() const;
+  // For the log. The reason is also a field of its own.
+  transport::LogText Text(absl::string_view what,
+                          absl::string_view reason) const;
   void ForEachGuarded(Visitor visit) override;
 
   WorkerImpl* const worker_;
