@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "transport/log/repeated_events.h"
 #include "transport/thread/background_threads.h"
 
 namespace skiff::transport {
@@ -54,8 +56,10 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   explicit State(const QueuedLogOptions& options)
       : fd_(options.fd),
         priorities_(options.priorities),
+        format_(options.format),
         capacity_(
-            std::max(options.max_bytes, QueuedLogOptions::kMinQueueBytes)) {
+            std::max(options.max_bytes, QueuedLogOptions::kMinQueueBytes)),
+        repeated_(options.repeat_window) {
     for (Batch& batch : batches_) {
       // Not initialized: untouched pages take no memory.
       batch.data.reset(new char[capacity_]);
@@ -63,7 +67,7 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   }
 
   void Start();
-  void Write(LogLevel level, absl::string_view message);
+  void Write(const LogEvent& event);
   bool Flush(absl::Duration timeout);
   void Stop();
   void Salvage();
@@ -82,17 +86,31 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
     std::atomic<size_t> written{0};
   };
 
+  using Clock = std::chrono::steady_clock;
+  static absl::Time Now() {
+    return absl::UnixEpoch() +
+           absl::FromChrono(Clock::now().time_since_epoch());
+  }
+
   void Run();
+  void WaitForWork(std::unique_lock<std::mutex>* lock);
+  bool HasWork() const {
+    return stop_ || untold_ > 0 || batches_[filling_.load()].size.load() > 0;
+  }
   uint64_t WriteBatch(Batch* batch);
   bool WriteSome(Batch* batch);
   void AppendNotice();
   void Append(const std::string& line);
-  std::string Format(LogLevel level, absl::string_view message) const;
+  void AppendIfRoom(const LogEvent& event);
+  void TellRepeated(bool all);
+  std::string Format(const LogEvent& event) const;
 
   const int fd_;
   const bool priorities_;
+  const std::function<std::string(absl::Time, const LogEvent&)> format_;
   const size_t capacity_;
   std::mutex mutex_;
+  RepeatedEvents repeated_;
   std::condition_variable work_;
   std::condition_variable idle_;
   Batch batches_[2];
@@ -131,21 +149,32 @@ void QueuedLog::State::Append(const std::string& line) {
   batch.size.store(size + line.size(), std::memory_order_release);
 }
 
-std::string QueuedLog::State::Format(LogLevel level,
-                                     absl::string_view message) const {
-  return absl::StrCat(priorities_ ? LogPriority(level) : "",
-                      FormatLogLine(absl::Now(), level, message));
+std::string QueuedLog::State::Format(const LogEvent& event) const {
+  const absl::Time now = absl::Now();
+  return absl::StrCat(priorities_ ? LogPriority(event.level) : "",
+                      format_ != nullptr
+                          ? format_(now, event)
+                          : FormatLogLine(now, event.level, event.message));
 }
 
-void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
-  const std::string line = Format(level, message);
+void QueuedLog::State::Write(const LogEvent& event) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (child_) {
+    const std::string line = Format(event);
     if (!IsWritable(fd_, 0)) return;
     [[maybe_unused]] const ssize_t n = write(fd_, line.data(), line.size());
     return;
   }
   if (stop_) return;
+  const bool held = repeated_.Hold(
+      event, Now(), [this](const LogEvent& other) { AppendIfRoom(other); });
+  if (!held) AppendIfRoom(event);
+  // Also to wait no longer than until what is held back is due.
+  work_.notify_one();
+}
+
+void QueuedLog::State::AppendIfRoom(const LogEvent& event) {
+  const std::string line = Format(event);
   const size_t used =
       batches_[filling_.load()].size.load(std::memory_order_relaxed);
   // Once lines are missing, later ones come after the one that says so.
@@ -155,24 +184,52 @@ void QueuedLog::State::Write(LogLevel level, absl::string_view message) {
     return;
   }
   Append(line);
-  work_.notify_one();
+}
+
+// What there is no memory to tell is missing, as what there is no room for.
+void QueuedLog::State::TellRepeated(bool all) {
+  const auto append = [this](const LogEvent& event) { AppendIfRoom(event); };
+  for (bool told = false; !told;) {
+    try {
+      if (all) {
+        repeated_.TellAll(Now(), append);
+      } else {
+        repeated_.TellDue(Now(), append);
+      }
+      told = true;
+    } catch (const std::bad_alloc&) {
+      ++untold_;
+      ++dropped_;
+    }
+  }
 }
 
 void QueuedLog::State::AppendNotice() {
   if (untold_ == 0) return;
   Append(Format(
-      LogLevel::kWarning,
-      absl::StrCat(std::exchange(untold_, 0),
-                   " lines of the log are missing before this one: they came "
-                   "faster than they could be written")));
+      {LogLevel::kWarning,
+       absl::StrCat(std::exchange(untold_, 0),
+                    " lines of the log are missing before this one: they came "
+                    "faster than they could be written"),
+       {}}));
+}
+
+void QueuedLog::State::WaitForWork(std::unique_lock<std::mutex>* lock) {
+  while (!HasWork()) {
+    const absl::Time next = repeated_.next();
+    if (next == absl::InfiniteFuture()) {
+      work_.wait(*lock);
+    } else {
+      work_.wait_for(*lock, absl::ToChronoNanoseconds(next - Now()));
+    }
+    TellRepeated(/*all=*/false);
+  }
 }
 
 void QueuedLog::State::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] {
-      return stop_ || untold_ > 0 || batches_[filling_.load()].size.load() > 0;
-    });
+    WaitForWork(&lock);
     Batch& batch = batches_[filling_.load()];
     if (batch.size.load() == 0 && untold_ == 0) break;  // Stopped.
     filling_.store(1 - filling_.load());
@@ -223,6 +280,8 @@ uint64_t QueuedLog::State::WriteBatch(Batch* batch) {
 
 bool QueuedLog::State::Flush(absl::Duration timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
+  TellRepeated(/*all=*/true);
+  work_.notify_one();
   return idle_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] {
     return !writing_ && untold_ == 0 &&
            batches_[filling_.load()].size.load() == 0;
@@ -231,12 +290,14 @@ bool QueuedLog::State::Flush(absl::Duration timeout) {
 
 void QueuedLog::State::Stop() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  TellRepeated(/*all=*/true);
   stop_ = true;
   work_.notify_one();
 }
 
 void QueuedLog::State::BecomeChild() {
   child_ = true;
+  repeated_.Clear();
   for (Batch& batch : batches_) batch.size.store(0);
 }
 
@@ -319,22 +380,19 @@ QueuedLog::~QueuedLog() {
   state_->Stop();
 }
 
-void QueuedLog::Write(LogLevel level, absl::string_view message) {
-  state_->Write(level, message);
-}
+void QueuedLog::Write(const LogEvent& event) { state_->Write(event); }
 
 bool QueuedLog::Flush(absl::Duration timeout) { return state_->Flush(timeout); }
 
 uint64_t QueuedLog::dropped() const { return state_->dropped(); }
 
 LogSink QueuedLog::Sink(LogLevel level) {
-  return [weak = std::weak_ptr<State>(state_), level](
-             LogLevel of_message, absl::string_view message) {
-    if (of_message > level) return;
-    if (const std::shared_ptr<State> state = weak.lock()) {
-      state->Write(of_message, message);
-    }
-  };
+  return LogEventSink(
+      [weak = std::weak_ptr<State>(state_), level](const LogEvent& event) {
+        if (event.level > level) return;
+        if (const std::shared_ptr<State> state = weak.lock())
+          state->Write(event);
+      });
 }
 
 void QueuedLog::WriteOnFatalSignals() {

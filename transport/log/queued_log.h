@@ -5,11 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "transport/log/log.h"
+#include "transport/log/log_event.h"
 
 namespace skiff::transport {
 
@@ -24,6 +27,12 @@ struct QueuedLogOptions {
   // Each line begins with LogPriority(): for a descriptor that is systemd's
   // journal. Lines are longer by that.
   bool priorities = false;
+  // Makes a line of an event, with a newline and of at most kMaxLogLine bytes.
+  // Null: FormatLogLine(), without the fields. Thread-safe.
+  std::function<std::string(absl::Time now, const LogEvent& event)> format;
+  // Events that repeat one of so long ago or less are counted (RepeatedEvents).
+  // A crash leaves out what was counted and not told. Zero: all are written.
+  absl::Duration repeat_window = absl::ZeroDuration();
 };
 
 // What the journal takes for the level of a line that begins with it, as
@@ -45,12 +54,16 @@ class QueuedLog {
   ~QueuedLog();
 
   // Queues one line, and never waits. What does not fit is dropped and counted.
-  void Write(LogLevel level, absl::string_view message);
+  void Write(const LogEvent& event);
+  // The same without fields.
+  void Write(LogLevel level, absl::string_view message) {
+    Write({level, message, {}});
+  }
   // Waits until all that was logged before is written, but no longer than
-  // `timeout`. False if some of it is not.
+  // `timeout`. False if some of it is not. Repeated events are told early.
   bool Flush(absl::Duration timeout);
-  // For what is at least as grave as `level`. May be called for as long as it
-  // exists, also when the log is gone: then it is silent.
+  // For what is at least as grave as `level`: a LogEventSink. May be called for
+  // as long as it exists, also when the log is gone: then it is silent.
   LogSink Sink(LogLevel level);
   // Lines that were dropped so far, or could not be written.
   uint64_t dropped() const;

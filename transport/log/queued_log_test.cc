@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "transport/log/log_event.h"
 
 namespace skiff::transport {
 namespace {
@@ -192,6 +193,60 @@ TEST_F(QueuedLogTest, AChildOfForkLogsAndRepeatsNothing) {
   const std::string text = ReadAll();
   EXPECT_THAT(Lines(text), SizeIs(2)) << text;
   EXPECT_THAT(text, HasSubstr("of the child"));
+}
+
+TEST_F(QueuedLogTest, EventsComeWithTheirFieldsInTheFormThatIsWanted) {
+  options_.format = [](absl::Time, const LogEvent& event) {
+    return absl::StrCat(event.message, " at ", ValueOf(event, kLogAddress),
+                        "\n");
+  };
+  QueuedLog log(options_);
+  const std::vector<LogField> fields = {{kLogAddress, "10.0.0.2:1"}};
+  LogTo(log.Sink(LogLevel::kInfo), {LogLevel::kInfo, "logged in", fields});
+  LogTo(log.Sink(LogLevel::kInfo), {LogLevel::kDebug, "too much", fields});
+  log.Write(LogLevel::kInfo, "nobody");
+  ASSERT_TRUE(log.Flush(kPatience));
+  CloseWriter();
+  EXPECT_EQ(ReadAll(), "logged in at 10.0.0.2:1\nnobody at \n");
+}
+
+// The thread tells of it without anybody who logs.
+TEST_F(QueuedLogTest, WhatRepeatsIsCounted) {
+  options_.repeat_window = absl::Milliseconds(10);
+  QueuedLog log(options_);
+  const std::vector<LogField> fields = {{kLogAddress, "10.0.0.2:1"}};
+  for (int i = 0; i < 1000; ++i) {
+    log.Write({LogLevel::kInfo, "again", fields});
+  }
+  std::string text;
+  char piece[4096];
+  while (!absl::StrContains(text, "more in")) {
+    const ssize_t n = read(pipe_[0], piece, sizeof(piece));
+    ASSERT_GT(n, 0);
+    text.append(piece, static_cast<size_t>(n));
+  }
+  // The thread is done with the pipe.
+  EXPECT_TRUE(log.Flush(kPatience));
+}
+
+TEST_F(QueuedLogTest, WhatIsHeldBackIsToldBeforeTheEnd) {
+  options_.repeat_window = absl::Hours(1);
+  const std::vector<LogField> fields = {{kLogAddress, "10.0.0.2:1"}};
+  {
+    QueuedLog log(options_);
+    for (int i = 0; i < 3; ++i) log.Write({LogLevel::kInfo, "one", fields});
+    ASSERT_TRUE(log.Flush(kPatience));
+    for (int i = 0; i < 5; ++i) log.Write({LogLevel::kInfo, "two", fields});
+  }
+  std::string text;
+  char piece[4096];
+  while (!absl::StrContains(text, "two (4 more in")) {
+    const ssize_t n = read(pipe_[0], piece, sizeof(piece));
+    ASSERT_GT(n, 0);
+    text.append(piece, static_cast<size_t>(n));
+  }
+  EXPECT_THAT(text, HasSubstr("one (2 more in"));
+  EXPECT_THAT(Lines(text), SizeIs(4)) << text;
 }
 
 void LogAndAbort() {
