@@ -4,6 +4,7 @@
 As root, also on a file system that is full; as anybody, on a file that is cut short.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -54,6 +55,23 @@ def test_cut_short(skiffd):
             check(daemon.stop() == 0, "skiffd did not end in order")
 
 
+def test_fields(skiffd):
+    """Programs find which disk it is, and why it fails."""
+    with tempfile.TemporaryDirectory() as directory:
+        disk = f"{directory}/disk"
+        settings = 'log { format: "json" }'
+        with raw_iscsi.Daemon(skiffd, directory, file_lun(disk, "1MiB"), settings) as daemon:
+            with raw_iscsi.Initiator(daemon.port) as peer:
+                peer.login()
+                peer.ready()
+                os.truncate(disk, 0)
+                check(sense(peer.command(read10(8, 8), data_in=4096)) == "03/11/00", "a read does not fail")
+            log = daemon.wait_for_log("read of 4096 bytes")
+            event = next(event for event in map(json.loads, log.splitlines()) if event["level"] == "error")
+            check((event["target"], event["lun"]) == (raw_iscsi.TARGET, 0), event)
+            check(event["reason"].startswith("read of 4096 bytes at byte 4096 failed: "), event)
+
+
 def test_full(skiffd, directory):
     with raw_iscsi.Daemon(skiffd, directory, file_lun(f"{directory}/full/disk", "8MiB")) as daemon:
         with raw_iscsi.Initiator(daemon.port) as peer:
@@ -69,6 +87,7 @@ def test_full(skiffd, directory):
 def main():
     skiffd = sys.argv[1]
     test_cut_short(skiffd)
+    test_fields(skiffd)
     if not is_root():
         return
     with tempfile.TemporaryDirectory() as directory:

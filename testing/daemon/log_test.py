@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The log of skiffd: what peers send doesn't make it grow, and who doesn't read it stops nothing."""
 
+import datetime
+import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -70,11 +73,72 @@ def test_reader_is_stuck(skiffd):
     check(b"ignored a PDU" in text, "the log has nothing")
 
 
+def events(daemon):
+    """What a log of JSON has: each line is one object, in UTF-8."""
+    lines = daemon.log_path.read_bytes().split(b"\n")
+    check(lines.pop() == b"", "the last line has no end")
+    found = [json.loads(line.decode()) for line in lines]
+    for event in found:
+        check(event["level"] in ("error", "warning", "info", "debug"), event)
+        check(event["time"].endswith("Z"), event)
+        datetime.datetime.strptime(event["time"], "%Y-%m-%dT%H:%M:%S.%fZ")
+    return found
+
+
+def test_json(skiffd):
+    """Programs find the same fields in each event, whatever peers call themselves."""
+    hostile = ['iqn.a"},{"level":"error', "iqn.a\nb", "iqn.\udcff\udcfe", "\\", "\x01\x7f", "iqn." + "\xe9" * 200]
+    settings = 'log_level: "debug" log { format: "json" interval: "0s" }'
+    with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory, settings=settings) as daemon:
+        for name in hostile:
+            for names in ({"name": name}, {"target": name}):
+                with raw_iscsi.Initiator(daemon.port) as peer:
+                    check(peer.login(**names)[0] == 2, f"{names} is let in")
+        for i in range(20):
+            with raw_iscsi.Initiator(daemon.port) as peer:
+                check(peer.login(f"iqn.2026-11.org.example:raw{i}") == (0, 0), "an initiator does not get in")
+                port = peer.socket.getsockname()[1]
+        check(daemon.stop() == 0, "skiffd did not end in order")
+        found = events(daemon)
+    logins = [event for event in found if " logged in to " in event["message"]]
+    check(len(logins) == 20, f"{len(logins)} logins in the log")
+    expected = {
+        "level": "info",
+        "address": f"127.0.0.1:{port}",
+        "portal": "tcp://127.0.0.1:0",
+        "initiator": "iqn.2026-11.org.example:raw19",
+        "target": raw_iscsi.TARGET,
+    }
+    check(expected.items() <= logins[-1].items(), f"{logins[-1]} lacks some of {expected}")
+    reasons = [event["reason"] for event in found if event["message"].endswith("closing: " + event.get("reason", "?"))]
+    check(len(reasons) >= 2 * len(hostile), f"reasons of refused logins: {reasons}")
+    check(any("InitiatorName" in reason for reason in reasons), reasons)
+
+
+def test_repeats(skiffd):
+    """What comes again and again is counted, and no count is lost at the end."""
+    count = 50
+    settings = 'log { interval: "0s" repeat_window: "1h" }'
+    with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory, settings=settings) as daemon:
+        for _ in range(count):
+            with raw_iscsi.Initiator(daemon.port) as peer:
+                check(peer.login() == (0, 0), "an initiator does not get in")
+        with raw_iscsi.Initiator(daemon.port) as peer:
+            check(peer.login("iqn.2026-11.org.example:other") == (0, 0), "another initiator does not get in")
+        daemon.wait_for_log("iqn.2026-11.org.example:other logged in")
+        check(daemon.log().count("example:raw logged in") == 1, f"no line, or several:\n{daemon.log()}")
+        check(daemon.stop() == 0, "skiffd did not end in order")
+        told = re.findall(r"example:raw logged in to \S+ \((\d+) more in \S+\)", daemon.log())
+        check(told == [str(count - 1)], f"{told} were counted:\n{daemon.log()}")
+
+
 def main():
     skiffd = sys.argv[1]
     test_ignored_pdus(skiffd)
     test_logins(skiffd)
     test_reader_is_stuck(skiffd)
+    test_json(skiffd)
+    test_repeats(skiffd)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ namespace {
 
 std::atomic<StderrLog*> current{nullptr};
 
-transport::QueuedLogOptions WithPriorities(transport::QueuedLogOptions queue) {
+transport::QueuedLogOptions QueueOf(const StderrLog::Options& options) {
+  transport::QueuedLogOptions queue = options.queue;
   queue.priorities = IsJournalStream(queue.fd);
+  if (options.format == LogFormat::kJson) queue.format = FormatJsonLine;
   return queue;
 }
 
@@ -24,7 +26,7 @@ transport::QueuedLogOptions WithPriorities(transport::QueuedLogOptions queue) {
 StderrLog::StderrLog(const Options& options)
     : flush_timeout_(options.flush_timeout),
       level_(options.level),
-      log_(WithPriorities(options.queue)) {
+      log_(QueueOf(options)) {
   current = this;
   transport::SetProcessLog(Sink());
   log_.WriteOnFatalSignals();
@@ -37,9 +39,11 @@ StderrLog::~StderrLog() {
 }
 
 protocol::LogSink StderrLog::Sink() {
-  return [this](protocol::LogLevel level, absl::string_view message) {
-    if (level <= level_.load(std::memory_order_relaxed)) Write(level, message);
-  };
+  return transport::LogEventSink([this](const transport::LogEvent& event) {
+    if (event.level <= level_.load(std::memory_order_relaxed)) {
+      log_.Write(event);
+    }
+  });
 }
 
 void LogToStderr(protocol::LogLevel level, absl::string_view message) {

@@ -6,6 +6,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "protocol/target/target_server.h"
+#include "tools/common/log_format.h"
+#include "transport/log/log_event.h"
 #include "transport/log/queued_log.h"
 
 namespace skiff::tools {
@@ -18,7 +20,9 @@ namespace skiff::tools {
 class StderrLog {
  public:
   struct Options {
+    // Its format and priorities are set by what is below.
     transport::QueuedLogOptions queue;
+    LogFormat format = LogFormat::kText;
     // How long the end of the program, at most, waits for the reader.
     absl::Duration flush_timeout = absl::Seconds(1);
     protocol::LogLevel level = protocol::LogLevel::kInfo;  // At first.
@@ -33,11 +37,12 @@ class StderrLog {
   void Flush() { log_.Flush(flush_timeout_); }
 
   // A sink for what is at least as grave as `level` says, also when that
-  // changes. Must not be called after this has gone.
+  // changes: a LogEventSink. Must not be called after this has gone.
   protocol::LogSink Sink();
   // Thread-safe.
   void set_level(protocol::LogLevel level) { level_ = level; }
 
+  // A line without fields, of any level.
   void Write(protocol::LogLevel level, absl::string_view message) {
     log_.Write(level, message);
   }

@@ -6,11 +6,14 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/common/journal_stream.h"
+#include "tools/common/log_format.h"
+#include "transport/log/log_event.h"
 
 namespace skiff::tools {
 namespace {
@@ -51,13 +54,30 @@ class StderrLogTest : public ::testing::Test {
       log.Write(protocol::LogLevel::kDebug, "four\n<0>forged");
     }
     LogToStderr(protocol::LogLevel::kError, "five");
+    return Written();
+  }
+  std::string LoggedAsJson() {
+    StderrLog::Options options;
+    options.format = LogFormat::kJson;
+    {
+      StderrLog log(options);
+      const std::vector<transport::LogField> fields = {
+          {transport::kLogAddress, "10.0.0.2:1"}};
+      transport::LogTo(log.Sink(),
+                       {protocol::LogLevel::kWarning, "one", fields});
+      log.Sink()(protocol::LogLevel::kDebug, "too much");
+      log.Sink()(protocol::LogLevel::kInfo, "two");
+    }
+    return Written();
+  }
+
+ private:
+  std::string Written() {
     Restore();
     char text[4096];
     const ssize_t size = read(pipe_[0], text, sizeof(text));
     return size < 0 ? "nothing" : std::string(text, size);
   }
-
- private:
   void Restore() {
     if (old_ < 0) return;
     EXPECT_EQ(dup2(old_, STDERR_FILENO), STDERR_FILENO);
@@ -92,6 +112,19 @@ TEST_F(StderrLogTest, TheJournalGetsThePriorityOfEachLine) {
                            "<6>2[^ ]*Z info  three\n"
                            "<7>2[^ ]*Z debug four\\\\x0a<0>forged\n"
                            "<3>2[^ ]*Z error five\n"));
+}
+
+TEST_F(StderrLogTest, JsonHasTheFieldsOfEvents) {
+  EXPECT_THAT(LoggedAsJson(),
+              MatchesRegex("\\{\"time\":\"2[^ ]*Z\",\"level\":\"warning\","
+                           "\"message\":\"one\",\"address\":\"10.0.0.2:1\"\\}\n"
+                           "\\{\"time\":\"2[^ ]*Z\",\"level\":\"info\","
+                           "\"message\":\"two\"\\}\n"));
+}
+
+TEST_F(StderrLogTest, TheJournalAlsoGetsThePriorityOfJson) {
+  SetStream(0);
+  EXPECT_THAT(LoggedAsJson(), MatchesRegex("<4>\\{.*\\}\n<6>\\{.*\\}\n"));
 }
 
 TEST_F(StderrLogTest, AVariableThatIsNoPairIsNoJournal) {

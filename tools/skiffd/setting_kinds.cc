@@ -28,6 +28,8 @@ constexpr std::pair<const char*, protocol::LogLevel> kLevels[] = {
     {"warning", protocol::LogLevel::kWarning},
     {"info", protocol::LogLevel::kInfo},
     {"debug", protocol::LogLevel::kDebug}};
+constexpr std::pair<const char*, LogFormat> kFormats[] = {
+    {"text", LogFormat::kText}, {"json", LogFormat::kJson}};
 constexpr std::pair<const char*, protocol::Digest> kDigests[] = {
     {"None", protocol::Digest::kNone}, {"CRC32C", protocol::Digest::kCrc32c}};
 
@@ -117,6 +119,15 @@ class Reader {
     *to.out = std::move(value);
   }
   void operator()(const Path& path) const { *path.out = text(); }
+  void operator()(const Format& to) const {
+    if (const LogFormat* const format = ValueOf(kFormats, text())) {
+      *to.out = *format;
+    } else {
+      report_(absl::StrCat("'", text(),
+                           "' is no format of the log; write text or json"),
+              -1);
+    }
+  }
   void operator()(const Level& to) const {
     const protocol::LogLevel* level = ValueOf(kLevels, text());
     if (level != nullptr) {
@@ -180,6 +191,9 @@ struct Defaults {
   std::string operator()(const Path& path) const { return Quoted(*path.out); }
   std::string operator()(const Level& level) const {
     return Quoted(NameOf(kLevels, *level.out));
+  }
+  std::string operator()(const Format& format) const {
+    return Quoted(NameOf(kFormats, *format.out));
   }
   std::string operator()(const Spin& spin) const {
     const absl::Duration time = spin.out->spin;

@@ -131,6 +131,10 @@ std::vector<Setting> TransportSettings(TargetServerOptions* server) {
 std::vector<Setting> LogSettings(DaemonConfig* config) {
   transport::LogLimits& limits = config->server.log_limits;
   return {
+      {"log", "format", Format{&config->log.format}},
+      {"log", "repeat_window",
+       Time{&config->log.queue.repeat_window, "each is a line",
+            absl::Seconds(1), absl::Hours(1)}},
       {"log", "queue",
        Size{&config->log.queue.max_bytes,
             transport::QueuedLogOptions::kMinQueueBytes, kGiB}},

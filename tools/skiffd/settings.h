@@ -59,6 +59,9 @@ struct Path {
 struct Level {
   protocol::LogLevel* out;
 };
+struct Format {
+  LogFormat* out;
+};
 struct Spin {
   transport::EpollReactorOptions* out;
 };
@@ -74,8 +77,8 @@ struct Other {
 struct Setting {
   const char* section;  // The message that it is in; empty: the one at hand.
   const char* name;
-  std::variant<Number, Size, Time, Flag, Text, Path, Level, Spin, Digests,
-               Other>
+  std::variant<Number, Size, Time, Flag, Text, Path, Level, Format, Spin,
+               Digests, Other>
       value;
   // Where the default is no value: what is told of it.
   const char* default_text = nullptr;
