@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 from configured_skiffd import OK, PREFIX, SECONDS, ConfiguredTest, lun, ram, target
 
@@ -65,6 +66,17 @@ class ManagedTest(ConfiguredTest):
                 return found
             time.sleep(0.02)
         raise AssertionError(self.log())
+
+
+class LibraryLogTest(ManagedTest):
+
+    def test_the_log_has_what_grpc_says(self):
+        with unittest.mock.patch.dict(os.environ, {"GRPC_VERBOSITY": "debug"}):
+            self.start('log_level: "debug" log { format: "json" }\n', target("a", ram(1)))
+        client = self.connect()
+        client.sendall(b"no preface of HTTP/2 at all, but long enough to be one")
+        said = self.wait_for(lambda: [event for event in map(json.loads, self.log().splitlines()) if "library" in event])
+        self.assertTrue(said[0]["message"].startswith("gRPC: "), said)
 
 
 class ApplyTest(ManagedTest):

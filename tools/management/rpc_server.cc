@@ -152,6 +152,35 @@ class Calls {
   std::map<uint64_t, std::unique_ptr<Call>> calls_;
 };
 
+// gRPC has one log for all of a process. Never destroyed: its threads may
+// outlive the server.
+class GrpcLog {
+ public:
+  static void Set(RpcServer::Log log) {
+    const std::lock_guard<std::mutex> lock(Get().mutex_);
+    Get().log_ = std::move(log);
+    gpr_set_log_function(&Write);
+  }
+
+ private:
+  static GrpcLog& Get() {
+    static auto* const kLog = new GrpcLog;
+    return *kLog;
+  }
+  static void Write(gpr_log_func_args* line) {
+    const std::lock_guard<std::mutex> lock(Get().mutex_);
+    if (Get().log_ == nullptr) return;
+    Get().log_(
+        line->severity == GPR_LOG_SEVERITY_ERROR  ? RpcServer::Gravity::kWarning
+        : line->severity == GPR_LOG_SEVERITY_INFO ? RpcServer::Gravity::kInfo
+                                                  : RpcServer::Gravity::kDebug,
+        line->message);
+  }
+
+  std::mutex mutex_;
+  RpcServer::Log log_;  // Null: silent.
+};
+
 class RpcServerImpl final : public RpcServer {
  public:
   RpcServerImpl(const Options& options, Handler handler)
@@ -208,6 +237,9 @@ class RpcServerImpl final : public RpcServer {
   }
 
  private:
+  struct EndOfLog {
+    ~EndOfLog() { GrpcLog::Set(nullptr); }
+  };
   using Next = grpc::CompletionQueue::NextStatus;
 
   void Run() {
@@ -231,6 +263,7 @@ class RpcServerImpl final : public RpcServer {
   }
 
   const Handler handler_;
+  const EndOfLog end_of_log_;  // After all that is gRPC's.
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
@@ -246,13 +279,14 @@ extern "C" __attribute__((visibility("default"))) skiff::tools::RpcServer*
 skiff_start_rpc_server(const skiff::tools::RpcServer::Options& options,
                        skiff::tools::RpcServer::Handler handler,
                        const skiff::tools::RpcServer::Warn& warn,
-                       std::string* error) {
-  // It would write what clients cause to standard error.
-  gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
+                       skiff::tools::RpcServer::Log log, std::string* error) {
+  // By itself, it would write to standard error, and wait for its reader.
+  skiff::tools::GrpcLog::Set(std::move(log));
   auto server = std::make_unique<skiff::tools::RpcServerImpl>(
       options, std::move(handler));
   const absl::Status listens = server->Listen(options, warn);
   if (listens.ok()) return server.release();
+  server.reset();
   *error = std::string(listens.message());
   return nullptr;
 }

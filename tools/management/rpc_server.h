@@ -44,6 +44,11 @@ class RpcServer {
       std::chrono::system_clock::time_point deadline, Reply reply)>;
   // Of what a person should know, on the server's threads.
   using Warn = std::function<void(const std::string& message)>;
+  // What gRPC itself says, on any thread, while there is a server. What a
+  // client does wrong is an error to gRPC, and none of this process: at most
+  // warnings come. Must not block, nor call gRPC.
+  enum class Gravity : uint8_t { kWarning, kInfo, kDebug };
+  using Log = std::function<void(Gravity gravity, const std::string& message)>;
 
   // Removes the socket. Calls that are under way are given up.
   virtual ~RpcServer() = default;
@@ -54,7 +59,7 @@ class RpcServer {
 using StartRpcServer = RpcServer* (*)(const RpcServer::Options& options,
                                       RpcServer::Handler handler,
                                       const RpcServer::Warn& warn,
-                                      std::string* error);
+                                      RpcServer::Log log, std::string* error);
 inline constexpr char kStartRpcServer[] = "skiff_start_rpc_server";
 inline constexpr char kRpcModule[] = "libskiff_management.so";
 

@@ -6,10 +6,59 @@
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tools/common/module.h"
 #include "tools/skiffd/management_calls.h"
+#include "transport/log/log_event.h"
 
 namespace skiff::tools::skiffd {
+namespace {
+
+using transport::LogLevel;
+
+void LogOf(const transport::LogSink& log, const std::string& library,
+           LogLevel level, const std::string& message) {
+  if (log == nullptr) return;
+  const transport::LogField field = {transport::kLogLibrary, library};
+  transport::LogTo(log,
+                   {level, absl::StrCat(library, ": ", message), {&field, 1}});
+}
+
+LogLevel LevelOf(RpcServer::Gravity gravity) {
+  switch (gravity) {
+    case RpcServer::Gravity::kWarning:
+      return LogLevel::kWarning;
+    case RpcServer::Gravity::kInfo:
+      return LogLevel::kInfo;
+    case RpcServer::Gravity::kDebug:
+      return LogLevel::kDebug;
+  }
+  return LogLevel::kDebug;
+}
+
+// protobuf takes a function that knows nothing else. Only the thread that
+// answers calls parses, and thus logs.
+transport::LogSink& ProtobufSink() {
+  static auto* const kSink = new transport::LogSink;
+  return *kSink;
+}
+
+// What a client sends wrong is no error of this process; what ends it is.
+void OnProtobufLog(google::protobuf::LogLevel level, const char* /*file*/,
+                   int /*line*/, const std::string& message) {
+  LogOf(ProtobufSink(), "protobuf",
+        level == google::protobuf::LOGLEVEL_FATAL  ? LogLevel::kError
+        : level == google::protobuf::LOGLEVEL_INFO ? LogLevel::kInfo
+                                                   : LogLevel::kWarning,
+        message);
+}
+
+}  // namespace
+
+ManagementService::~ManagementService() {
+  google::protobuf::SetLogHandler(nullptr);
+  ProtobufSink() = nullptr;
+}
 
 absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
     const ManagementConfig& config, std::function<void()> wake,
@@ -17,8 +66,9 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
   const absl::StatusOr<void*> start =
       LoadModule(kRpcModule, kStartRpcServer, "skiff-management");
   if (!start.ok()) return start.status();
-  // It would write what clients send wrong to standard error, and wait for it.
-  google::protobuf::SetLogHandler(nullptr);
+  // By itself, it would write to standard error, and wait for its reader.
+  ProtobufSink() = log;
+  google::protobuf::SetLogHandler(&OnProtobufLog);
   auto self = absl::WrapUnique(new ManagementService(std::move(wake)));
   RpcServer::Options options;
   options.socket = config.socket;
@@ -39,7 +89,10 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
         raw->wake_();
       },
       [log](const std::string& message) {
-        if (log != nullptr) log(transport::LogLevel::kWarning, message);
+        if (log != nullptr) log(LogLevel::kWarning, message);
+      },
+      [log](RpcServer::Gravity gravity, const std::string& message) {
+        LogOf(log, "gRPC", LevelOf(gravity), message);
       },
       &error));
   if (self->server_ == nullptr) return absl::UnavailableError(error);

@@ -22,12 +22,14 @@ namespace skiff::tools::skiffd {
 class ManagementService {
  public:
   // `wake` is told, on any thread, that there is something to answer. Errors
-  // say what can't be loaded, or why nobody can connect.
+  // say what can't be loaded, or why nobody can connect. `log` also gets what
+  // gRPC and protobuf say, until this is gone. At most one at a time.
   static absl::StatusOr<std::unique_ptr<ManagementService>> Start(
       const ManagementConfig& config, std::function<void()> wake,
       const transport::LogSink& log);
   ManagementService(const ManagementService&) = delete;
   ManagementService& operator=(const ManagementService&) = delete;
+  ~ManagementService();
 
   // Answers what was asked first, and wakes again if there is more. A few
   // seconds at most, where a reactor is blocked. What nobody waits for any more
