@@ -158,6 +158,14 @@ class InstalledTest(unittest.TestCase):
             if not page.is_symlink():
                 self.assertRegex(run("lexgrog", page), r": \"\S+ - .+\"")
 
+    def test_the_daemons_settings_have_a_page_of_their_own(self):
+        settings, daemon = (run("man", "-l", self.prefix / "share/man" / page, MANWIDTH="200")
+                            for page in ("man5/skiffd.conf.5", "man8/skiffd.8"))
+        for setting in ("shutdown_grace", "lun.max_tasks", "max_sessions_per_peer"):
+            self.assertRegex(settings, rf"│ *{re.escape(setting)} *│")
+            self.assertNotRegex(daemon, rf"│ *{re.escape(setting)} *│")
+        self.assertIn("See skiffd.conf(5)", daemon)
+
     def test_programs_say_the_librarys_version(self):
         library = ctypes.CDLL(str(self.lib / "libskiff.so.0"))
         library.skiff_version.restype = ctypes.c_char_p

@@ -8,10 +8,27 @@ import subprocess
 import tempfile
 import typing
 
+
+
+class Part(typing.NamedTuple):
+    """Sections of a document that have a page of their own, in which they are one level up.
+
+    The document's page refers to it, below the heading `reference`, where they are left out.
+    """
+    document: str
+    title: str  # What the page is.
+    description: str  # The heading of the section that describes it, which both pages have.
+    first: str  # The headings from this one
+    end: str  # up to this one are in this page alone.
+    reference: str
+
+
 # Name and section of a page, and what it is made of.
 PAGES = {
     "skiff.1": "skiff-cli.md",
     "skiffd.8": "skiffd.md",
+    "skiffd.conf.5": Part("skiffd.md", "The configuration of skiffd", "### Keep the settings in a file",
+                          "### Sizes and durations", "### Exit codes", "### Configuration"),
     "skiffctl.8": "skiffctl.md",
     "skiff.7": "installing.md",
     "skiff-transports.7": "transports.md",
@@ -115,11 +132,50 @@ def as_manual(text, name):
     return "\n".join(lines) + "\n"
 
 
+def find_heading(text, heading):
+    position = text.find(f"\n{heading}\n")
+    if position < 0:
+        raise ManError(f"a page of the manual needs the section '{heading}', which is not in its document")
+    return position + 1
+
+
+def find_next(text, begin):
+    """Where the section that begins there ends."""
+    following = re.compile(r"^#{1,3} ", re.M).search(text, begin + 1)
+    return following.start() if following else len(text)
+
+
+def take(text, part, name):
+    """What a part has of its document, as a document of its own."""
+    begin = find_heading(text, part.description)
+    described = text[begin + len(part.description):find_next(text, begin)]
+    rest = text[find_heading(text, part.first):find_heading(text, part.end)]
+    return f"# {name}: {part.title}\n{described}" + re.sub(r"^###", "##", rest, flags=re.M)
+
+
+def leave_out(text, document):
+    """A document without what has pages of its own."""
+    for page, part in PAGES.items():
+        if isinstance(part, Part) and part.document == document:
+            name, _, number = page.rpartition(".")
+            begin, end = find_heading(text, part.first), find_heading(text, part.end)
+            text = f"{text[:begin]}{part.reference}\n\nSee **{name}**({number}).\n\n{text[end:]}"
+    return text
+
+
+def document_of(page, docs):
+    """The Markdown that a page is made of."""
+    source = PAGES[page]
+    if isinstance(source, Part):
+        return take((docs / source.document).read_text(encoding="utf-8"), source, page.rpartition(".")[0])
+    return leave_out((docs / source).read_text(encoding="utf-8"), source)
+
+
 def other_sections(docs, version):
     pages = {}
-    for page, document in PAGES.items():
+    for page in PAGES:
         name, _, number = page.rpartition(".")
-        text = as_manual((docs / document).read_text(encoding="utf-8"), name)
+        text = as_manual(document_of(page, docs), name)
         pages[page] = run(["lowdown", "-s", "-t", "man", "-M", f"title={name}", "-M", f"section={number}",
                            "-M", f"source=Skiff {version}", "-M", "volume=Skiff", "-M", "date="], input=text)
     return pages
