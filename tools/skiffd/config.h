@@ -99,6 +99,9 @@ struct DaemonConfig {
   // As many connections as there are descriptors for, in place of its limit.
   bool fit_connections = true;
   absl::Duration shutdown_grace = absl::Seconds(10);
+  // HandOverOptions' grace and patience.
+  absl::Duration restart_grace = absl::Seconds(2);
+  absl::Duration restart_patience = absl::Seconds(5);
   std::string state_directory = "/var/lib/skiff";
   MetricsConfig metrics;
   ManagementConfig management;

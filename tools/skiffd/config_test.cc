@@ -34,7 +34,7 @@ std::vector<BadConfig> BadSyntax() {
        "f:1:8: there is no 'portals' here; known are log_level, reactors, "
        "limits, negotiation, transport, shutdown_grace, portal, target, iser, "
        "log, state_directory, chap, discovery_account, metrics, "
-       "management"},
+       "management, restart_grace, restart_patience"},
       {"UnknownNestedField", "target {\n  lun { size: \"1GiB\" }\n}\n",
        "f:2:13: there is no 'size' here; known are lun, ram, file, block_size, "
        "read_only, serial, vendor, product, revision, max_transfer, "
@@ -395,7 +395,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
   ASSERT_THAT(
       Problems("log_level: \"DEBUG\"\n"
                "portal: \"tcp://[::]:0\"\n"
-               "shutdown_grace: \"2s\"\n"
+               "shutdown_grace: \"2s\" restart_grace: \"3s\" "
+               "restart_patience: \"4s\"\n"
                "reactors { count: 2 cpu: 0 cpu: 1 spin: \"50us\" }\n"
                "limits { queue_depth: 32 nop_interval: \"1s\" "
                "listen_retry_interval: \"3s\" buffer_pool: "
@@ -418,6 +419,8 @@ TEST_F(ConfigTest, TakesWhatIsSet) {
       IsEmpty());
   EXPECT_EQ(config_.log_level, protocol::LogLevel::kDebug);
   EXPECT_EQ(config_.shutdown_grace, absl::Seconds(2));
+  EXPECT_EQ(config_.restart_grace, absl::Seconds(3));
+  EXPECT_EQ(config_.restart_patience, absl::Seconds(4));
   EXPECT_EQ(config_.reactors.count, 2);
   EXPECT_THAT(config_.reactors.cpus, ElementsAre(0, 1));
   EXPECT_EQ(config_.reactors.reactor.spin, absl::Microseconds(50));

@@ -374,6 +374,8 @@ void Daemon::Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) {
 void Daemon::HandOver(absl::AnyInvocable<void(protocol::ServerHandover)> done) {
   shut_down_ = true;
   protocol::HandOverOptions how;
+  how.grace = config_.restart_grace;
+  how.patience = config_.restart_patience;
   std::set<std::string> lasting;  // Their disks outlive the process.
   for (const TargetConfig& target : config_.targets) {
     const bool lasts = std::none_of(

@@ -138,6 +138,8 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
     return out;
   }
   Commit(plan, wanted, &prepared);
+  config_.restart_grace = wanted.restart_grace;
+  config_.restart_patience = wanted.restart_patience;
   for (const Change& change : plan.changes) out.changes.push_back(change.text);
   if (!leaving_->Finish(kPatience)) {
     out.notes.push_back(

@@ -215,9 +215,11 @@ void Planner::CompareSetting(const Setting& running, const Setting& wanted) {
         absl::StrCat("log_level is ", wanted.Written()));
     return;
   }
-  if (absl::string_view(wanted.name) == "shutdown_grace") {
+  for (const absl::string_view at_the_end :
+       {"shutdown_grace", "restart_grace", "restart_patience"}) {
+    if (wanted.name != at_the_end || *wanted.section != '\0') continue;
     Add(Kind::kShutdownGrace, where,
-        absl::StrCat("shutdown_grace is ", wanted.Written()));
+        absl::StrCat(at_the_end, " is ", wanted.Written()));
     return;
   }
   const std::string section = wanted.section;

@@ -124,10 +124,11 @@ TEST_F(PlanTest, LogLevelAndGraceChange) {
   EXPECT_THAT(
       Changes(Between(Target("a", kRam),
                       absl::StrCat("log_level: \"debug\"\nshutdown_grace: "
-                                   "\"1s\"\n",
+                                   "\"1s\"\nrestart_grace: \"7s\"\n",
                                    Target("a", kRam)))),
       ElementsAre("f:1: log_level is \"debug\"",
-                  "f:2: shutdown_grace is \"1s\""));
+                  "f:2: shutdown_grace is \"1s\"",
+                  "f:3: restart_grace is \"7s\""));
 }
 
 TEST_F(PlanTest, PortalsAreToldApartByAddressAndNumber) {

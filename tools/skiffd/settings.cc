@@ -153,6 +153,8 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
       {"", "log_level", Level{&config->log_level}},
       {"", "portal", Other{absl::StrCat("`\"", kDefaultPortal, "\"`")}},
       {"", "shutdown_grace", Time{&config->shutdown_grace}},
+      {"", "restart_grace", Time{&config->restart_grace}},
+      {"", "restart_patience", Time{&config->restart_patience}},
       {"", "state_directory", Path{&config->state_directory}},
 
       {"chap", "algorithm",
