@@ -93,6 +93,17 @@ absl::Status TargetNode::AddTarget(std::shared_ptr<scsi::Target> target,
   return absl::OkStatus();
 }
 
+absl::Status TargetNode::SetAlias(const std::string& name,
+                                  absl::string_view alias) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = targets_.find(name);
+  if (found == targets_.end() || found->second.leaving) {
+    return absl::NotFoundError(absl::StrCat("there is no target ", name));
+  }
+  found->second.alias = std::string(alias);
+  return absl::OkStatus();
+}
+
 absl::Status TargetNode::BeginRemoval(const std::string& name) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = targets_.find(name);

@@ -45,6 +45,8 @@ class TargetNode {
   absl::Status AddTarget(std::shared_ptr<scsi::Target> target,
                          absl::string_view alias,
                          std::vector<PortalGroup> groups);
+  // For logins from now on. NotFound: it is not there.
+  absl::Status SetAlias(const std::string& name, absl::string_view alias);
   // From now on it is not there for anybody, but its name is not free yet.
   // NotFound: it was not, either, before.
   absl::Status BeginRemoval(const std::string& name);

@@ -68,6 +68,22 @@ TEST_F(TargetNodeTest, DiscoveryNamesThePortalsOfTheTransportInUse) {
             "192.0.2.2:3260,1 192.0.2.1:3260,1");
 }
 
+TEST_F(TargetNodeTest, AnAliasHoldsForTheLoginsThatFollow) {
+  const auto alias = [this] {
+    LoginIdentity identity;
+    identity.target_name = kName;
+    EXPECT_EQ(node_.Admit(Portal("tcp://0.0.0.0:3260"), &identity),
+              LoginStatus::kSuccess);
+    return identity.target_alias;
+  };
+  EXPECT_EQ(alias(), "");
+  EXPECT_TRUE(node_.SetAlias(kName, "disks of the office").ok());
+  EXPECT_EQ(alias(), "disks of the office");
+  EXPECT_EQ(node_.SetAlias(kOther, "x").code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(node_.BeginRemoval(kName).ok());
+  EXPECT_EQ(node_.SetAlias(kName, "x").code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(TargetNodeTest, ProvidersAreTransportsOfTheirOwn) {
   EXPECT_EQ(
       Portals("192.0.2.1:3262", "libfabric://192.0.2.1:3262?provider=tcp"),

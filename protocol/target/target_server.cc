@@ -69,6 +69,11 @@ class TargetServerImpl final : public TargetServer {
                                   std::move(portal_groups));
   }
 
+  absl::Status SetAlias(absl::string_view name,
+                        absl::string_view alias) override {
+    return state_->node.SetAlias(std::string(name), alias);
+  }
+
   absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) override;
   void Shutdown(absl::Duration grace, absl::AnyInvocable<void()> done) override;

@@ -164,6 +164,11 @@ class TargetServer {
                                  std::vector<PortalGroup> portal_groups = {
                                      PortalGroup()}) = 0;
 
+  // Another alias, for logins from now on. NotFound: there is no such target,
+  // or it is being removed.
+  virtual absl::Status SetAlias(absl::string_view name,
+                                absl::string_view alias) = 0;
+
   // Opens a portal. Returns the address with the port really bound. Errors name
   // address and reason.
   virtual absl::StatusOr<transport::Address> Listen(

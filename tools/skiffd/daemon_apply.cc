@@ -293,6 +293,12 @@ void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
   portals_.insert(portals_.end(), prepared->portals.begin(),
                   prepared->portals.end());
   CommitRemovals(plan);
+  for (const Change& change : plan.changes) {
+    if (change.kind != Kind::kAlias) continue;
+    // It is served: the plan says so.
+    server_->SetAlias(change.target, TargetOf(wanted, change.target).alias)
+        .IgnoreError();
+  }
   CommitAdditions(plan, wanted, prepared);
   ReviewAccess();
   std::set<LunKey> opened;

@@ -275,12 +275,9 @@ void Planner::CompareTargets() {
 
 void Planner::CompareTarget(const TargetConfig& from, const TargetConfig& to) {
   if (from.alias != to.alias) {
-    Refuse(
-        to.where,
-        absl::StrCat("the alias of ", to.name,
-                     " cannot change while it is served, and is \"", from.alias,
-                     "\"; restart skiffd for it, or put it "
-                     "back"));
+    Add(Kind::kAlias, to.where,
+        absl::StrCat("the alias of ", to.name, " is \"", to.alias, "\""))
+        ->target = to.name;
   }
   for (const LunConfig& lun : from.luns) {
     if (Find(to, lun.options.lun) != nullptr) continue;

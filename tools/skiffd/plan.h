@@ -25,6 +25,7 @@ struct Change {
     kRemoveLun,
     kAccess,      // Who may log in, and how: of everything at once.
     kReplaceLun,  // Removed, and added as something else.
+    kAlias,
     kAddTarget,
     kAddLun,
     kOpenPortal,
