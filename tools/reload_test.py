@@ -7,7 +7,9 @@ Usage: reload_test.py SKIFFD SKIFF
 import os
 import re
 import signal
+import socket
 import sys
+import threading
 import time
 import unittest
 
@@ -105,6 +107,70 @@ class ReloadTest(ConfiguredTest):
         self.assertIn("changed: portal tcp://127.0.0.1:0 is closed", self.log()[length:])
         self.assertEqual(before, self.portal)
         self.assertIsNone(self.capacity("a", 0))
+
+    def test_nobody_comes_by_a_portal_that_was_not_to_be(self):
+        self.start(target("a", ram(1)))
+        descriptors = f"/proc/{self.process.pid}/fd"
+        before = len(os.listdir(descriptors))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        came = []
+        ended = threading.Event()
+
+        def knock():
+            while not ended.is_set():
+                client = socket.socket()
+                client.bind(("127.0.0.2", 0))  # Never to itself.
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    came.append(client)
+                else:
+                    client.close()
+
+        thread = threading.Thread(target=knock)
+        thread.start()
+        try:
+            for _ in range(10):
+                self.refused(r"192\.0\.2\.1", f'portal: "tcp://127.0.0.1:{port}"\nportal: "tcp://192.0.2.1:1"\n',
+                             target("a", "access: OPEN\n", ram(1)))
+                self.assertEqual(before, len(os.listdir(descriptors)))
+        finally:
+            ended.set()
+            thread.join()
+            for client in came:
+                client.close()
+
+    # With its old disk it is not for those whom the change lets in.
+    def test_a_replaced_lun_is_seen_as_it_is_to_be(self):
+        old, new = self.path / "old", self.path / "new"
+
+        def parts(changed):
+            disk, address = (new, "127.0.0.1") if changed else (old, "127.0.0.9")
+            return (target("a", f'allow {{ address: "{address}" }}\n', lun(f'file {{ path: "{disk}"}}')),)
+
+        old.write_bytes(b"o" * 4096)
+        new.write_bytes(b"n" * 4096)
+        self.start(*parts(False))
+        seen = []
+        ended = threading.Event()
+
+        def read():
+            while not ended.is_set():
+                seen.append(self.skiff("read", self.url("a", 0), "--length", "4096", "-q").stdout)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            self.assertEqual([f"the access rules of {PREFIX}:a are others",
+                              f"{PREFIX}:a LUN 0 is replaced: file {new} in place of file {old}"], self.changes(*parts(True)))
+            seen.append(self.skiff("read", self.url("a", 0), "--length", "4096", "-q").stdout)
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual({b"", b"n" * 4096}, set(seen) | {b""})
+        self.assertIn(b"n" * 4096, seen)
 
     def test_accounts_and_rules(self):
         self.start(target("a", ram(1), ram(2)))

@@ -83,6 +83,9 @@ class TargetServerImpl final : public TargetServer {
   void RemoveTarget(absl::string_view name, absl::Duration grace,
                     TargetRemoved done) override;
   void ClosePortal(const transport::Address& address, Done done) override;
+  absl::Status ClosePortalHere(const transport::Address& address) override {
+    return state_->ClosePortal(address);
+  }
   void DropSession(uint64_t id, absl::Duration grace, Done done) override;
   void ListSessions(
       absl::AnyInvocable<void(std::vector<SessionInfo>)> done) override;

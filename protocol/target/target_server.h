@@ -141,8 +141,9 @@ struct ServerMemory {
 //
 // Threads: the reactors are the caller's, run by threads of his
 // (ReactorThreads) or from his own loop; they outlive the server and turn until
-// Shutdown has called back. All but Listen and the destructor may be called
-// from any thread, not after Shutdown has called back; these two on the first
+// Shutdown has called back. All but Listen, ClosePortalHere and the destructor
+// may be called from any thread, not after Shutdown has called back; these on
+// the first
 // reactor's thread, or while that reactor is not running (ReactorThreads::RunOn
 // does it). Every `done` runs once, on the first reactor unless said otherwise,
 // and never from inside the call. It may call the server.
@@ -170,7 +171,7 @@ class TargetServer {
                                 absl::string_view alias) = 0;
 
   // Opens a portal. Returns the address with the port really bound. Errors name
-  // address and reason.
+  // address and reason. Connections are taken from the reactor's next turn on.
   virtual absl::StatusOr<transport::Address> Listen(
       const transport::Address& address) = 0;
 
@@ -182,6 +183,10 @@ class TargetServer {
   // came by it stays: logins go on, and so do sessions. NotFound: the server
   // does not listen there, perhaps no longer (Shutdown closes all portals).
   virtual void ClosePortal(const transport::Address& address, Done done) = 0;
+
+  // The same, done when it returns. Of a portal that this turn of the reactor
+  // opened nobody has come in, then.
+  virtual absl::Status ClosePortalHere(const transport::Address& address) = 0;
 
   // Gets the server's reference to the target: destroy it where that may block,
   // or add it again.

@@ -134,7 +134,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   }
   self->LookAtNewFiles();
   for (const PortalConfig& portal : config.portals) {
-    absl::StatusOr<transport::Address> bound = self->Listen(portal);
+    absl::StatusOr<transport::Address> bound =
+        absl::InternalError("not listening");
+    // Portals belong to the first reactor, which turns already.
+    self->threads_->RunOn(0, [&] { bound = self->Listen(portal); });
     if (!bound.ok()) return bound.status();
     self->portals_.push_back({portal.address, *std::move(bound)});
   }
@@ -311,10 +314,7 @@ absl::Status Daemon::AddTarget(const TargetConfig& config) {
 }
 
 absl::StatusOr<transport::Address> Daemon::Listen(const PortalConfig& portal) {
-  // Portals belong to the first reactor, which turns already.
-  absl::StatusOr<transport::Address> bound =
-      absl::InternalError("not listening");
-  threads_->RunOn(0, [&] { bound = server_->Listen(portal.address); });
+  absl::StatusOr<transport::Address> bound = server_->Listen(portal.address);
   if (!bound.ok()) return At(portal.where, bound.status());
   return bound;
 }

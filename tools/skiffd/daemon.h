@@ -131,10 +131,19 @@ class Daemon {
   // daemon_apply.cc:
   void CheckLeaving(const Plan& plan, std::vector<std::string>* problems) const;
   void CheckUse(const Plan& plan, Applied* out) const;
-  void Prepare(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared,
-               std::vector<std::string>* problems);
-  void Undo(Prepared* prepared);
+  void OpenMedia(const Plan& plan, const DaemonConfig& wanted,
+                 Prepared* prepared, std::vector<std::string>* problems);
+  void Prepare(const Plan& plan, const DaemonConfig& wanted,
+               const ApplyOptions& options, Prepared* prepared, Applied* out);
+  void Undo();
+  // Opens portals and does the rest, or nothing, if one cannot be opened.
+  void Switch(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared,
+              std::vector<std::string>* problems);
   void Commit(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared);
+  // On the first reactor.
+  bool OpenPortals(const Plan& plan, const DaemonConfig& wanted,
+                   std::vector<std::string>* problems);
+  void ClosePortals(const Plan& plan);
   void LookAtNewFiles();
   void CommitRemovals(const Plan& plan);
   void CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
@@ -142,11 +151,13 @@ class Daemon {
   void ReviewAccess();
   // Within a few seconds.
   bool FirstReactorTurns();
-  // What is new of `config` holds for logins from now on.
-  void SetAccess(const DaemonConfig& config);
-  void ClosePortal(const transport::Address& bound);
+  // The rules of `config` hold for logins from now on, but for targets that
+  // are `closed`.
+  void SetRules(const DaemonConfig& config,
+                const std::set<std::string>& closed = {});
   void Forget(const LunKey& lun);
 
+  // On the first reactor.
   absl::StatusOr<transport::Address> Listen(const PortalConfig& portal);
   absl::StatusOr<std::shared_ptr<scsi::Backend>> Open(const std::string& target,
                                                       const LunConfig& lun);

@@ -53,6 +53,15 @@ FileFacts FactsOf(const DaemonConfig& config, const FileFacts& file) {
   return file;
 }
 
+// The targets of which something is taken away.
+std::set<std::string> Disturbed(const Plan& plan) {
+  std::set<std::string> targets;
+  for (const Change& change : plan.changes) {
+    if (change.disturbs()) targets.insert(change.target);
+  }
+  return targets;
+}
+
 bool Adds(const Change& change) {
   return change.kind == Kind::kAddLun || change.kind == Kind::kReplaceLun;
 }
@@ -109,7 +118,6 @@ class Daemon::Leaving {
 // What can fail, and was done before anything else.
 struct Daemon::Prepared {
   std::map<LunKey, std::shared_ptr<scsi::Backend>> media;
-  std::vector<Portal> portals;
 };
 
 Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
@@ -132,14 +140,30 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   if (!options.force) CheckUse(plan, &out);
   if (!out.problems.empty() || options.dry_run) return out;
   Prepared prepared;
-  Prepare(plan, wanted, &prepared, &out.problems);
+  Prepare(plan, wanted, options, &prepared, &out);
+  if (out.problems.empty()) Switch(plan, wanted, &prepared, &out.problems);
   if (!out.problems.empty()) {
-    Undo(&prepared);
+    Undo();
     return out;
   }
-  Commit(plan, wanted, &prepared);
-  config_.restart_grace = wanted.restart_grace;
-  config_.restart_patience = wanted.restart_patience;
+  std::set<LunKey> opened;
+  for (const Change& change : plan.changes) {
+    if (Adds(change) && !change.medium_of.has_value()) {
+      opened.emplace(change.target, change.lun);
+    }
+  }
+  DaemonConfig runs = wanted;
+  for (TargetConfig& target : runs.targets) {
+    for (LunConfig& lun : target.luns) {
+      // A file that stays open is served as large as it was.
+      if (opened.count({target.name, lun.options.lun}) == 0) {
+        lun.file = FactsOf(config_, lun.file);
+      }
+    }
+  }
+  config_ = std::move(runs);
+  LookAtNewFiles();
+  WarnOfOpen(config_);
   for (const Change& change : plan.changes) out.changes.push_back(change.text);
   if (!leaving_->Finish(kPatience)) {
     out.notes.push_back(
@@ -188,9 +212,8 @@ void Daemon::CheckUse(const Plan& plan, Applied* out) const {
   }
 }
 
-// Until the access is as it is wanted to be, nobody comes by a new portal.
-void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
-                     Prepared* prepared, std::vector<std::string>* problems) {
+void Daemon::OpenMedia(const Plan& plan, const DaemonConfig& wanted,
+                       Prepared* prepared, std::vector<std::string>* problems) {
   for (const Change& change : plan.changes) {
     if (!Adds(change) || change.medium_of.has_value()) continue;
     const LunKey key = {change.target, change.lun};
@@ -216,40 +239,24 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
       problems->push_back(absl::StrCat(lun.where, ": ", status.message()));
     }
   }
-  if (!problems->empty()) return;
-  SetAccess(wanted);
-  for (const Change& change : plan.changes) {
-    // Nobody comes in who would have to go at once.
-    if (change.kind == Kind::kRemoveTarget) {
-      access_.at(change.target)->Replace({});
-    }
-  }
-  for (const PortalConfig& portal : wanted.portals) {
-    const auto change = std::find_if(
-        plan.changes.begin(), plan.changes.end(), [&](const Change& one) {
-          return one.kind == Kind::kOpenPortal && one.where == portal.where &&
-                 one.portal == portal.address;
-        });
-    if (change == plan.changes.end()) continue;
-    if (!FirstReactorTurns()) {
-      problems->emplace_back(kBlocked);
-      return;
-    }
-    auto bound = Listen(portal);
-    if (!bound.ok()) {
-      problems->emplace_back(bound.status().message());
-      return;
-    }
-    prepared->portals.push_back({portal.address, *std::move(bound)});
-  }
 }
 
-void Daemon::Undo(Prepared* prepared) {
-  for (const Portal& portal : prepared->portals) ClosePortal(portal.bound);
-  SetAccess(config_);
-  // Somebody may have come in meanwhile.
-  ReviewAccess();
+// All that can fail, but for the portals.
+void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
+                     const ApplyOptions& options, Prepared* prepared,
+                     Applied* out) {
+  std::vector<std::string>* const problems = &out->problems;
+  OpenMedia(plan, wanted, prepared, problems);
+  if (!problems->empty()) return;
+  // From here on nobody begins to use these, so that nobody loses what he uses,
+  // or sees a LUN that goes by a rule that comes.
+  const std::set<std::string> closed = Disturbed(plan);
+  for (const std::string& target : closed) access_.at(target)->Replace({});
+  // Who came in since the last look.
+  if (!closed.empty() && !options.force) CheckUse(plan, out);
 }
+
+void Daemon::Undo() { SetRules(config_); }
 
 void Daemon::ReviewAccess() {
   for (const std::shared_ptr<scsi::Target>& target : Targets()) {
@@ -264,35 +271,74 @@ bool Daemon::FirstReactorTurns() {
          std::future_status::ready;
 }
 
-void Daemon::SetAccess(const DaemonConfig& config) {
-  accounts_->Replace(config);
+void Daemon::SetRules(const DaemonConfig& config,
+                      const std::set<std::string>& closed) {
   for (const TargetConfig& target : config.targets) {
     const auto found = access_.find(target.name);
-    if (found != access_.end()) found->second->Replace(target.rules);
+    if (found == access_.end() || closed.count(target.name) > 0) continue;
+    found->second->Replace(target.rules);
   }
 }
 
-void Daemon::ClosePortal(const transport::Address& bound) {
-  const auto closed = std::make_shared<std::promise<void>>();
-  server_->ClosePortal(
-      bound, [closed](const absl::Status& /*status*/) { closed->set_value(); });
-  closed->get_future().wait_for(absl::ToChronoNanoseconds(kPatience));
+bool Daemon::OpenPortals(const Plan& plan, const DaemonConfig& wanted,
+                         std::vector<std::string>* problems) {
+  const size_t before = portals_.size();
+  for (const PortalConfig& portal : wanted.portals) {
+    const bool opens = std::any_of(
+        plan.changes.begin(), plan.changes.end(), [&](const Change& one) {
+          return one.kind == Kind::kOpenPortal && one.where == portal.where &&
+                 one.portal == portal.address;
+        });
+    if (!opens) continue;
+    auto bound = Listen(portal);
+    if (bound.ok()) {
+      portals_.push_back({portal.address, *std::move(bound)});
+      continue;
+    }
+    problems->emplace_back(bound.status().message());
+    for (; portals_.size() > before; portals_.pop_back()) {
+      server_->ClosePortalHere(portals_.back().bound).IgnoreError();
+    }
+    return false;
+  }
+  return true;
 }
 
-void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
-                    Prepared* prepared) {
+void Daemon::ClosePortals(const Plan& plan) {
   for (const Change& change : plan.changes) {
     if (change.kind != Kind::kClosePortal) continue;
     const auto portal = std::find_if(portals_.begin(), portals_.end(),
                                      [&change](const Portal& one) {
                                        return one.configured == change.portal;
                                      });
-    ClosePortal(portal->bound);
+    server_->ClosePortalHere(portal->bound).IgnoreError();
     portals_.erase(portal);
   }
-  portals_.insert(portals_.end(), prepared->portals.begin(),
-                  prepared->portals.end());
+}
+
+// In one turn of the reactor that takes connections: whoever comes by a new
+// portal finds everything as it is wanted, and nobody comes by one that is
+// closed again.
+void Daemon::Switch(const Plan& plan, const DaemonConfig& wanted,
+                    Prepared* prepared, std::vector<std::string>* problems) {
+  if (!FirstReactorTurns()) {
+    problems->emplace_back(kBlocked);
+    return;
+  }
+  threads_->RunOn(0, [&] {
+    if (!OpenPortals(plan, wanted, problems)) return;
+    ClosePortals(plan);
+    Commit(plan, wanted, prepared);
+  });
+}
+
+// Denies, removes, lets in, and adds, in this order.
+void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
+                    Prepared* prepared) {
+  accounts_->Replace(wanted);
+  SetRules(wanted, Disturbed(plan));
   CommitRemovals(plan);
+  SetRules(wanted);
   for (const Change& change : plan.changes) {
     if (change.kind != Kind::kAlias) continue;
     // It is served: the plan says so.
@@ -301,24 +347,6 @@ void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
   }
   CommitAdditions(plan, wanted, prepared);
   ReviewAccess();
-  std::set<LunKey> opened;
-  for (const Change& change : plan.changes) {
-    if (Adds(change) && !change.medium_of.has_value()) {
-      opened.emplace(change.target, change.lun);
-    }
-  }
-  DaemonConfig runs = wanted;
-  for (TargetConfig& target : runs.targets) {
-    for (LunConfig& lun : target.luns) {
-      // A file that stays open is served as large as it was.
-      if (opened.count({target.name, lun.options.lun}) == 0) {
-        lun.file = FactsOf(config_, lun.file);
-      }
-    }
-  }
-  config_ = std::move(runs);
-  LookAtNewFiles();
-  WarnOfOpen(config_);
 }
 
 // Those that were made when they were opened were not there to be looked at.
