@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 SECONDS = 60
+MEBIBYTE = 1 << 20
 PREFIX = "iqn.2026-11.com.example"
 OK = 0
 
@@ -66,6 +67,6 @@ class ConfiguredTest(unittest.TestCase):
         result = self.skiff("capacity", self.url(name, number))
         return result.stdout.decode() if result.returncode == OK else None
 
-    def perf(self, name, number):
+    def perf(self, name, number, *more):
         return subprocess.Popen([self.skiff_program, "perf", self.url(name, number), "--rw=write", "--verify", "--iodepth=4",
-                                 "--runtime=1h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                 "--runtime=1h", *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from configured_skiffd import OK, PREFIX, SECONDS, ConfiguredTest, lun, ram, target
+from configured_skiffd import MEBIBYTE, OK, PREFIX, SECONDS, ConfiguredTest, lun, ram, target
 
 
 class ReloadTest(ConfiguredTest):
@@ -206,6 +206,43 @@ class ReloadTest(ConfiguredTest):
         changes = self.changes(target("a", ram(1)), target("b", lun(medium)))
         self.assertTrue(any("until now" in change for change in changes), changes)
         self.assertEqual(b"x" * 4096, self.skiff("read", self.url("b", 0), "--length", "4096", "-q").stdout)
+
+    def test_a_file_grows_under_those_who_use_it(self):
+        disk = self.path / "disk"
+        parts = (target("a", lun(f'file {{ path: "{disk}" }}')),)
+        disk.write_bytes(b"x" * MEBIBYTE)
+        self.start(*parts)
+        busy = self.perf("a", 0, f"--size={MEBIBYTE}")
+        while "logged in" not in self.log():
+            time.sleep(0.01)
+        os.truncate(disk, 2 * MEBIBYTE)
+        self.assertEqual([f"{PREFIX}:a LUN 0 grows from 1 MiB to 2 MiB: file {disk}"], self.changes(*parts))
+        self.assertIn("2 MiB", self.capacity("a", 0))
+        self.assertEqual(OK, self.skiff("write", self.url("a", 0), "-q", "--offset", MEBIBYTE, data=b"y" * 4096).returncode)
+        self.assertIsNone(busy.poll())
+        self.assertEqual([], self.changes(*parts))
+        # No session loses what it uses.
+        os.truncate(disk, MEBIBYTE)
+        self.refused(rf"{PREFIX}:a LUN 0 shrinks from 2 MiB to 1 MiB: file .*, but \d+ sessions use {PREFIX}:a", *parts)
+        self.assertIn("2 MiB", self.capacity("a", 0))
+        busy.send_signal(signal.SIGINT)
+        output, _ = busy.communicate(timeout=SECONDS)
+        self.assertRegex(output, r"(?m)^write +[1-9]")
+        self.assertNotRegex(output, "(?i)mismatch|error|lost")
+        self.assertEqual([f"{PREFIX}:a LUN 0 shrinks from 2 MiB to 1 MiB: file {disk}"], self.changes(*parts))
+        self.assertIn("1 MiB", self.capacity("a", 0))
+        self.assertNotEqual(OK, self.skiff("write", self.url("a", 0), "-q", "--offset", MEBIBYTE, data=b"y" * 4096).returncode)
+        self.assertEqual(MEBIBYTE, disk.stat().st_size)
+
+    def test_a_file_grows_on_its_way_to_another_lun(self):
+        disk = self.path / "disk"
+        medium = lun(f'file {{ path: "{disk}" }}')
+        disk.write_bytes(b"x" * MEBIBYTE)
+        self.start(target("a", medium))
+        os.truncate(disk, 3 * MEBIBYTE)
+        self.changes(target("a", ram(1)), target("b", medium))
+        self.assertIn("3 MiB", self.capacity("b", 0))
+        self.assertEqual([], self.changes(target("a", ram(1)), target("b", medium)))
 
     def test_the_log_level(self):
         self.start(target("a", ram(1)))

@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
       return status;
     }
   }
-  self->LookAtNewFiles();
+  self->LookAtFiles();
   for (const PortalConfig& portal : config.portals) {
     absl::StatusOr<transport::Address> bound =
         absl::InternalError("not listening");

@@ -135,7 +135,7 @@ class Daemon {
                  Prepared* prepared, std::vector<std::string>* problems);
   void Prepare(const Plan& plan, const DaemonConfig& wanted,
                const ApplyOptions& options, Prepared* prepared, Applied* out);
-  void Undo();
+  void Undo(const Prepared& prepared);
   // Opens portals and does the rest, or nothing, if one cannot be opened.
   void Switch(const Plan& plan, const DaemonConfig& wanted, Prepared* prepared,
               std::vector<std::string>* problems);
@@ -144,7 +144,11 @@ class Daemon {
   bool OpenPortals(const Plan& plan, const DaemonConfig& wanted,
                    std::vector<std::string>* problems);
   void ClosePortals(const Plan& plan);
-  void LookAtNewFiles();
+  // What there is of files that are served.
+  void LookAtFiles();
+  void ResizeFiles(const Plan& plan, Prepared* prepared,
+                   std::vector<std::string>* problems);
+  void TellSizes(const Prepared& prepared);
   void CommitRemovals(const Plan& plan);
   void CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
                        Prepared* prepared);

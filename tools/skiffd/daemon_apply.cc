@@ -43,14 +43,8 @@ const LunConfig& LunOf(const DaemonConfig& config, const LunKey& key) {
       [&key](const LunConfig& lun) { return lun.options.lun == key.second; });
 }
 
-// Of the same file, when it was opened.
-FileFacts FactsOf(const DaemonConfig& config, const FileFacts& file) {
-  for (const TargetConfig& target : config.targets) {
-    for (const LunConfig& lun : target.luns) {
-      if (lun.file.identity == file.identity) return lun.file;
-    }
-  }
-  return file;
+bool Resizes(const Change& change) {
+  return change.kind == Kind::kGrowFile || change.kind == Kind::kShrinkFile;
 }
 
 // The targets of which something is taken away.
@@ -118,6 +112,8 @@ class Daemon::Leaving {
 // What can fail, and was done before anything else.
 struct Daemon::Prepared {
   std::map<LunKey, std::shared_ptr<scsi::Backend>> media;
+  // Files that have another size, and what they had.
+  std::vector<std::pair<std::shared_ptr<scsi::FileBackend>, uint64_t>> resized;
 };
 
 Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
@@ -143,26 +139,11 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   Prepare(plan, wanted, options, &prepared, &out);
   if (out.problems.empty()) Switch(plan, wanted, &prepared, &out.problems);
   if (!out.problems.empty()) {
-    Undo();
+    Undo(prepared);
     return out;
   }
-  std::set<LunKey> opened;
-  for (const Change& change : plan.changes) {
-    if (Adds(change) && !change.medium_of.has_value()) {
-      opened.emplace(change.target, change.lun);
-    }
-  }
-  DaemonConfig runs = wanted;
-  for (TargetConfig& target : runs.targets) {
-    for (LunConfig& lun : target.luns) {
-      // A file that stays open is served as large as it was.
-      if (opened.count({target.name, lun.options.lun}) == 0) {
-        lun.file = FactsOf(config_, lun.file);
-      }
-    }
-  }
-  config_ = std::move(runs);
-  LookAtNewFiles();
+  config_ = wanted;
+  LookAtFiles();
   WarnOfOpen(config_);
   for (const Change& change : plan.changes) out.changes.push_back(change.text);
   if (!leaving_->Finish(kPatience)) {
@@ -254,9 +235,43 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
   for (const std::string& target : closed) access_.at(target)->Replace({});
   // Who came in since the last look.
   if (!closed.empty() && !options.force) CheckUse(plan, out);
+  if (!problems->empty()) return;
+  ResizeFiles(plan, prepared, problems);
 }
 
-void Daemon::Undo() { SetRules(config_); }
+// Nobody knows of it until the rest is done.
+void Daemon::ResizeFiles(const Plan& plan, Prepared* prepared,
+                         std::vector<std::string>* problems) {
+  for (const Change& change : plan.changes) {
+    if (!Resizes(change)) continue;
+    auto file = std::dynamic_pointer_cast<scsi::FileBackend>(
+        media_.at({change.target, change.lun}));
+    const uint64_t before = file->info().size_bytes;
+    if (const absl::Status status = file->Resize(change.bytes); !status.ok()) {
+      problems->push_back(absl::StrCat(change.where, ": ", status.message()));
+      return;
+    }
+    prepared->resized.emplace_back(std::move(file), before);
+  }
+}
+
+// Those who have the media by now tell their initiators.
+void Daemon::TellSizes(const Prepared& prepared) {
+  for (const auto& [file, before] : prepared.resized) {
+    for (const auto& [lun, medium] : media_) {
+      if (medium != file) continue;
+      FindTarget(lun.first)->NotifyBackendChanged(lun.second);
+    }
+  }
+}
+
+void Daemon::Undo(const Prepared& prepared) {
+  // Where the file has become too short for that, what was beyond is gone.
+  for (const auto& [file, before] : prepared.resized) {
+    file->Resize(before).IgnoreError();
+  }
+  SetRules(config_);
+}
 
 void Daemon::ReviewAccess() {
   for (const std::shared_ptr<scsi::Target>& target : Targets()) {
@@ -346,17 +361,20 @@ void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
         .IgnoreError();
   }
   CommitAdditions(plan, wanted, prepared);
+  TellSizes(*prepared);
   ReviewAccess();
 }
 
-// Those that were made when they were opened were not there to be looked at.
-void Daemon::LookAtNewFiles() {
+// Those that were made when they were opened were not there to be looked at,
+// and one can have grown before it was opened.
+void Daemon::LookAtFiles() {
   for (TargetConfig& target : config_.targets) {
     for (LunConfig& lun : target.luns) {
       const auto* file = std::get_if<scsi::FileBackendOptions>(&lun.medium);
-      if (file != nullptr && lun.file.identity.empty()) {
-        lun.file = LookAtFile(file->path);
-      }
+      if (file == nullptr) continue;
+      if (lun.file.identity.empty()) lun.file = LookAtFile(file->path);
+      lun.file.bytes =
+          media_.at({target.name, lun.options.lun})->info().size_bytes;
     }
   }
 }

@@ -27,7 +27,7 @@ const scsi::RamBackendOptions* RamOf(const LunConfig& lun) {
   return std::get_if<scsi::RamBackendOptions>(&lun.medium);
 }
 
-// Their sizes are no matter: files are served as large as they are.
+// Their sizes are no matter: files are served as large as they are found.
 bool OpenedAlike(const scsi::FileBackendOptions& a,
                  const scsi::FileBackendOptions& b) {
   return a.block_size == b.block_size && a.read_only == b.read_only &&
@@ -123,8 +123,9 @@ class Planner {
                   const LunConfig& to);
   void CompareAccess();
   void AddLun(const TargetConfig& target, const LunConfig& lun);
-  // The file stays open. False: it was refused.
-  bool CheckKept(const LunConfig& from, const LunConfig& to);
+  // The file stays open, which the LUN `key` has until now, as large as it is
+  // found. False: it was refused.
+  bool KeepFile(const LunKey& key, const LunConfig& from, const LunConfig& to);
   // The running LUN whose file `lun` takes over.
   std::optional<LunKey> Giver(const LunConfig& lun);
 
@@ -297,7 +298,8 @@ void Planner::CompareTarget(const TargetConfig& from, const TargetConfig& to) {
   }
 }
 
-bool Planner::CheckKept(const LunConfig& from, const LunConfig& to) {
+bool Planner::KeepFile(const LunKey& key, const LunConfig& from,
+                       const LunConfig& to) {
   const scsi::FileBackendOptions& file = *FileOf(to);
   std::string why;
   if (!OpenedAlike(*FileOf(from), file)) {
@@ -310,15 +312,24 @@ bool Planner::CheckKept(const LunConfig& from, const LunConfig& to) {
         file.path,
         " is another file than the one that is served; move that one back, or "
         "remove its LUN first, and add it in a second change");
-  } else if (to.file.bytes < from.file.bytes) {
-    why = absl::StrCat(
-        file.path, " has shrunk from ", from.file.bytes, " to ", to.file.bytes,
-        " bytes while it is served; make it as large as it was, or remove its "
-        "LUN first, and add it in a second change");
   }
-  if (why.empty()) return true;
-  Refuse(to.where, why);
-  return false;
+  if (!why.empty()) {
+    Refuse(to.where, why);
+    return false;
+  }
+  const uint64_t was = from.file.bytes;
+  const uint64_t is = to.file.bytes;
+  // A device that does not say keeps its size.
+  if (is == was || is == 0) return true;
+  Change* const change =
+      Add(is > was ? Kind::kGrowFile : Kind::kShrinkFile, to.where,
+          absl::StrCat(Name(key), is > was ? " grows from " : " shrinks from ",
+                       FormatSize(was), " to ", FormatSize(is), ": file ",
+                       file.path));
+  change->target = key.first;
+  change->lun = key.second;
+  change->bytes = is;
+  return true;
 }
 
 std::optional<LunKey> Planner::Giver(const LunConfig& lun) {
@@ -330,8 +341,9 @@ std::optional<LunKey> Planner::Giver(const LunConfig& lun) {
       if (theirs == nullptr || theirs->path != file->path) continue;
       // Read-only on both sides they may be open twice.
       if (theirs->read_only && file->read_only) continue;
-      if (!CheckKept(other, lun)) return std::nullopt;
-      return LunKey{target.name, other.options.lun};
+      const LunKey key = {target.name, other.options.lun};
+      if (!KeepFile(key, other, lun)) return std::nullopt;
+      return key;
     }
   }
   return std::nullopt;
@@ -367,19 +379,12 @@ void Planner::CompareLun(const LunKey& key, const LunConfig& from,
     }
   } else if (file != nullptr && FileOf(from) != nullptr &&
              FileOf(from)->path == file->path) {
-    if (!CheckKept(from, to)) return;
+    if (!KeepFile(key, from, to)) return;
   } else {
     kept = Giver(to);
     what = absl::StrCat(MediumOf(to), " in place of ", MediumOf(from));
   }
-  if (kept == key && Same(from.options, to.options)) {
-    if (from.file.bytes == to.file.bytes) return;
-    plan_.notes.push_back(absl::StrCat(
-        to.where, ": ", file->path, " has grown from ",
-        FormatSize(from.file.bytes), " to ", FormatSize(to.file.bytes),
-        ", and ", Name(key), " has its old size until skiffd is restarted"));
-    return;
-  }
+  if (kept == key && Same(from.options, to.options)) return;
   if (what.empty()) what = "it looks different to initiators";
   Change* const change = Add(Kind::kReplaceLun, to.where,
                              absl::StrCat(Name(key), " is replaced: ", what));

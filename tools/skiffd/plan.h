@@ -20,6 +20,8 @@ using LunKey = std::pair<std::string, uint64_t>;
 struct Change {
   // In the order in which they are made.
   enum class Kind : uint8_t {
+    kGrowFile,    // A medium that is served, by whatever LUN it has then.
+    kShrinkFile,  // As above.
     kClosePortal,
     kRemoveTarget,
     kRemoveLun,
@@ -41,11 +43,12 @@ struct Change {
   // The LUN that has the medium already, which is kept open. Not set: the
   // medium is opened.
   std::optional<LunKey> medium_of;
+  uint64_t bytes = 0;  // What a file is to be served with.
 
   // Whether it takes something away from open sessions.
   bool disturbs() const {
     return kind == Kind::kRemoveTarget || kind == Kind::kRemoveLun ||
-           kind == Kind::kReplaceLun;
+           kind == Kind::kReplaceLun || kind == Kind::kShrinkFile;
   }
 };
 

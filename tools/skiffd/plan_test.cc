@@ -280,21 +280,43 @@ TEST_F(PlanTest, MetricsStayWhereTheyAre) {
                                     "and are served nowhere")));
 }
 
-TEST_F(PlanTest, AFileGrowsAndDoesNotShrink) {
+TEST_F(PlanTest, AFileGrowsAndShrinks) {
   MakeFile("a", 4096);
   const std::string text = Target("a", "lun { file { path: \"DIR/a\" } }");
   const DaemonConfig running = Checked(text);
   std::filesystem::resize_file(directory_ + "/a", 8192);
-  const Plan plan = To(running, text);
-  EXPECT_THAT(Changes(plan), IsEmpty());
-  EXPECT_THAT(Tidy(plan.notes),
-              ElementsAre("f:2: DIR/a has grown from 4 KiB to 8 KiB, and "
-                          "iqn.2026-11.com.example:a LUN 0 has its old size "
-                          "until skiffd is restarted"));
+  const Plan grown = To(running, text);
+  EXPECT_THAT(Changes(grown),
+              ElementsAre("f:2: iqn.2026-11.com.example:a LUN 0 grows from "
+                          "4 KiB to 8 KiB: file DIR/a"));
+  EXPECT_EQ(grown.changes[0].bytes, 8192u);
+  EXPECT_FALSE(grown.changes[0].disturbs());
+  // In words of the configuration, too.
+  EXPECT_THAT(Changes(To(running, Target("a",
+                                         "lun { file { path: \"DIR/a\" size: "
+                                         "\"8KiB\" } }"))),
+              ElementsAre(HasSubstr("LUN 0 grows from 4 KiB to 8 KiB")));
+
   std::filesystem::resize_file(directory_ + "/a", 2048);
+  const Plan shrunk = To(running, text);
+  EXPECT_THAT(Changes(shrunk),
+              ElementsAre("f:2: iqn.2026-11.com.example:a LUN 0 shrinks from "
+                          "4 KiB to 2 KiB: file DIR/a"));
+  EXPECT_TRUE(shrunk.changes[0].disturbs());
+}
+
+TEST_F(PlanTest, AFileGrowsOnItsWayToAnotherLun) {
+  MakeFile("a", 4096);
+  const std::string file = "lun { file { path: \"DIR/a\" } }";
+  const DaemonConfig running = Checked(Target("a", file + kRam));
+  std::filesystem::resize_file(directory_ + "/a", 8192);
   EXPECT_THAT(
-      Refusals(To(running, text)),
-      ElementsAre(HasSubstr("f:2: DIR/a has shrunk from 4096 to 2048 bytes")));
+      Changes(To(running, Target("a", std::string("lun { lun: 1 ") +
+                                          std::string(kRam).substr(6)) +
+                              Target("b", file))),
+      ElementsAre(HasSubstr("a LUN 0 grows from 4 KiB to 8 KiB"),
+                  HasSubstr("a LUN 0 is removed"), HasSubstr("target"),
+                  HasSubstr("b LUN 0 is added: file DIR/a, until now")));
 }
 
 TEST_F(PlanTest, AnotherFileAtThePathIsNotTakenForTheServedOne) {
