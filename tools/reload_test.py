@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 from configured_skiffd import MEBIBYTE, OK, PREFIX, SECONDS, ConfiguredTest, lun, ram, target
 
@@ -171,6 +173,29 @@ class ReloadTest(ConfiguredTest):
                 thread.join()
         self.assertEqual({b"", b"n" * 4096}, set(seen) | {b""})
         self.assertIn(b"n" * 4096, seen)
+
+    def test_metrics_come_move_and_go(self):
+        def served(told):
+            url = re.search(r"metrics are served at (http://\S+)", told)[1]
+            with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+                self.assertIn(f'target="{PREFIX}:a"', answer.read().decode())
+            return url
+
+        self.start(target("a", ram(1)))
+        first = served(self.reload('metrics { listen: "127.0.0.1:0" }\n', target("a", ram(1))))
+        taken = re.search(r":(\d+)/", first)[1]
+        second = served(self.reload('metrics { listen: "127.0.0.2:0" }\n', target("a", ram(1))))
+        with self.assertRaises(urllib.error.URLError):
+            urllib.request.urlopen(first, timeout=SECONDS)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", int(taken)))
+            other.listen()
+            self.refused(f"127.0.0.1:{taken}", f'metrics {{ listen: "127.0.0.1:{taken}" }}\n', target("a", ram(1), ram(2)))
+        served(f"metrics are served at {second}")
+        self.assertEqual(["metrics are not served"], self.changes(target("a", ram(1))))
+        with self.assertRaises(urllib.error.URLError):
+            urllib.request.urlopen(second, timeout=SECONDS)
 
     def test_accounts_and_rules(self):
         self.start(target("a", ram(1), ram(2)))

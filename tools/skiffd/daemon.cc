@@ -141,17 +141,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     if (!bound.ok()) return bound.status();
     self->portals_.push_back({portal.address, *std::move(bound)});
   }
-  if (const absl::Status status = self->StartMetrics(config.metrics);
-      !status.ok()) {
-    return At(config.metrics.where, status);
-  }
+  auto metrics = self->StartMetrics(config.metrics);
+  if (!metrics.ok()) return metrics.status();
+  self->metrics_ = *std::move(metrics);
   self->server_->TakeOver(inherited->TakeRest());
   self->inherited_.reset();
   return self;
 }
 
-absl::Status Daemon::StartMetrics(const MetricsConfig& config) {
-  if (config.address.empty()) return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<MetricsService>> Daemon::StartMetrics(
+    const MetricsConfig& config) {
+  if (config.address.empty()) return nullptr;
   metrics::TargetSnapshots::Options options;
   options.server = server_.get();
   options.targets = [this] { return Targets(); };
@@ -170,13 +170,10 @@ absl::Status Daemon::StartMetrics(const MetricsConfig& config) {
     return reactors;
   };
   auto service = MetricsService::Start(config.address, std::move(options));
-  if (!service.ok()) return service.status();
-  metrics_ = *std::move(service);
-  if (log_ != nullptr) {
-    log_(protocol::LogLevel::kInfo,
-         absl::StrCat("metrics are served at ", metrics_->url()));
-  }
-  return absl::OkStatus();
+  if (!service.ok()) return At(config.where, service.status());
+  Log(protocol::LogLevel::kInfo,
+      absl::StrCat("metrics are served at ", (*service)->url()));
+  return service;
 }
 
 void Daemon::FitConnections(const DaemonConfig& config,

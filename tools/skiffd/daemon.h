@@ -185,7 +185,9 @@ class Daemon {
   void FitConnections(const DaemonConfig& config,
                       protocol::TargetServerLimits* limits);
   void LogSpin(const transport::EpollReactorOptions& reactor);
-  absl::Status StartMetrics(const MetricsConfig& config);
+  // Null: none are wanted.
+  absl::StatusOr<std::unique_ptr<MetricsService>> StartMetrics(
+      const MetricsConfig& config);
 
   // Destroyed from the last to the first: the server before its reactors.
   std::unique_ptr<transport::ReactorThreads> threads_;

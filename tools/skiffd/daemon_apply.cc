@@ -56,6 +56,12 @@ std::set<std::string> Disturbed(const Plan& plan) {
   return targets;
 }
 
+bool Has(const Plan& plan, Kind kind) {
+  return std::any_of(
+      plan.changes.begin(), plan.changes.end(),
+      [kind](const Change& change) { return change.kind == kind; });
+}
+
 bool Adds(const Change& change) {
   return change.kind == Kind::kAddLun || change.kind == Kind::kReplaceLun;
 }
@@ -114,6 +120,8 @@ struct Daemon::Prepared {
   std::map<LunKey, std::shared_ptr<scsi::Backend>> media;
   // Files that have another size, and what they had.
   std::vector<std::pair<std::shared_ptr<scsi::FileBackend>, uint64_t>> resized;
+  // What takes the place of the service that runs, and then that one.
+  std::unique_ptr<MetricsService> metrics;
 };
 
 Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
@@ -141,6 +149,11 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   if (!out.problems.empty()) {
     Undo(prepared);
     return out;
+  }
+  if (Has(plan, Kind::kMetrics)) {
+    // Who asks the old one is answered first.
+    metrics_.swap(prepared.metrics);
+    prepared.metrics.reset();
   }
   config_ = wanted;
   LookAtFiles();
@@ -228,6 +241,14 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
                      Applied* out) {
   std::vector<std::string>* const problems = &out->problems;
   OpenMedia(plan, wanted, prepared, problems);
+  if (Has(plan, Kind::kMetrics)) {
+    auto metrics = StartMetrics(wanted.metrics);
+    if (metrics.ok()) {
+      prepared->metrics = *std::move(metrics);
+    } else {
+      problems->emplace_back(metrics.status().message());
+    }
+  }
   if (!problems->empty()) return;
   // From here on nobody begins to use these, so that nobody loses what he uses,
   // or sees a LUN that goes by a rule that comes.

@@ -187,13 +187,10 @@ void Planner::CompareSettings() {
 
 void Planner::CompareMetrics() {
   if (running_.metrics.address == wanted_.metrics.address) return;
-  Refuse(
-      Where("metrics", "listen"),
-      absl::StrCat("metrics cannot change while skiffd runs, and are served ",
-                   running_.metrics.address.empty()
-                       ? std::string("nowhere")
-                       : absl::StrCat("at ", running_.metrics.address),
-                   "; restart skiffd for it, or put it back"));
+  Add(Kind::kMetrics, Where("metrics", "listen"),
+      wanted_.metrics.address.empty()
+          ? "metrics are not served"
+          : absl::StrCat("metrics are served at ", wanted_.metrics.address));
 }
 
 void Planner::CompareManagement() {

@@ -31,6 +31,7 @@ struct Change {
     kAddTarget,
     kAddLun,
     kOpenPortal,
+    kMetrics,
     kLogLevel,
     kShutdownGrace,
   };

@@ -273,11 +273,14 @@ TEST_F(PlanTest, RulesAreAccess) {
                   "others"));
 }
 
-TEST_F(PlanTest, MetricsStayWhereTheyAre) {
+TEST_F(PlanTest, MetricsComeAndGo) {
   const std::string target = Target("a", kRam);
-  EXPECT_THAT(Refusals(Between(target, "metrics {}\n" + target)),
-              ElementsAre(HasSubstr("metrics cannot change while skiffd runs, "
-                                    "and are served nowhere")));
+  const std::string served = "metrics { listen: \"127.0.0.1:0\" }\n" + target;
+  EXPECT_THAT(Changes(Between(target, served)),
+              ElementsAre("f:1: metrics are served at 127.0.0.1:0"));
+  EXPECT_THAT(Changes(Between(served, target)),
+              ElementsAre(HasSubstr("metrics are not served")));
+  EXPECT_THAT(Changes(Between(served, served)), IsEmpty());
 }
 
 TEST_F(PlanTest, AFileGrowsAndShrinks) {
