@@ -36,10 +36,11 @@ class ConfiguredTest(unittest.TestCase):
         self.config = self.path / "skiffd.conf"
         self.process = None
 
-    def start(self, *parts):
+    # `under` is a command that becomes skiffd.
+    def start(self, *parts, under=()):
         self.write(*parts)
         with open(self.path / "log", "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen([self.skiffd, "--config", self.config], stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen([*under, self.skiffd, "--config", self.config], stdout=subprocess.PIPE, stderr=log, text=True)
         ready = self.process.stdout.readline()
         self.addCleanup(self.end)
         self.assertIn("ready", ready, self.log())

@@ -95,6 +95,13 @@ class ReloadTest(ConfiguredTest):
             self.assertIsNone(self.capacity("c", 0))
             self.assertIn("1 MiB", self.capacity("a", 0))
 
+    def test_luns_that_take_the_room_of_connections(self):
+        self.start(target("a", ram(1)), under=["prlimit", "--nofile=1000"])
+        self.assertIn("max_connections is ", self.log())
+        told = self.reload(target("a", *[ram(1)] * 10))
+        self.assertRegex(told, r"max_connections is \d+, but the limit of 1000 open files has room for about \d+; raise it")
+        self.assertNotIn("max_connections", self.reload(target("a", *[ram(1)] * 10)))
+
     def test_portals(self):
         self.start(target("a", ram(1)))
         before = self.portal

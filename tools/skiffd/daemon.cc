@@ -51,6 +51,12 @@ absl::StatusOr<std::unique_ptr<scsi::Backend>> OpenMedium(
   return scsi::MakeFileBackend(file);
 }
 
+uint64_t LunsOf(const DaemonConfig& config) {
+  uint64_t luns = 0;
+  for (const TargetConfig& target : config.targets) luns += target.luns.size();
+  return luns;
+}
+
 }  // namespace
 
 // A thread that ends the process when the daemon does not end in time: the
@@ -185,17 +191,15 @@ void Daemon::FitConnections(const DaemonConfig& config,
     }
     return;
   }
-  DescriptorNeeds needs;
-  needs.limit = *limit;
-  needs.open = OpenDescriptors();
-  if (!config.management.socket.empty()) needs.open += kManagement;
-  for (const TargetConfig& target : config.targets) {
-    needs.luns += target.luns.size();
-  }
-  needs.reactors = static_cast<uint64_t>(config.reactors.count);
-  needs.in_login = limits->connections.max_connections_in_login;
-  const uint32_t fit = ConnectionsThatFit(needs);
+  needs_.limit = *limit;
+  needs_.open = OpenDescriptors();
+  if (!config.management.socket.empty()) needs_.open += kManagement;
+  needs_.luns = LunsOf(config);
+  needs_.reactors = static_cast<uint64_t>(config.reactors.count);
+  needs_.in_login = limits->connections.max_connections_in_login;
+  const uint32_t fit = ConnectionsThatFit(needs_);
   if (config.fit_connections) limits->connections.max_connections = fit;
+  max_connections_ = limits->connections.max_connections;
   if (log_ == nullptr) return;
   if (config.fit_connections) {
     log_(protocol::LogLevel::kInfo, ChosenConnections(fit, *limit));
@@ -203,6 +207,16 @@ void Daemon::FitConnections(const DaemonConfig& config,
     log_(protocol::LogLevel::kWarning,
          TooManyConnections(limits->connections.max_connections, fit, *limit));
   }
+}
+
+void Daemon::ReviewConnections() {
+  const uint64_t luns = LunsOf(config_);
+  if (needs_.limit == 0 || luns <= needs_.luns) return;
+  needs_.luns = luns;
+  const uint32_t fit = ConnectionsThatFit(needs_);
+  if (max_connections_ <= fit) return;
+  Log(protocol::LogLevel::kWarning,
+      TooManyConnections(max_connections_, fit, needs_.limit));
 }
 
 void Daemon::LogSpin(const transport::EpollReactorOptions& reactor) {

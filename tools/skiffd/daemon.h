@@ -17,6 +17,7 @@
 #include "scsi/target/target.h"
 #include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
+#include "tools/skiffd/descriptors.h"
 #include "tools/skiffd/handover.h"
 #include "tools/skiffd/metrics_service.h"
 #include "tools/skiffd/parsed_config.h"
@@ -184,6 +185,8 @@ class Daemon {
   // Takes the descriptors that the system allows, and says what fits.
   void FitConnections(const DaemonConfig& config,
                       protocol::TargetServerLimits* limits);
+  // Says when LUNs that came have taken the room of connections.
+  void ReviewConnections();
   void LogSpin(const transport::EpollReactorOptions& reactor);
   // Null: none are wanted.
   absl::StatusOr<std::unique_ptr<MetricsService>> StartMetrics(
@@ -211,6 +214,9 @@ class Daemon {
   std::shared_ptr<Inherited*> inherited_;  // While it starts.
   absl::Time started_;                     // Before its reactors.
   bool shut_down_ = false;
+  // As it was at start, but for the LUNs; without a limit, it is not known.
+  DescriptorNeeds needs_;
+  uint32_t max_connections_ = 0;
   absl::Duration end_limit_;  // Beyond the grace.
   std::unique_ptr<EndLimit> watch_;
   std::vector<Portal> portals_;

@@ -158,6 +158,7 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
   config_ = wanted;
   LookAtFiles();
   WarnOfOpen(config_);
+  ReviewConnections();
   for (const Change& change : plan.changes) out.changes.push_back(change.text);
   if (!leaving_->Finish(kPatience)) {
     out.notes.push_back(
