@@ -88,9 +88,13 @@ class PackageTest(unittest.TestCase):
         self.assertTrue((root / "usr/share/man/man3/skiff_disk_open.3.gz").exists())
         for file in ("grafana/skiff.json", "prometheus/skiff.rules.yml"):
             self.assertTrue((root / "usr/share/skiff" / file).is_file(), file)
+        disk = root / "var/lib/skiff/disk.img"
+        disk.parent.mkdir(parents=True)
+        disk.touch()
         run(*dpkg, "--purge", *sorted(self.packages), PATH=path)
         self.assertFalse((root / "usr/sbin/skiffd").exists())
         self.assertFalse((root / "usr/include/skiff").exists())
+        self.assertTrue(disk.exists())
 
     def test_they_take_the_files_of_the_package_that_had_both_programs(self):
         for name in ("skiff-target", "skiff-tools"):
