@@ -36,6 +36,10 @@ KERNEL_ARGUMENTS = (
     "tsc=reliable",
     "random.trust_cpu=on",
 )
+# What a guest with systemd does without: nobody logs in, and all devices that it starts with are there already. Each of
+# these takes seconds.
+MASKED_UNITS = ("e2scrub_reap.service", "getty.target", "systemd-binfmt.service", "systemd-logind.service",
+                "systemd-udev-trigger.service", "systemd-update-utmp.service")
 # Without what emulation makes slow, where programs take another way if the processor does not have it. Soft-RoCE moves
 # four times as much with these left out, as it computes a CRC of each packet and copies it.
 CPU = ",".join((
@@ -76,6 +80,7 @@ class Settings:
     writable: list
     timeout: float
     verbose: bool
+    debian: pathlib.Path | None  # The image whose files the guest has; None: it has this machine's.
 
 
 def cable(index):
@@ -146,8 +151,14 @@ class Guest:
         command += ["-display", "none", "-no-reboot", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", CPU]
         command += ["-smp", str(settings.cpus), "-m", settings.memory]
         command += ["-kernel", str(settings.kernel / "vmlinux"), "-initrd", str(settings.kernel / "initramfs")]
-        command += ["-append", " ".join((*KERNEL_ARGUMENTS, f"skiff.host={self.number}"))]
-        command += share("root", pathlib.Path("/"), read_only=True)
+        files = ["skiff.debian", *(f"systemd.mask={unit}" for unit in MASKED_UNITS)] if settings.debian else []
+        command += ["-append", " ".join((*KERNEL_ARGUMENTS, *files, f"skiff.host={self.number}"))]
+        if settings.debian:
+            command += ["-drive", f"if=none,id=debian,format=raw,readonly=on,file={escape(settings.debian)}"]
+            command += ["-device", "virtio-blk-pci,drive=debian"]
+            command += share("modules", settings.kernel / "lib" / "modules", read_only=True)
+        else:
+            command += share("root", pathlib.Path("/"), read_only=True)
         command += share("shared", self._shared)
         for index, path in enumerate(settings.writable):
             command += share(f"writable{index}", path)
@@ -209,9 +220,12 @@ class Guest:
             self._process.wait()
 
 
+def escape(path):
+    """QEMU separates options with commas, and wants those in values doubled."""
+    return str(path).replace(",", ",,")
+
+
 def share(tag, path, read_only=False):
     """The arguments that show a directory of this machine to the guest."""
-    # QEMU separates options with commas, and wants those in values doubled.
-    escaped = str(path).replace(",", ",,")
-    options = f"local,id={tag},mount_tag={tag},path={escaped},security_model=none,multidevs=remap"
+    options = f"local,id={tag},mount_tag={tag},path={escape(path)},security_model=none,multidevs=remap"
     return ["-virtfs", options + (",readonly=on" if read_only else "")]
