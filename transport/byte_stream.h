@@ -74,9 +74,10 @@ class ByteStream {
 
   // Gives the connection up without ending it, so that another process goes on
   // with it (Transport::Adopt): its descriptor is the caller's. What was
-  // written still leaves. The stream is as if aborted. -1: nothing happened, as
+  // written still leaves, and what the stream has of its own to be read comes
+  // behind `*unread`. The stream is as if aborted. -1: nothing happened, as
   // this kind of stream can't.
-  virtual int ReleaseDescriptor() { return -1; }
+  virtual int ReleaseDescriptor(std::string* /*unread*/) { return -1; }
 
   // Why the stream died; OK while it lives.
   virtual absl::Status error() const = 0;

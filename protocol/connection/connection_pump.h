@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -58,7 +59,7 @@ class ConnectionPump {
   virtual void StopReceiving() = 0;
 
   // ByteStream::ReleaseDescriptor(); the pump is good for nothing else then.
-  virtual int ReleaseDescriptor() { return -1; }
+  virtual int ReleaseDescriptor(std::string* /*unread*/) { return -1; }
 
   // Whether the connection logs in, so that its passes are among the reactor's
   // Newcomers, or has a share of its own, as it has at first.

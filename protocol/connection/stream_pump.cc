@@ -93,8 +93,8 @@ void StreamPump::CloseWhenSent() {
   Kick();
 }
 
-int StreamPump::ReleaseDescriptor() {
-  const int descriptor = stream_->ReleaseDescriptor();
+int StreamPump::ReleaseDescriptor(std::string* unread) {
+  const int descriptor = stream_->ReleaseDescriptor(unread);
   if (descriptor < 0) return descriptor;
   closed_ = true;
   SetPolling(false);

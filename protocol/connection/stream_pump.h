@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -55,7 +56,7 @@ class StreamPump final : public ConnectionPump,
   bool has_read_threshold() const override { return true; }
   void CloseWhenSent() override;
   void StopReceiving() override { stopped_ = true; }
-  int ReleaseDescriptor() override;
+  int ReleaseDescriptor(std::string* unread) override;
   void SetNewcomer(bool newcomer) override { newcomer_ = newcomer; }
   bool has_output() const override { return datamover_->has_output(); }
   absl::Time last_receive() const override { return last_receive_; }

@@ -185,7 +185,12 @@ absl::Status ServerState::TakeOver(ServerPlace* place,
   if (!problem.empty()) return absl::UnavailableError(problem);
   arrival.place.Keep();
   TargetConnection* const connection = shard->connections[id].get();
-  absl::Status taken = connection->TakeOver(session->state);
+  absl::Status taken;
+  try {
+    taken = connection->TakeOver(session->state);
+  } catch (const std::bad_alloc&) {
+    taken = NoMemoryForPeer();
+  }
   if (!taken.ok()) connection->End("it can't go on here");
   return taken;
 }

@@ -230,7 +230,9 @@ void TargetConnection::OnTimer() {
         absl::StrCat("the discovery session asked for nothing for ",
                      absl::FormatDuration(limits.discovery_idle_timeout)));
   }
-  if (handing_over_ && session_->quiet()) return TakeOut();
+  if (handing_over_ && ending_ == Ending::kNo && session_->quiet()) {
+    return TakeOut();
+  }
   if (now >= drain_deadline_) {
     return End(handing_over_ ? "its commands did not end in time for another "
                                "process to go on with it"

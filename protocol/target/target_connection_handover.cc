@@ -11,7 +11,8 @@
 namespace skiff::protocol {
 
 void TargetConnection::HandOver(absl::Duration patience) {
-  if (ending_ != Ending::kNo) {
+  // Whoever is asked to log out does not come back to life.
+  if (ending_ != Ending::kNo || draining_) {
     return Drain(patience, "shutting down");
   }
   const absl::Status held = session_->Hold();
@@ -35,7 +36,8 @@ void TargetConnection::TakeOut() {
                             state.status().message()));
   }
   HandedOverSession session;
-  session.connection = transport::ScopedFd(pump_->ReleaseDescriptor());
+  session.connection =
+      transport::ScopedFd(pump_->ReleaseDescriptor(&state->unread));
   if (!session.connection.valid()) {
     return End("another process can't go on with it: its transport can't");
   }

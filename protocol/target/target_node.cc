@@ -247,7 +247,8 @@ uint16_t TargetNode::NextTsih() {
   // As many sessions as there are handles are refused before (see Register).
   do {
     ++last_tsih_;
-  } while (last_tsih_ == 0 || tsihs_.count(last_tsih_) != 0);
+  } while (last_tsih_ == 0 || tsihs_.count(last_tsih_) != 0 ||
+           reserved_tsihs_.count(last_tsih_) != 0);
   tsihs_.insert(last_tsih_);
   return last_tsih_;
 }
@@ -275,7 +276,8 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
                                  bool* must_wait) {
   *must_wait = false;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (tsihs_.size() >= 0xfff0) return LoginStatus::kOutOfResources;
+  if (tsihs_.size() + reserved_tsihs_.size() >= 0xfff0)
+    return LoginStatus::kOutOfResources;
   const bool normal = identity.session_type == SessionType::kNormal;
   const std::string name =
       normal ? SessionName(identity, login.isid) : std::string();
@@ -313,10 +315,16 @@ LoginStatus TargetNode::Register(const LoginIdentity& identity,
   return LoginStatus::kSuccess;
 }
 
+void TargetNode::Reserve(uint16_t tsih) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  reserved_tsihs_.insert(tsih);
+}
+
 LoginStatus TargetNode::Adopt(const LoginIdentity& identity, const Isid& isid,
                               uint16_t tsih, ConnectionId connection,
                               Admission enter, Ender end) {
   std::lock_guard<std::mutex> lock(mutex_);
+  reserved_tsihs_.erase(tsih);
   const bool normal = identity.session_type == SessionType::kNormal;
   const std::string name = normal ? SessionName(identity, isid) : std::string();
   if (tsih == 0 || tsihs_.count(tsih) != 0 || sessions_.count(name) != 0) {

@@ -92,6 +92,8 @@ class TargetNode {
                        const LoginRequestPdu& login, ConnectionId connection,
                        Admission enter, Ender end, Waker resume, uint16_t* tsih,
                        bool* must_wait);
+  // No login gets it: a session that has it is about to be adopted.
+  void Reserve(uint16_t tsih);
   // The same for a session that began in another process, and has its TSIH
   // already: not for one whose name or TSIH another has.
   LoginStatus Adopt(const LoginIdentity& identity, const Isid& isid,
@@ -142,6 +144,7 @@ class TargetNode {
   std::map<std::string, Session> sessions_;
   std::map<ConnectionId, std::string> names_;  // Of `connection` and `ending`.
   std::set<uint16_t> tsihs_;
+  std::set<uint16_t> reserved_tsihs_;  // Until they are adopted.
   std::map<ConnectionId, uint16_t> tsih_of_;
   uint16_t last_tsih_ = 0;
 };

@@ -80,6 +80,11 @@ class TargetServerImpl final : public TargetServer {
   void HandOver(const HandOverOptions& how,
                 absl::AnyInvocable<void(ServerHandover)> done) override;
   void TakeOver(ServerHandover handover) override;
+  void Expect(const std::vector<HandedOverSession>& sessions) override {
+    for (const HandedOverSession& session : sessions) {
+      state_->node.Reserve(session.state.tsih);
+    }
+  }
   void RemoveTarget(absl::string_view name, absl::Duration grace,
                     TargetRemoved done) override;
   void ClosePortal(const transport::Address& address, Done done) override;

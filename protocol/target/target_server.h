@@ -245,6 +245,9 @@ class TargetServer {
   // attentions). `handover.portals` are not used: see
   // transport::ListenOptions::inherited.
   virtual void TakeOver(ServerHandover handover) = 0;
+  // These sessions will be taken over: who logs in before gets no TSIH of
+  // theirs. Before the first portal is opened.
+  virtual void Expect(const std::vector<HandedOverSession>& sessions) = 0;
 
   // Gathers from all reactors, then runs `done` on one of them.
   virtual void ListSessions(

@@ -35,7 +35,8 @@ void SimStream::SetObserver(transport::StreamObserver* observer) {
   if (observer != nullptr) reactor_->ScheduleReady(this);
 }
 
-int SimStream::ReleaseDescriptor() {
+int SimStream::ReleaseDescriptor(std::string* unread) {
+  unread->append(unread_);
   released_ = true;
   observer_ = nullptr;
   wire_->Attach(side_, nullptr, {});

@@ -111,7 +111,7 @@ class SimStream final : public transport::ByteStream,
   transport::IoResult Writev(absl::Span<const iovec> from) override;
   void ShutdownWrite() override;
   void Abort() override;
-  int ReleaseDescriptor() override;
+  int ReleaseDescriptor(std::string* unread) override;
   absl::Status error() const override;
   absl::string_view scheme() const override {
     return wire_->defect() == SimDefect::kWrongScheme ? "tcp" : "sim";

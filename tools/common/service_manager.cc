@@ -166,7 +166,8 @@ absl::Status ServiceManager::Keep(const std::vector<int>& descriptors) const {
 }
 
 absl::Status ServiceManager::Forget() const {
-  return Send(absl::StrCat("FDSTOREREMOVE=1\nFDNAME=", kKeptName));
+  absl::Status sent = Send(absl::StrCat("FDSTOREREMOVE=1\nFDNAME=", kKeptName));
+  return sent.ok() && there() ? AwaitReader() : sent;
 }
 
 // It closes the descriptor when it has come to the message (sd_notify(3),
@@ -180,15 +181,16 @@ absl::Status ServiceManager::AwaitReader() const {
   close(ends[1]);
   pollfd closed = {ends[0], 0, 0};
   const int found =
-      sent.ok() ? poll(&closed, 1,
-                       static_cast<int>(absl::ToInt64Milliseconds(kPatience)))
-                : 0;
+      sent.ok()
+          ? poll(&closed, 1,
+                 static_cast<int>(absl::ToInt64Milliseconds(kBarrierPatience)))
+          : 0;
   close(ends[0]);
   if (!sent.ok() || found == 1) return sent;
   return absl::DeadlineExceededError(
       absl::StrCat("the service manager at NOTIFY_SOCKET ", socket_,
                    " did not take the descriptors within ",
-                   absl::FormatDuration(kPatience)));
+                   absl::FormatDuration(kBarrierPatience)));
 }
 
 // Descriptors from 3 on (sd_listen_fds(3)).

@@ -25,6 +25,8 @@ namespace skiff::tools {
 class ServiceManager {
  public:
   static constexpr absl::Duration kPatience = absl::Seconds(2);
+  // For descriptors to be taken: each is compared with all that are kept.
+  static constexpr absl::Duration kBarrierPatience = absl::Seconds(10);
 
   // For none.
   ServiceManager() = default;

@@ -133,6 +133,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   if (!server.ok()) return server.status();
   self->server_ = *std::move(server);
 
+  self->server_->Expect(inherited->sessions());
   for (const TargetConfig& target : config.targets) {
     if (absl::Status status = self->AddTarget(target); !status.ok()) {
       return status;

@@ -19,13 +19,13 @@
 namespace skiff::tools::skiffd {
 namespace {
 
-using transport::LogLevel;
 using transport::ScopedFd;
 
 // Of what this program understands: Session.needs_version.
 constexpr uint32_t kVersion = 1;
-// Of the message.
+// Of the message, and of what was received of all sessions and not read.
 constexpr int64_t kMaxBytes = int64_t{1} << 30;
+constexpr size_t kMaxUnread = 256u << 20;
 
 uint64_t InodeOf(int descriptor) {
   struct stat there = {};
@@ -320,7 +320,19 @@ absl::StatusOr<PackedHandover> PackHandover(protocol::ServerHandover handover) {
   for (const auto& [name, target] : handover.targets) {
     Pack(name, target, message.add_targets());
   }
+  // Who has sent most ahead makes room for the others.
+  std::sort(handover.sessions.begin(), handover.sessions.end(),
+            [](const auto& a, const auto& b) {
+              return a.state.unread.size() < b.state.unread.size();
+            });
+  size_t unread = 0;
   for (protocol::HandedOverSession& session : handover.sessions) {
+    unread += session.state.unread.size();
+    if (unread > kMaxUnread) {
+      packed.left_out.push_back(session.state.identity.initiator_name);
+      continue;
+    }
+    ++packed.sessions;
     kept::Session* const to = message.add_sessions();
     to->set_inode(InodeOf(session.connection.get()));
     to->set_scheme(session.scheme);
@@ -328,25 +340,30 @@ absl::StatusOr<PackedHandover> PackHandover(protocol::ServerHandover handover) {
     Pack(session.state, to);
     packed.descriptors.push_back(std::move(session.connection));
   }
-  absl::StatusOr<ScopedFd> file = FileOf(message.SerializeAsString());
+  std::string bytes;
+  if (!message.SerializeToString(&bytes)) {
+    return absl::ResourceExhaustedError(
+        "what is known of the sessions does not fit one message");
+  }
+  absl::StatusOr<ScopedFd> file = FileOf(bytes);
   if (!file.ok()) return file.status();
   packed.descriptors[0] = *std::move(file);
   return packed;
 }
 
 Inherited::Inherited(std::vector<int> descriptors,
-                     const transport::LogSink& log) {
-  any_ = !descriptors.empty();
+                     std::function<absl::Status()> forget,
+                     transport::LogSink log)
+    : forget_(std::move(forget)),
+      log_(std::move(log)),
+      any_(!descriptors.empty()) {
   if (!any_) return;
-  const auto warn = [&log](const std::string& message) {
-    if (log != nullptr) log(LogLevel::kWarning, message);
-  };
   std::vector<ScopedFd> owned;
   for (const int descriptor : descriptors) owned.emplace_back(descriptor);
   std::string problem;
   const std::optional<kept::Handover> message = TakeMessage(&owned, &problem);
   if (!message.has_value()) {
-    warn(absl::StrCat("the service manager has kept ", descriptors.size(),
+    Warn(absl::StrCat("the service manager has kept ", descriptors.size(),
                       " descriptors that can't be used: ", problem));
     return;
   }
@@ -365,13 +382,13 @@ Inherited::Inherited(std::vector<int> descriptors,
     const std::string& who = from.identity().initiator_name();
     ScopedFd connection = std::move(by_inode[from.inode()]);
     if (!connection.valid()) {
-      warn(absl::StrCat(who, " has to log in again: its connection has ended, ",
+      Warn(absl::StrCat(who, " has to log in again: its connection has ended, ",
                         "or was not kept (FileDescriptorStoreMax=)"));
       continue;
     }
     absl::StatusOr<protocol::HandedOverSession> session = Unpack(from);
     if (!session.ok()) {
-      warn(absl::StrCat(who,
+      Warn(absl::StrCat(who,
                         " has to log in again: ", session.status().message()));
       continue;
     }
@@ -398,6 +415,12 @@ int Inherited::TakeSocket(const transport::Address& address) {
 }
 
 protocol::ServerHandover Inherited::TakeRest() {
+  const absl::Status forgotten = any_ ? forget_() : absl::OkStatus();
+  if (!forgotten.ok()) {
+    Warn(absl::StrCat("all sessions have to log in again: ",
+                      forgotten.message()));
+    return {};
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   handover_.portals.clear();
   return std::move(handover_);

@@ -4,10 +4,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,6 +18,7 @@ namespace skiff::tools::skiffd {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -77,7 +81,7 @@ class HandoverTest : public ::testing::Test {
          ++it) {
       descriptors.push_back(it->Release());
     }
-    return Inherited(std::move(descriptors), Log());
+    return Inherited(std::move(descriptors), Forget(), Log());
   }
   transport::LogSink Log() {
     return [this](transport::LogLevel, absl::string_view line) {
@@ -85,6 +89,15 @@ class HandoverTest : public ::testing::Test {
     };
   }
 
+  std::function<absl::Status()> Forget() {
+    return [this] {
+      ++forgotten_;
+      return forget_;
+    };
+  }
+
+  absl::Status forget_;
+  int forgotten_ = 0;
   std::vector<transport::ScopedFd> others_;
   std::vector<std::string> log_;
 };
@@ -101,12 +114,14 @@ TEST_F(HandoverTest, AllOfItComesBack) {
   ASSERT_TRUE(packed.ok()) << packed.status();
   EXPECT_EQ(packed->descriptors.size(), 3u);
   Inherited inherited = Give(*std::move(packed));
-  EXPECT_TRUE(inherited.any());
+  EXPECT_EQ(inherited.sessions().size(), 1u);
   EXPECT_EQ(inherited.TakeSocket(At("tcp://127.0.0.1:3261")), -1);
   const transport::ScopedFd socket(
       inherited.TakeSocket(At("tcp://0.0.0.0:3260")));
   EXPECT_EQ(socket.get(), listening);
+  EXPECT_EQ(forgotten_, 0);
   protocol::ServerHandover rest = inherited.TakeRest();
+  EXPECT_EQ(forgotten_, 1);
   ASSERT_EQ(rest.targets.size(), 1u);
   EXPECT_EQ(rest.targets.begin()->second.lus[0].mode_pages, "pages");
   ASSERT_EQ(rest.sessions.size(), 1u);
@@ -167,6 +182,30 @@ TEST_F(HandoverTest, AConnectionThatWasNotKeptIsTold) {
   EXPECT_THAT(log_, Contains(HasSubstr("FileDescriptorStoreMax")));
 }
 
+// Another process might be given them, too.
+TEST_F(HandoverTest, SessionsThatAreNotForgottenEnd) {
+  forget_ = absl::DeadlineExceededError("no answer");
+  protocol::ServerHandover handover;
+  handover.sessions.push_back(Session());
+  Inherited inherited = Give(*PackHandover(std::move(handover)));
+  EXPECT_THAT(inherited.TakeRest().sessions, IsEmpty());
+  EXPECT_THAT(log_, Contains(HasSubstr("no answer")));
+}
+
+TEST_F(HandoverTest, WhoHasSentMostMakesRoom) {
+  protocol::ServerHandover handover;
+  for (const size_t mebibytes : {200, 1, 100}) {
+    handover.sessions.push_back(Session());
+    handover.sessions.back().state.identity.initiator_name =
+        absl::StrCat("iqn.2001-04.com.example:", mebibytes);
+    handover.sessions.back().state.unread = std::string(mebibytes << 20, 'x');
+  }
+  auto packed = PackHandover(std::move(handover));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->sessions, 2u);
+  EXPECT_THAT(packed->left_out, ElementsAre("iqn.2001-04.com.example:200"));
+}
+
 TEST_F(HandoverTest, WhatMakesNoSenseIsTold) {
   protocol::ServerHandover handover;
   handover.sessions.push_back(Session());
@@ -179,15 +218,15 @@ TEST_F(HandoverTest, WhatMakesNoSenseIsTold) {
 TEST_F(HandoverTest, RubbishIsTold) {
   transport::ScopedFd file(memfd_create("rubbish", MFD_CLOEXEC));
   ASSERT_EQ(write(file.get(), "rubbish", 7), 7);
-  const Inherited inherited({Socket().Release(), file.Release()}, Log());
-  EXPECT_TRUE(inherited.any());
+  const Inherited inherited({Socket().Release(), file.Release()}, Forget(),
+                            Log());
   EXPECT_THAT(log_, Contains(HasSubstr("can't be used")));
 }
 
 TEST_F(HandoverTest, NothingIsNothing) {
-  Inherited inherited({}, Log());
-  EXPECT_FALSE(inherited.any());
+  Inherited inherited({}, Forget(), Log());
   EXPECT_THAT(inherited.TakeRest().sessions, IsEmpty());
+  EXPECT_EQ(forgotten_, 0);
   EXPECT_THAT(log_, IsEmpty());
 }
 

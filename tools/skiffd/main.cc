@@ -206,10 +206,15 @@ class MainLoop {
   }
 
   void Leave(protocol::ServerHandover handover) {
-    const size_t sessions = handover.sessions.size();
     const absl::StatusOr<PackedHandover> packed =
         PackHandover(std::move(handover));
     if (!packed.ok()) return WarnIfFailed(packed.status());
+    for (const std::string& initiator : packed->left_out) {
+      Log(protocol::LogLevel::kWarning,
+          absl::StrCat(initiator,
+                       " has to log in again: it has sent too much "
+                       "ahead of what could be served"));
+    }
     std::vector<int> descriptors;
     for (const transport::ScopedFd& one : packed->descriptors) {
       descriptors.push_back(one.get());
@@ -218,7 +223,7 @@ class MainLoop {
     WarnIfFailed(kept);
     if (!kept.ok()) return;
     Log(protocol::LogLevel::kInfo,
-        absl::StrCat("the next process gets ", sessions, " sessions"));
+        absl::StrCat("the next process gets ", packed->sessions, " sessions"));
   }
 
   // A service manager that asked for this waits for the second message.
@@ -345,7 +350,10 @@ int Main(int argc, char** argv) {
     FlushStderrLog();
     return Fail(management.status().message());
   }
-  Inherited inherited(ServiceManager::TakeKept(), log);
+  // Where it fails, the next one finds it all as this one did.
+  Inherited inherited(
+      ServiceManager::TakeKept(), [&manager] { return manager->Forget(); },
+      log);
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
       *config, registry, [&events] { events.NotifyReactorsTurn(); },
       &inherited);
@@ -353,8 +361,6 @@ int Main(int argc, char** argv) {
     FlushStderrLog();
     return Fail(daemon.status().message());
   }
-  // Where it fails, the next one finds it all as this one did.
-  if (inherited.any()) WarnIfFailed(manager->Forget());
   SayReady(**daemon);
   WarnIfFailed(manager->Ready((*daemon)->ReadyLine()));
   Controls controls(daemon->get(), registry, &stderr_log, &trace, flags,

@@ -30,7 +30,10 @@ class TcpStream final : public ByteStream, private FdHandler, private TurnHook {
   // Hands the socket over, for instance to another reactor. The stream is as
   // if aborted, the connection goes on.
   ScopedFd Release();
-  int ReleaseDescriptor() override { return Release().Release(); }
+  int ReleaseDescriptor(std::string* unread) override {
+    unread->append(unread_, unread_at_);
+    return Release().Release();
+  }
 
   void SetObserver(StreamObserver* observer) override;
   IoResult Readv(absl::Span<const iovec> to) override;

@@ -131,6 +131,7 @@ class StreamTargetDatamover final : public StreamDatamoverOf<TargetDatamover>,
 
   // stream_target_held.cc:
   bool HasTasks() const;
+  bool AwaitsData() const;
   bool BelongsToTask(const StreamReceiver::Pdu& pdu);
   bool Held(const StreamReceiver::Pdu& pdu) {
     return holding_ && !BelongsToTask(pdu);

@@ -28,6 +28,20 @@ bool StreamTargetDatamover::HasTasks() const {
   return false;
 }
 
+// What comes besides is better left to the system.
+bool StreamTargetDatamover::AwaitsData() const {
+  if (receiver_.discarding() || incoming_.task != kNoTask) return true;
+  for (TaskSlot slot = 0; slot < max_tasks_; ++slot) {
+    if (!tasks_.Has(slot)) continue;
+    const Task& task = tasks_[slot];
+    if (task.live && !task.deallocated &&
+        (task.getting || task.unsolicited_open || task.burst_count > 0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // A Data-Out that nobody asked for may be that of a command that is held; the
 // others are of tasks that are here, or that ended early.
 bool StreamTargetDatamover::BelongsToTask(const StreamReceiver::Pdu& pdu) {

@@ -23,7 +23,7 @@ absl::Span<const iovec> StreamTargetDatamover::ReceiveSpans() {
   // limit: what came with them waits too.
   if (!congested()) receiver_.Resume();
   if (congested()) return {};
-  if (holding_ && !HasTasks() && !receiver_.discarding()) [[unlikely]] {
+  if (holding_ && !AwaitsData()) [[unlikely]] {
     return {};
   }
   return receiver_.Spans();
