@@ -47,7 +47,9 @@ TEST(LibraryTest, RefusesStructsOfWrongSizes) {
     skiff_context* context = nullptr;
     const int result = skiff_context_create(&later.known, &context);
     EXPECT_EQ(context != nullptr, result == 0);
-    if (context != nullptr) EXPECT_EQ(skiff_context_close(context), 0);
+    if (context != nullptr) {
+      EXPECT_EQ(skiff_context_close(context), 0);
+    }
     return result;
   };
   SKIFF_INIT(later);

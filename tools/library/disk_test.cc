@@ -467,11 +467,15 @@ TEST_P(OpenTest, CanBeGivenUp) {
             0);
   ASSERT_NE(disk, nullptr);
   const int early = skiff_disk_read(disk, 0, nullptr, 0, skiff_ignore, nullptr);
-  if (GetParam() == 0) EXPECT_EQ(early, -ENOTCONN);
+  if (GetParam() == 0) {
+    EXPECT_EQ(early, -ENOTCONN);
+  }
   ASSERT_EQ(skiff_disk_close(disk, Outcome::Done, &closed), 0);
   EXPECT_TRUE(context_.Await([&] { return closed.times() == 1; }));
   EXPECT_EQ(opened.times(), 1);
-  if (GetParam() == 0) EXPECT_EQ(opened.result(), -ECANCELED);
+  if (GetParam() == 0) {
+    EXPECT_EQ(opened.result(), -ECANCELED);
+  }
 }
 
 TEST_P(OpenTest, AFailureIsToldAndLeavesAHandle) {

@@ -78,7 +78,9 @@ int Create(const skiff_own_transport* transports, size_t count) {
   options.transport_count = count;
   skiff_context* context = nullptr;
   const int result = skiff_context_create(&options, &context);
-  if (context != nullptr) EXPECT_EQ(skiff_context_close(context), 0);
+  if (context != nullptr) {
+    EXPECT_EQ(skiff_context_close(context), 0);
+  }
   return result;
 }
 

@@ -34,7 +34,9 @@ class MisuseTest : public ::testing::TestWithParam<uint32_t> {
     const int result =
         skiff_backend_create(server_.context, &ops, &o, &backend);
     EXPECT_EQ(backend == nullptr, result != 0);
-    if (result == 0) EXPECT_EQ(skiff_backend_close(backend), 0);
+    if (result == 0) {
+      EXPECT_EQ(skiff_backend_close(backend), 0);
+    }
     return result;
   }
 
