@@ -157,8 +157,9 @@ class TargetDatamover {
   virtual void ConnectionTerminate() = 0;
 
   // From now on only what belongs to tasks that have begun is handled, and
-  // nothing is received unless one of them waits for data: another process is to go on with
-  // the connection. False: this data model can't, and nothing has changed.
+  // nothing is received unless one of them waits for data: another process is
+  // to go on with the connection. False: this data model can't, and nothing has
+  // changed.
   virtual bool HoldCommands() { return false; }
   // After that: every task has ended, and all that was to be sent has left.
   virtual bool quiet() const { return false; }

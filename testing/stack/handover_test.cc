@@ -111,7 +111,10 @@ TEST_P(HandoverTest, VerifiedLoadGoesOnThroughManyServers) {
   const uint16_t tsih = stack_.Sessions().at(0).tsih;
   int restarts = 0;
   while (!load.done()) {
-    const uint64_t until = load.completed() + stack_.random().Between(1, 80);
+    // Also at once, before what was handed over was read.
+    testing::SimRandom& random = stack_.random();
+    const uint64_t more = random.Chance(0.25) ? 0 : random.Between(1, 80);
+    const uint64_t until = load.completed() + more;
     ASSERT_TRUE(stack_.RunUntil(
         [&] { return load.done() || load.completed() >= until; }));
     if (load.done()) break;
@@ -203,6 +206,28 @@ TEST_P(HandoverTest, AWriteThatIsNotContinuedIsNotWaitedForLong) {
   EXPECT_THAT(log_, Contains(HasSubstr("did not end in time")));
   Serve();
   stack_.StartServer();
+}
+
+// It logs out as it is asked to, and in again.
+TEST(HandoverOverRdmaTest, ASessionComesBack) {
+  SimStack stack(testing::SimWorld::SeedFromEnvironment(1),
+                 /*server_reactors=*/2, testing::SimRdmaOptions::InfiniBand());
+  stack.LogIn();
+  TestCommand before(scsi::cdb::TestUnitReady(), 0);
+  stack.RunToGood(&before);
+  std::optional<size_t> sessions;
+  const absl::Time began = stack.world.now();
+  stack.server->HandOver({}, [&sessions](const ServerHandover& handover) {
+    sessions = handover.sessions.size();
+  });
+  ASSERT_TRUE(stack.RunUntil([&sessions] { return sessions.has_value(); }));
+  EXPECT_EQ(sessions, 0u);
+  EXPECT_LT(stack.world.now() - began, HandOverOptions().grace);
+  stack.server.reset();
+  stack.StartServer();
+  TestCommand after(scsi::cdb::TestUnitReady(), 0);
+  stack.RunToGood(&after);
+  EXPECT_EQ(stack.Counts().logins, 1u);
 }
 
 }  // namespace
