@@ -10,7 +10,9 @@
 namespace skiff::transport {
 
 absl::StatusOr<std::unique_ptr<ByteStream>> Transport::Adopt(
-    Reactor* /*reactor*/, int descriptor, std::string /*unread*/) {
+    Reactor* /*reactor*/, int descriptor,
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): others take it over.
+    std::string /*unread*/) {
   close(descriptor);
   return absl::UnimplementedError(absl::StrCat(
       "connections of ", scheme(), " can't go on in another process"));

@@ -51,7 +51,7 @@ void TargetConnection::TakeOut() {
 }
 
 absl::Status TargetConnection::TakeOver(const TargetSessionState& state) {
-  const absl::Status adopted = Adopt(state);
+  absl::Status adopted = Adopt(state);
   if (!adopted.ok()) return adopted;
   absl::Status restored = session_->Restore(state);
   if (!restored.ok()) return restored;

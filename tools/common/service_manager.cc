@@ -177,7 +177,7 @@ absl::Status ServiceManager::AwaitReader() const {
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "pipe");
   }
-  const absl::Status sent = Send("BARRIER=1", {ends[1]});
+  absl::Status sent = Send("BARRIER=1", {ends[1]});
   close(ends[1]);
   pollfd closed = {ends[0], 0, 0};
   const int found =

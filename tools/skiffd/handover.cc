@@ -351,7 +351,7 @@ absl::StatusOr<PackedHandover> PackHandover(protocol::ServerHandover handover) {
   return packed;
 }
 
-Inherited::Inherited(std::vector<int> descriptors,
+Inherited::Inherited(const std::vector<int>& descriptors,
                      std::function<absl::Status()> forget,
                      transport::LogSink log)
     : forget_(std::move(forget)),

@@ -33,8 +33,8 @@ class Inherited {
   // Takes the descriptors over. What can't be used is closed; `log` is told of
   // each. Without a message all are closed. `forget` makes who has kept them
   // do so no more.
-  Inherited(std::vector<int> descriptors, std::function<absl::Status()> forget,
-            transport::LogSink log);
+  Inherited(const std::vector<int>& descriptors,
+            std::function<absl::Status()> forget, transport::LogSink log);
 
   const std::vector<protocol::HandedOverSession>& sessions() const {
     return handover_.sessions;

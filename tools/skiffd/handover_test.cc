@@ -81,7 +81,7 @@ class HandoverTest : public ::testing::Test {
          ++it) {
       descriptors.push_back(it->Release());
     }
-    return Inherited(std::move(descriptors), Forget(), Log());
+    return Inherited(descriptors, Forget(), Log());
   }
   transport::LogSink Log() {
     return [this](transport::LogLevel, absl::string_view line) {
