@@ -161,7 +161,7 @@ class InstalledTest(unittest.TestCase):
     def test_the_daemons_settings_have_a_page_of_their_own(self):
         settings, daemon = (run("man", "-l", self.prefix / "share/man" / page, MANWIDTH="200")
                             for page in ("man5/skiffd.conf.5", "man8/skiffd.8"))
-        for setting in ("shutdown_grace", "lun.max_tasks", "max_sessions_per_peer"):
+        for setting in ("shutdown_grace", "lun.max_tasks", "login_timeout"):
             self.assertRegex(settings, rf"│ *{re.escape(setting)} *│")
             self.assertNotRegex(daemon, rf"│ *{re.escape(setting)} *│")
         self.assertIn("See skiffd.conf(5)", daemon)
