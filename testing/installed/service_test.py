@@ -35,6 +35,7 @@ MAX_EXPOSURE = 3.0
 # Long enough for a slow machine to turn its reactors in.
 WATCHDOG_SECONDS = 10
 OPERATIONS = 50
+RESTARTS = 3
 PACKAGE_SECONDS = 150
 # What is written while packages come and go, by others than them.
 NOT_THEIRS = re.compile(r"/(var/(log|cache|lib/(dpkg|systemd/(catalog|timers|random-seed)|iscsi))|tmp|root)"
@@ -53,7 +54,8 @@ target {{
 }}
 {more}
 """
-ADDED_LUN = 'lun { ram { size: "16MiB" } }'
+# Not in memory: the data would end with the process, and sessions are not handed over then.
+ADDED_LUN = f'lun {{ file {{ path: "{STATE}/added.img" size: "16MiB" }} }}'
 OVER_RDMA = f"""\
 portal: "verbs://{RDMA_PORTAL}"
 target {{
@@ -199,11 +201,23 @@ class Service:
         session.logout()
         self._goes_on("the change of portals")
 
+    def _outlived_by_its_session(self, why, action):
+        """The same for an end that is said beforehand: the initiator sees a pause, and nothing else."""
+        before, taken_over = self._drops(), len(self._taken_over())
+        self._interrupted_by(why, action)
+        expect(f"{why} hands the session over", len(self._taken_over()) == taken_over + 1)
+        expect(f"no connection is lost by {why}", self._drops() == before)
+
+    @staticmethod
+    def _taken_over():
+        return re.findall(r"goes on at", journal())
+
     def is_restarted(self):
-        self._interrupted_by("a restart", lambda: run("systemctl", "restart", UNIT))
+        for count in range(1, RESTARTS + 1):
+            self._outlived_by_its_session(f"restart {count}", lambda: run("systemctl", "restart", UNIT))
 
     def is_upgraded(self):
-        self._interrupted_by("an upgrade", lambda: dpkg("--install", self._upgrade))
+        self._outlived_by_its_session("an upgrade", lambda: dpkg("--install", self._upgrade))
         wanted = run("dpkg-deb", "--field", self._upgrade, "Version").strip()
         found = run("dpkg-query", "--show", "--showformat=${Version}", "skiff-target")
         expect(f"the version is {wanted}, not {found}", found == wanted)
@@ -239,7 +253,7 @@ class Service:
                facts == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"})
 
     def is_purged(self):
-        for file in (SECRET_FILE, *STATE.glob("disk.img*")):
+        for file in (SECRET_FILE, *STATE.glob("*.img*")):
             file.unlink()
         run("rm", "-r", f"/run/systemd/system/{UNIT}.d")
         names = ("skiff-metrics", "skiff-target")
