@@ -1,7 +1,8 @@
+#include "tools/library/access.h"
+
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "tools/library/target.h"
 
 namespace skiff::library {
 namespace {
@@ -16,7 +17,8 @@ constexpr AccessClass kClasses[] = {AccessClass::kIdentify, AccessClass::kRead,
 // Lasts as long as what it was made of.
 skiff_initiator_id IdOf(const scsi::NexusIdentity& nexus) {
   return {nexus.initiator.c_str(), nexus.initiator_port.c_str(),
-          nexus.target_port.c_str()};
+          nexus.target_port.c_str(), nexus.authenticated_as.c_str(),
+          nexus.address.c_str()};
 }
 
 bool Has(uint32_t rights, AccessClass access) {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "scsi/target/access_policy.h"
+#include "scsi/target/access_list.h"
 #include "scsi/target/target.h"
 #include "tools/library/backend.h"
 #include "tools/library/context.h"
@@ -24,14 +24,19 @@ class Target : public Object, public std::enable_shared_from_this<Target> {
  public:
   static constexpr Kind kKind = Kind::kTarget;
 
-  Target(std::shared_ptr<Context> context, std::shared_ptr<scsi::Target> target)
-      : use_(std::move(context), kKind), target_(std::move(target)) {}
+  // `rules` is the access policy of `target`; null: it has another one.
+  Target(std::shared_ptr<Context> context, std::shared_ptr<scsi::Target> target,
+         std::shared_ptr<scsi::AccessList> rules)
+      : use_(std::move(context), kKind),
+        target_(std::move(target)),
+        rules_(std::move(rules)) {}
 
   const transport::ForkDetector& fork_detector() const override {
     return use_.context()->fork_detector();
   }
   const std::shared_ptr<Context>& context() const { return use_.context(); }
   const std::shared_ptr<scsi::Target>& target() const { return target_; }
+  const std::shared_ptr<scsi::AccessList>& rules() const { return rules_; }
 
   // Each returns 0, or a remembered error.
   int AddLun(const std::shared_ptr<Backend>& backend,
@@ -52,15 +57,12 @@ class Target : public Object, public std::enable_shared_from_this<Target> {
 
   const Context::Use use_;
   const std::shared_ptr<scsi::Target> target_;
+  const std::shared_ptr<scsi::AccessList> rules_;
   std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Backend>> luns_;  // Under `mutex_`.
   int servers_ = 0;                                    // Under `mutex_`.
   bool shut_ = false;                                  // Under `mutex_`.
 };
-
-// Asks callbacks. They are copied. Null: everybody may do everything.
-std::shared_ptr<scsi::AccessPolicy> MakeAccessPolicy(
-    const skiff_access_ops& ops);
 
 }  // namespace skiff::library
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/names.h"
+#include "tools/library/access.h"
 #include "tools/library/backend.h"
 #include "tools/library/error.h"
 #include "tools/library/handle.h"
@@ -24,6 +25,7 @@ using skiff::library::Fail;
 using skiff::library::Handles;
 using skiff::library::Kind;
 using skiff::library::Pinned;
+using skiff::library::ReadAccessRules;
 using skiff::library::ReadOptions;
 using skiff::library::StringOf;
 using skiff::library::Target;
@@ -46,10 +48,10 @@ skiff_lun_info InfoOf(const scsi::LogicalUnitStatus& unit) {
   return info;
 }
 
-}  // namespace
-
-int skiff_target_create(skiff_context* context, const char* name,
-                        const skiff_access_ops* access, skiff_target** target) {
+// `read_access` makes the policy, and gives the rules if it is made of them.
+template <typename ReadAccess>
+int Create(skiff_context* context, const char* name, skiff_target** target,
+           ReadAccess read_access) {
   if (target == nullptr) {
     return Fail(EINVAL, "there is no place for the skiff_target: it is NULL");
   }
@@ -59,16 +61,69 @@ int skiff_target_create(skiff_context* context, const char* name,
   if (name == nullptr) return Fail(EINVAL, "the name of the target is NULL");
   const auto normalized = skiff::protocol::NormalizeName(name);
   if (!normalized.ok()) return Fail(normalized.status());
-  skiff_access_ops ops;
-  if (const int error = ReadOptions(access, "skiff_access_ops", &ops)) {
-    return error;
-  }
-  std::shared_ptr<scsi::Target> made =
-      scsi::Target::Create(*normalized, skiff::library::MakeAccessPolicy(ops));
+  std::shared_ptr<scsi::AccessPolicy> policy;
+  std::shared_ptr<scsi::AccessList> list;
+  if (const int error = read_access(&policy, &list)) return error;
   void* const handle = Handles::Open(
-      Kind::kTarget, std::make_shared<Target>(pinned.Share(), std::move(made)));
+      Kind::kTarget,
+      std::make_shared<Target>(
+          pinned.Share(), scsi::Target::Create(*normalized, std::move(policy)),
+          std::move(list)));
   if (handle == nullptr) return Fail(EMFILE, "there are too many handles");
   *target = static_cast<skiff_target*>(handle);
+  return 0;
+}
+
+}  // namespace
+
+int skiff_target_create(skiff_context* context, const char* name,
+                        const skiff_access_ops* access, skiff_target** target) {
+  return Create(context, name, target, [access](auto* policy, auto* /*list*/) {
+    skiff_access_ops ops;
+    if (const int error = ReadOptions(access, "skiff_access_ops", &ops)) {
+      return error;
+    }
+    *policy = skiff::library::MakeAccessPolicy(ops);
+    return 0;
+  });
+}
+
+int skiff_target_create_with_rules(skiff_context* context, const char* name,
+                                   const skiff_access_rule* const* rules,
+                                   size_t count, skiff_target** target) {
+  return Create(context, name, target,
+                [rules, count](auto* policy, auto* list) {
+                  std::vector<scsi::AccessRule> read;
+                  if (const int error = ReadAccessRules(rules, count, &read)) {
+                    return error;
+                  }
+                  *list = std::make_shared<scsi::AccessList>(std::move(read));
+                  *policy = *list;
+                  return 0;
+                });
+}
+
+int skiff_target_set_rules(skiff_target* target,
+                           const skiff_access_rule* const* rules,
+                           size_t count) {
+  const Pinned<Target> pinned(target);
+  if (pinned.error() != 0) return pinned.error();
+  if (pinned->rules() == nullptr) {
+    return Fail(ENOTSUP,
+                "the target was not made with rules: use "
+                "skiff_target_create_with_rules()");
+  }
+  std::vector<scsi::AccessRule> read;
+  if (const int error = ReadAccessRules(rules, count, &read)) return error;
+  pinned->rules()->Replace(std::move(read));
+  pinned->target()->ReviewAccess();
+  return 0;
+}
+
+int skiff_target_review_access(skiff_target* target) {
+  const Pinned<Target> pinned(target);
+  if (pinned.error() != 0) return pinned.error();
+  pinned->target()->ReviewAccess();
   return 0;
 }
 

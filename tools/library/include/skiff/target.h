@@ -25,9 +25,11 @@ typedef struct skiff_target skiff_target;
 
 /// Who an initiator says it is. Made by the library; later versions append.
 typedef struct skiff_initiator_id {
-  const char* initiator;       ///< Its name: "iqn.…".
-  const char* initiator_port;  ///< The name with its ISID.
-  const char* target_port;     ///< Which of ours it uses.
+  const char* initiator;         ///< Its name: "iqn.…".
+  const char* initiator_port;    ///< The name with its ISID.
+  const char* target_port;       ///< Which of ours it uses.
+  const char* authenticated_as;  ///< The name of CHAP; "": nobody asked.
+  const char* address;           ///< "10.0.0.1"; "" where its network has none.
 } skiff_initiator_id;
 
 /// Who may do what. Both run on threads of the context, on several at once, and
@@ -42,6 +44,32 @@ typedef struct skiff_access_ops {
   void* user;  ///< For both; stays until the target is closed.
 } skiff_access_ops;
 
+/// A logical unit that a rule shows.
+typedef struct skiff_access_lun {
+  uint64_t lun;        ///< The target's, up to 16383.
+  uint64_t seen_as;    ///< The initiator's number for it, up to 16383.
+  uint32_t read_only;  ///< Not 0: writes fail, also where the rule allows them.
+  uint32_t reserved;   ///< 0.
+} skiff_access_lun;
+
+/// Who may come in, and what he sees. An initiator has to fit all conditions;
+/// those that are left out fit everybody.
+typedef struct skiff_access_rule {
+  size_t struct_size;
+  const char* initiator;         ///< Its name, "iqn.…", which it only says.
+  const char* authenticated_as;  ///< The name of CHAP, which it has shown.
+  /// It comes from one of these: "10.0.0.0/8", "fd00::1". At most 4096.
+  const char* const* addresses;
+  size_t address_count;
+  /// NULL: all, under the target's numbers. Else those alone; none with
+  /// `lun_count` 0.
+  const skiff_access_lun* luns;
+  size_t lun_count;
+  /// Not 0: writes, resets and changes of mode pages fail.
+  uint32_t read_only;
+  uint32_t reserved;  ///< 0.
+} skiff_access_rule;
+
 /// Makes a target without logical units. `name` is an iSCSI name: "iqn.…",
 /// "eui.…", "naa.…". `access` NULL: everybody may do everything.
 ///
@@ -49,6 +77,29 @@ typedef struct skiff_access_ops {
 SKIFF_API int skiff_target_create(skiff_context* context, const char* name,
                                   const skiff_access_ops* access,
                                   skiff_target** target);
+
+/// The same with rules in place of callbacks. Of those that an initiator fits,
+/// the first one counts. Who fits none may not come in, and does not discover
+/// the target; without rules, that is everybody. `rules` points to `count`
+/// rules, at most 65536, and is copied.
+SKIFF_API int skiff_target_create_with_rules(
+    skiff_context* context, const char* name,
+    const skiff_access_rule* const* rules, size_t count, skiff_target** target);
+
+/// Replaces all rules at once, also while initiators are logged in: the
+/// sessions of those that fit none any more are closed. Others that see other
+/// logical units are told (REPORTED LUNS DATA HAS CHANGED). Does not wait for
+/// that.
+///
+/// @return 0; -EINVAL, and nothing has changed; -ENOTSUP: the target was not
+/// made with rules.
+SKIFF_API int skiff_target_set_rules(skiff_target* target,
+                                     const skiff_access_rule* const* rules,
+                                     size_t count);
+
+/// Has skiff_access_ops asked again for all who are logged in, after its
+/// answers have changed. They meet what skiff_target_set_rules() says.
+SKIFF_API int skiff_target_review_access(skiff_target* target);
 
 /// What initiators see of a logical unit.
 typedef struct skiff_lun_options {

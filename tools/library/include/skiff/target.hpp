@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <skiff/backend.hpp>
 #include <skiff/context.hpp>
 #include <skiff/status.hpp>
@@ -43,6 +44,16 @@ struct LunInfo : skiff_lun_info {
   std::string why_data_loss;  ///< Of `data_loss`.
 };
 
+/// A rule of who may come in, and what he sees: as skiff_access_rule.
+struct AccessRule {
+  std::string initiator;               ///< Empty: everybody fits.
+  std::string authenticated_as;        ///< Empty: everybody fits.
+  std::vector<std::string> addresses;  ///< Empty: everybody fits.
+  /// Nothing: all, under the target's numbers.
+  std::optional<std::vector<skiff_access_lun>> luns;
+  bool read_only = false;  ///< Writes fail.
+};
+
 /// A SCSI target: logical units under one name. Move-only.
 class Target {
  public:
@@ -55,6 +66,31 @@ class Target {
         skiff_target_create(context.get(), name, access, &made.target_);
     if (result < 0) return Status::Last(result);
     return made;
+  }
+
+  /// Rules in place of callbacks; who fits none may not come in.
+  static Result<Target> Create(Context& context, const char* name,
+                               const std::vector<AccessRule>& rules) {
+    Target made;
+    const int result = WithRules(
+        rules, [&](const skiff_access_rule* const* plain, size_t count) {
+          return skiff_target_create_with_rules(context.get(), name, plain,
+                                                count, &made.target_);
+        });
+    if (result < 0) return Status::Last(result);
+    return made;
+  }
+  /// Replaces all of them, also while initiators are logged in: as
+  /// skiff_target_set_rules().
+  Status SetRules(const std::vector<AccessRule>& rules) {
+    return Status::Last(WithRules(
+        rules, [&](const skiff_access_rule* const* plain, size_t count) {
+          return skiff_target_set_rules(target_, plain, count);
+        }));
+  }
+  /// Has the callbacks of `access` asked again for all who are logged in.
+  Status ReviewAccess() {
+    return Status::Last(skiff_target_review_access(target_));
   }
 
   Target(Target&& other) noexcept
@@ -115,6 +151,40 @@ class Target {
   skiff_target* get() const { return target_; }
 
  private:
+  // Calls `call` with the rules as C has them.
+  template <typename Call>
+  static int WithRules(const std::vector<AccessRule>& rules, Call&& call) {
+    std::vector<skiff_access_rule> plain;
+    std::vector<std::vector<const char*>> addresses;
+    std::vector<const skiff_access_rule*> pointers;
+    plain.reserve(rules.size());
+    addresses.reserve(rules.size());
+    pointers.reserve(rules.size());
+    for (const AccessRule& rule : rules) {
+      std::vector<const char*>& texts = addresses.emplace_back();
+      for (const std::string& one : rule.addresses) {
+        texts.push_back(one.c_str());
+      }
+      skiff_access_rule& made =
+          plain.emplace_back(internal::Init<skiff_access_rule>());
+      if (!rule.initiator.empty()) made.initiator = rule.initiator.c_str();
+      if (!rule.authenticated_as.empty()) {
+        made.authenticated_as = rule.authenticated_as.c_str();
+      }
+      made.addresses = texts.data();
+      made.address_count = texts.size();
+      // Not NULL, also for none.
+      static const skiff_access_lun kNone = {};
+      if (rule.luns.has_value()) {
+        made.luns = rule.luns->empty() ? &kNone : rule.luns->data();
+        made.lun_count = rule.luns->size();
+      }
+      made.read_only = rule.read_only ? 1 : 0;
+      pointers.push_back(&made);
+    }
+    return call(pointers.data(), pointers.size());
+  }
+
   Target() = default;
   void End() noexcept {
     if (target_ == nullptr) return;
