@@ -11,12 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "protocol/negotiation/url.h"
+#include "tools/common/trace_file.h"
+#include "tools/common/trace_switch.h"
 #include "tools/common/transports.h"
 #include "tools/common/version.h"
 #include "tools/library/context.h"
 #include "tools/library/error.h"
 #include "tools/library/handle.h"
 #include "tools/library/options.h"
+#include "transport/log/log.h"
 
 namespace skiff::library {
 namespace {
@@ -44,6 +47,18 @@ int CheckDriver(const Context& context) {
                 "the context has threads of its own, which drive it");
   }
   return context.CheckMayWait();
+}
+
+// 0, or a remembered error.
+int GetTraceable(skiff_context* context, std::shared_ptr<Context>* out) {
+  const Pinned<Context> pinned(context);
+  if (pinned.error() != 0) return pinned.error();
+  if (pinned->trace() == nullptr) {
+    return Fail(ENOTSUP,
+                "the context was not made with SKIFF_CONTEXT_TRACEABLE");
+  }
+  *out = pinned.Share();
+  return 0;
 }
 
 }  // namespace
@@ -82,9 +97,11 @@ int skiff_context_create(const skiff_context_options* options,
   if (const int error = ReadOptions(options, "skiff_context_options", &known)) {
     return error;
   }
-  if (const int error = CheckFlags(
-          known.flags, SKIFF_CONTEXT_SPIN | SKIFF_CONTEXT_ADAPTIVE_SPIN,
-          "skiff_context_options")) {
+  if (const int error =
+          CheckFlags(known.flags,
+                     SKIFF_CONTEXT_SPIN | SKIFF_CONTEXT_ADAPTIVE_SPIN |
+                         SKIFF_CONTEXT_TRACEABLE,
+                     "skiff_context_options")) {
     return error;
   }
   auto created = Context::Create(known);
@@ -95,6 +112,45 @@ int skiff_context_create(const skiff_context_options* options,
   }
   *context = static_cast<skiff_context*>(handle);
   return 0;
+}
+
+int skiff_context_set_log_level(skiff_context* context, uint32_t level) {
+  const Pinned<Context> pinned(context);
+  if (pinned.error() != 0) return pinned.error();
+  if (level < SKIFF_LOG_ERROR || level > SKIFF_LOG_DEBUG) {
+    return Fail(EINVAL, absl::StrCat("the level is ", level,
+                                     ": it has to be one of skiff_log_level"));
+  }
+  pinned->SetLogLevel(static_cast<int>(level));
+  return 0;
+}
+
+int skiff_context_start_trace(skiff_context* context, const char* path) {
+  std::shared_ptr<Context> traced;
+  if (const int error = GetTraceable(context, &traced)) return error;
+  if (path == nullptr || *path == '\0') {
+    return Fail(EINVAL, "the path of the trace is NULL or empty");
+  }
+  const absl::Status status =
+      traced->trace()->Start(path, skiff::tools::TraceFile::Mode::kNew,
+                             [log = traced->log()](absl::string_view why) {
+                               log(skiff::transport::LogLevel::kWarning, why);
+                             });
+  if (absl::IsFailedPrecondition(status)) {
+    return Fail(EBUSY, status.message());
+  }
+  return Fail(status);
+}
+
+int skiff_context_stop_trace(skiff_context* context) {
+  std::shared_ptr<Context> traced;
+  if (const int error = GetTraceable(context, &traced)) return error;
+  const absl::Status status = traced->trace()->Stop().status();
+  if (absl::IsFailedPrecondition(status)) {
+    return Fail(ENOENT, status.message());
+  }
+  if (absl::IsDataLoss(status)) return Fail(EIO, status.message());
+  return Fail(status);
 }
 
 int skiff_context_close(skiff_context* context) {

@@ -129,6 +129,9 @@ Context::Context(const skiff_context_options& options)
     : join_timeout_(
           TimeOf(options.join_timeout_ms, absl::Seconds(30), kForEver)),
       log_(LogHook::Create(options)),
+      trace_((options.flags & SKIFF_CONTEXT_TRACEABLE) != 0
+                 ? std::make_unique<tools::TraceSwitch>()
+                 : nullptr),
       memories_(options),
       owner_(pthread_self()) {
   ++open_contexts;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tools/common/completion.h"
+#include "tools/common/trace_switch.h"
 #include "tools/library/handle.h"
 #include "tools/library/log_hook.h"
 #include "tools/library/memory.h"
@@ -26,6 +27,7 @@
 #include "transport/reactor/reactor.h"
 #include "transport/reactor/reactor_threads.h"
 #include "transport/registry.h"
+#include "transport/trace/pcapng.h"
 
 namespace skiff::library {
 
@@ -101,7 +103,14 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   void Log(transport::LogLevel level, absl::string_view message) const {
     log_->Write(level, message);
   }
+  void SetLogLevel(int level) const { log_->SetLevel(level); }
   Memories& memories() { return memories_; }
+  // Null: connections can't be traced.
+  tools::TraceSwitch* trace() const { return trace_.get(); }
+  // Where connections write what they carry. Refers to this.
+  transport::CaptureSink capture() const {
+    return trace_ == nullptr ? nullptr : trace_->Sink();
+  }
 
   // --- The end.
 
@@ -135,6 +144,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   const transport::ForkDetector fork_detector_;
   const absl::Duration join_timeout_;
   const std::shared_ptr<LogHook> log_;
+  const std::unique_ptr<tools::TraceSwitch> trace_;
   transport::Registry registry_;
   Memories memories_;
   std::array<std::atomic<int>, 6> uses_ = {};  // By kind.

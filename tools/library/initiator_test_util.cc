@@ -82,10 +82,11 @@ void RamTarget::Resize(uint64_t bytes) {
   threads_->RunOn(0, [] {});
 }
 
-TestContext::TestContext(uint32_t threads) : threads_(threads) {
+TestContext::TestContext(uint32_t threads, uint32_t flags) : threads_(threads) {
   skiff_context_options options;
   SKIFF_INIT(options);
   options.threads = threads;
+  options.flags = flags;
   options.log = Log;
   options.log_user = this;
   options.log_level = SKIFF_LOG_DEBUG;

@@ -52,7 +52,8 @@ class RamTarget {
 // A context, driven by the test's thread or with threads. Closes in the end.
 class TestContext {
  public:
-  explicit TestContext(uint32_t threads);
+  // `flags`: SKIFF_CONTEXT_*.
+  explicit TestContext(uint32_t threads, uint32_t flags = 0);
   ~TestContext();
   TestContext(const TestContext&) = delete;
   TestContext& operator=(const TestContext&) = delete;

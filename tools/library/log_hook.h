@@ -3,6 +3,7 @@
 
 #include <skiff/common.h>
 
+#include <atomic>
 #include <memory>
 
 #include "absl/strings/string_view.h"
@@ -23,6 +24,8 @@ class LogHook : public std::enable_shared_from_this<LogHook> {
   void Write(transport::LogLevel level, absl::string_view message) const;
   // Keeps this.
   transport::LogSink Sink() const;
+  // From this skiff_log_level on, lines are passed.
+  void SetLevel(int level) { level_ = level; }
 
  private:
   explicit LogHook(const skiff_context_options& options);
@@ -30,7 +33,7 @@ class LogHook : public std::enable_shared_from_this<LogHook> {
 
   const skiff_log_fn function_;
   void* const user_;
-  const int level_;
+  std::atomic<int> level_;
   // In the list of all.
   LogHook* previous_ = nullptr;
   LogHook* next_ = nullptr;

@@ -101,6 +101,7 @@ absl::StatusOr<std::shared_ptr<Server>> Server::Create(
     const skiff_server_options& options,
     std::shared_ptr<LoginCallbacks> logins) {
   protocol::TargetServerOptions given = OptionsOf(options, context->log());
+  given.capture = context->capture();
   given.authenticator = logins;
   auto made = protocol::TargetServer::Create(context->registry(),
                                              context->reactors(), given);

@@ -101,6 +101,7 @@ void Session::Connect(protocol::InitiatorOptions options,
                              const absl::Status& why) {
     OnChange(change, why);
   };
+  options.capture = context_->capture();
   options.log = [context = context_](absl::string_view message) {
     context->Log(transport::LogLevel::kInfo, message);
   };

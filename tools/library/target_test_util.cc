@@ -144,8 +144,9 @@ void TestStore::Work() {
   }
 }
 
-TestServer::TestServer(uint32_t threads, const skiff_server_options* options)
-    : test(threads), threads_(threads) {
+TestServer::TestServer(uint32_t threads, const skiff_server_options* options,
+                       uint32_t flags)
+    : test(threads, flags), threads_(threads) {
   EXPECT_EQ(skiff_target_create(context, kName, nullptr, &target), 0)
       << skiff_last_error();
   EXPECT_EQ(skiff_server_create(context, options, &server), 0)

@@ -74,8 +74,10 @@ class TestStore {
 class TestServer {
  public:
   // `threads` 0: the test's thread turns the context. `options` may be null.
+  // `flags`: the context's.
   explicit TestServer(uint32_t threads,
-                      const skiff_server_options* options = nullptr);
+                      const skiff_server_options* options = nullptr,
+                      uint32_t flags = 0);
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
   // Closes what is left.

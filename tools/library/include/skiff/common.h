@@ -132,6 +132,9 @@ typedef void (*skiff_free_fn)(void* user, void* memory, size_t size);
 /// processor time when idle. Without threads, skiff_context_wait() does so, and
 /// skiff_context_deadline() is 0 meanwhile. Not with SKIFF_CONTEXT_SPIN.
 #define SKIFF_CONTEXT_ADAPTIVE_SPIN (1u << 1)
+/// Allow skiff_context_start_trace(). Each connection pays for a look at
+/// whether it runs, for each message or system call.
+#define SKIFF_CONTEXT_TRACEABLE (1u << 2)
 
 /// A transport of one's own. It is C++: OwnTransport() of
 /// tools/library/own_transport.h makes this struct, which stays as it is.
@@ -174,6 +177,28 @@ typedef struct skiff_context_options {
 /// -EAGAIN where the system has no descriptors, memory or threads left.
 SKIFF_API int skiff_context_create(const skiff_context_options* options,
                                    skiff_context** context);
+
+/// Changes from which level on `log` gets lines. Any thread, at any time.
+///
+/// @return 0; -EINVAL: it is not one of skiff_log_level.
+SKIFF_API int skiff_context_set_log_level(skiff_context* context,
+                                          uint32_t level);
+
+/// Writes what connections carry from now on to a new file, for Wireshark
+/// (pcapng), until skiff_context_stop_trace(). That is all data of disks: only
+/// the file's owner may read it. A file system that is slow holds connections
+/// up. May wait for it. Any thread.
+///
+/// @return 0; -EEXIST: the file is there; -EBUSY: a trace runs; -ENOTSUP: the
+/// context was not made with SKIFF_CONTEXT_TRACEABLE; -ENOENT and its like.
+SKIFF_API int skiff_context_start_trace(skiff_context* context,
+                                        const char* path);
+
+/// Ends it, and closes the file. May wait for the file system. Any thread.
+///
+/// @return 0; -ENOENT: no trace runs; -EIO: the file is readable, but not
+/// complete: the message says why.
+SKIFF_API int skiff_context_stop_trace(skiff_context* context);
 
 /// Ends a context: its threads are joined. After the end of the last context of
 /// the process, no thread is left that runs code of the library, which may be

@@ -123,6 +123,20 @@ class Context {
         std::forward<Done>(done)...);
   }
 
+  /// From this level on, one of skiff_log_level, the log gets lines.
+  Status SetLogLevel(uint32_t level) {
+    return Status::Last(skiff_context_set_log_level(context_, level));
+  }
+  /// Writes what connections carry to a new file: as
+  /// skiff_context_start_trace(), with SKIFF_CONTEXT_TRACEABLE.
+  Status StartTrace(const char* path) {
+    return Status::Last(skiff_context_start_trace(context_, path));
+  }
+  /// Ends that, and closes the file.
+  Status StopTrace() {
+    return Status::Last(skiff_context_stop_trace(context_));
+  }
+
   /// For calls of the interface for C. Stays the context's; NULL when closed.
   skiff_context* get() const { return context_; }
 
