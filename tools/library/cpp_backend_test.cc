@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <skiff/skiff.hpp>
@@ -109,6 +110,12 @@ TEST_F(CppBackendTest, CountsAndDropsSessions) {
   EXPECT_EQ(luns[0].counts.writes, 0u);
   EXPECT_GT(luns[0].counts.others, 0u) << "INQUIRY and its like";
 
+  std::promise<Result<std::vector<SessionInfo>>> told;
+  ASSERT_TRUE(
+      server_.server
+          .Sessions([&told](auto result) { told.set_value(std::move(result)); })
+          .ok());
+  EXPECT_EQ(told.get_future().get().value().size(), 1u);
   const auto sessions = server_.server.Sessions().value();
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].target, CppServer::kName);

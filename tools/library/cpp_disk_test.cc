@@ -125,6 +125,29 @@ TEST_F(CppDiskTest, FindsTargets) {
   const auto found = Discover(context_, portal.c_str()).value();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, CppServer::kName);
+
+  // And without blocking, by a callable that cannot be copied.
+  std::promise<Result<std::vector<FoundTarget>>> told;
+  auto answer = told.get_future();
+  ASSERT_TRUE(Discover(context_, portal.c_str(), {},
+                       [told = std::move(told)](auto result) mutable {
+                         told.set_value(std::move(result));
+                       })
+                  .ok());
+  const auto again = answer.get();
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  ASSERT_EQ(again->size(), 1u);
+  EXPECT_EQ((*again)[0].name, CppServer::kName);
+}
+
+TEST_F(CppDiskTest, SaysWhyItFoundNoTargets) {
+  std::promise<Result<std::vector<FoundTarget>>> told;
+  auto answer = told.get_future();
+  const auto tell = [&told](auto result) { told.set_value(std::move(result)); };
+  EXPECT_FALSE(Discover(context_, "no url", {}, tell).ok())
+      << "the call itself fails, and tells nobody else";
+  ASSERT_TRUE(Discover(context_, "iscsi://127.0.0.1:1", {}, tell).ok());
+  EXPECT_FALSE(answer.get().ok());
 }
 
 TEST_F(CppDiskTest, SendsCommands) {

@@ -326,25 +326,58 @@ struct FoundTarget {
   std::vector<std::string> portals;  ///< "address:port,group"; may be empty.
 };
 
+namespace internal {
+
+inline FoundTarget Found(const skiff_found_target& target) {
+  FoundTarget one{target.name, {}};
+  for (size_t i = 0; i < target.portal_count; ++i) {
+    one.portals.emplace_back(target.portals[i]);
+  }
+  return one;
+}
+
+inline skiff_disk_options ForDiscovery(const DiskOptions& options) {
+  skiff_disk_options plain = options;
+  plain.struct_size = sizeof(plain);
+  plain.on_event = nullptr;
+  return plain;
+}
+
+}  // namespace internal
+
 /// Asks a portal, "iscsi://host[:port]", for its targets. Blocks.
 inline Result<std::vector<FoundTarget>> Discover(
     Context& context, const char* url, const DiskOptions& options = {}) {
   std::vector<FoundTarget> found;
-  skiff_disk_options plain = options;
-  plain.struct_size = sizeof(plain);
-  plain.on_event = nullptr;
+  const skiff_disk_options plain = internal::ForDiscovery(options);
   const int result = skiff_discover(
       context.get(), url, &plain,
       [](void* user, const skiff_found_target* target) noexcept {
-        FoundTarget one{target->name, {}};
-        for (size_t i = 0; i < target->portal_count; ++i) {
-          one.portals.emplace_back(target->portals[i]);
-        }
-        static_cast<std::vector<FoundTarget>*>(user)->push_back(std::move(one));
+        static_cast<std::vector<FoundTarget>*>(user)->push_back(
+            internal::Found(*target));
       },
       nullptr, &found);
   if (result < 0) return Status::Last(result);
   return found;
+}
+
+/// The same, and calls `done` with a Result of them, on a thread of the
+/// context. Not if the call itself failed.
+template <typename Done>
+Status Discover(Context& context, const char* url, const DiskOptions& options,
+                Done&& done) {
+  using Held = internal::Gathering<FoundTarget, std::decay_t<Done>>;
+  const skiff_disk_options plain = internal::ForDiscovery(options);
+  return Held::Start(
+      [&](Held* held) {
+        return skiff_discover(
+            context.get(), url, &plain,
+            [](void* user, const skiff_found_target* target) noexcept {
+              static_cast<Held*>(user)->all.push_back(internal::Found(*target));
+            },
+            &Held::Finish, held);
+      },
+      std::forward<Done>(done));
 }
 
 }  // namespace skiff

@@ -22,6 +22,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace skiff {
 
@@ -144,6 +145,35 @@ Status Start(Call&& call, Done&& done) {
   static_cast<void>(held.release());
   return Status();
 }
+
+/// What is told one by one, until `done` is called with all of it.
+template <typename T, typename Done>
+struct Gathering {
+  static_assert(std::is_invocable_v<Done, Result<std::vector<T>>>,
+                "what is called at the end takes a skiff::Result");
+  /// A skiff_done_fn, with one of these that it deletes.
+  static void Finish(void* user, int result, const char* message) noexcept {
+    std::unique_ptr<Gathering> self(static_cast<Gathering*>(user));
+    if (result < 0) {
+      std::move(self->done)(Result<std::vector<T>>(Status(result, message)));
+    } else {
+      std::move(self->done)(Result<std::vector<T>>(std::move(self->all)));
+    }
+  }
+  /// Starts: `call` is given one. Not `done`, if the call itself failed.
+  template <typename Call>
+  static Status Start(Call&& call, Done done) {
+    std::unique_ptr<Gathering> held(new Gathering{{}, std::move(done)});
+    const int result = call(held.get());
+    if (result < 0) return Status::Last(result);
+    // It is the callback's by now, and perhaps gone.
+    static_cast<void>(held.release());
+    return Status();
+  }
+
+  std::vector<T> all;
+  Done done;
+};
 
 }  // namespace internal
 }  // namespace skiff

@@ -379,6 +379,23 @@ class Server {
     if (result < 0) return Status::Last(result);
     return sessions;
   }
+  /// The same, and calls `done` with a Result of them, on a thread of the
+  /// context. Not if the call itself failed.
+  template <typename Done>
+  Status Sessions(Done&& done) const {
+    using Held = internal::Gathering<SessionInfo, std::decay_t<Done>>;
+    return Held::Start(
+        [&](Held* held) {
+          return skiff_server_sessions(
+              server_,
+              [](void* user, const skiff_session_info* info) noexcept {
+                static_cast<Held*>(user)->all.emplace_back(*info);
+                return 0;
+              },
+              &Held::Finish, held);
+        },
+        std::forward<Done>(done));
+  }
   /// Drops one. ENOENT: there is none of this number.
   template <typename... Done>
   Status DropSession(uint64_t id, Done&&... done) {
