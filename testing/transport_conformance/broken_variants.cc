@@ -139,6 +139,11 @@ constexpr ForwardingRow kForwardingRows[] = {
     {Fault::kNoAddress, "no_address"},
     {Fault::kNoPort, "no_port"},
     {Fault::kSwappedAddresses, "swapped_addresses"},
+    {Fault::kUnreadReplaced, "unread_replaced"},
+    {Fault::kReleaseEnds, "release_ends"},
+    {Fault::kWriteAfterRelease, "write_after_release"},
+    {Fault::kUnreadDropped, "unread_dropped"},
+    {Fault::kUninherited, "uninherited"},
 };
 
 struct OptionRow {

@@ -125,6 +125,11 @@ NAMED_BY = {
     "no_address": ("ConnectionTest.ConnectAndAccept", "\"\" is not of the form host:port"),
     "no_port": ("ConnectionTest.ConnectAndAccept", "\"localhost\" is not of the form host:port"),
     "swapped_addresses": ("ConnectionTest.ConnectAndAccept", "is not where the other end listens"),
+    "unread_replaced": ("StreamTest.GoesOnInAnotherProcess", "behind what the caller has"),
+    "release_ends": ("StreamTest.GoesOnInAnotherProcess", "the peer heard of it"),
+    "write_after_release": ("StreamTest.GoesOnInAnotherProcess", "a stream that was released takes bytes"),
+    "uninherited": ("StreamTest.ListenersGoOnInAnotherProcess", "cannot listen"),
+    "unread_dropped": ("StreamTest.GoesOnInAnotherProcess", "is not the one that was sent"),
 }
 
 # The same of the options that the simulated transport never gets to see as they were.

@@ -1,5 +1,7 @@
 #include "testing/transport_conformance/forwarding_stream.h"
 
+#include <sys/socket.h>
+
 namespace skiff::testing {
 
 using transport::IoResult;
@@ -88,6 +90,9 @@ IoResult ForwardingStream::Writev(absl::Span<const iovec> from) {
   if (Has(Fault::kRefusedLongList) && from.size() > kMaxIov) {
     return {StreamStatus::kError, 0};
   }
+  if (Has(Fault::kWriteAfterRelease) && released_) {
+    return {StreamStatus::kOk, TotalBytes(from)};
+  }
   if (Has(Fault::kWriteAfterEnd) && write_ended_) {
     return {StreamStatus::kOk, TotalBytes(from)};
   }
@@ -124,6 +129,19 @@ void ForwardingStream::Abort() {
   } else {
     inner_->Abort();
   }
+}
+
+// It has read ahead, as streams with a buffer of their own do.
+int ForwardingStream::ReleaseDescriptor(std::string* unread) {
+  char ahead[100];
+  const iovec room = {ahead, sizeof(ahead)};
+  const IoResult read = inner_->Readv({&room, 1});
+  if (Has(Fault::kUnreadReplaced)) unread->clear();
+  unread->append(ahead, read.bytes);
+  const int descriptor = inner_->ReleaseDescriptor(unread);
+  if (Has(Fault::kReleaseEnds)) shutdown(descriptor, SHUT_WR);
+  released_ = true;
+  return descriptor;
 }
 
 absl::Status ForwardingStream::error() const {

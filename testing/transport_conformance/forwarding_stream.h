@@ -41,6 +41,7 @@ class ForwardingStream final : public transport::ByteStream,
   size_t unacknowledged() const override;
   void ShutdownWrite() override;
   void Abort() override;
+  int ReleaseDescriptor(std::string* unread) override;
   absl::Status error() const override;
   absl::string_view scheme() const override;
   std::string local_address() const override;
@@ -59,6 +60,7 @@ class ForwardingStream final : public transport::ByteStream,
   size_t threshold_ = 1;
   size_t written_ = 0;
   bool write_ended_ = false;
+  bool released_ = false;
   std::vector<iovec> borrowed_;
 };
 

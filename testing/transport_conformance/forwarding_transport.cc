@@ -1,6 +1,7 @@
 #include "testing/transport_conformance/forwarding_transport.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@ using transport::ConnectionRequest;
 using transport::ConnectOptions;
 using transport::Endpoint;
 using transport::Listener;
+using transport::ListeningDescriptor;
 using transport::ListenOptions;
 using transport::Reactor;
 using Fault = ForwardingFault;
@@ -110,6 +112,13 @@ class ForwardingListener final : public Listener {
     if (!shared_->Has(Fault::kWrongListenSchemes)) return {address()};
     return {WithScheme(address(), shared_->inner_scheme)};
   }
+  std::vector<ListeningDescriptor> ReleaseDescriptors() override {
+    std::vector<ListeningDescriptor> released = inner_->ReleaseDescriptors();
+    for (ListeningDescriptor& one : released) {
+      one.address = WithScheme(one.address, "fwd");
+    }
+    return released;
+  }
 
  private:
   std::unique_ptr<Listener> inner_;
@@ -137,6 +146,8 @@ class ForwardingTransport final : public transport::Transport {
   absl::StatusOr<std::unique_ptr<transport::ConnectAttempt>> Connect(
       Reactor* reactor, const Address& address, const ConnectOptions& options,
       ConnectCallback done) override;
+  absl::StatusOr<std::unique_ptr<transport::ByteStream>> Adopt(
+      Reactor* reactor, int descriptor, std::string unread) override;
 
  private:
   bool Has(Fault fault) const { return shared_->Has(fault); }
@@ -145,6 +156,8 @@ class ForwardingTransport final : public transport::Transport {
   }
   absl::StatusOr<Endpoint> Outcome(absl::StatusOr<Endpoint> made) const;
   ConnectCallback WithFault(Reactor* reactor, ConnectCallback done);
+  std::function<int(const Address&)> Inherited(
+      const ListenOptions& options) const;
 
   const std::unique_ptr<Transport> inner_;
   const std::shared_ptr<Shared> shared_;
@@ -168,6 +181,15 @@ absl::Status ForwardingTransport::CheckAddress(const Address& address) const {
   return inner_->CheckAddress(Inner(address));
 }
 
+// By the inner transport's scheme.
+std::function<int(const Address&)> ForwardingTransport::Inherited(
+    const ListenOptions& options) const {
+  if (options.inherited == nullptr || Has(Fault::kUninherited)) return nullptr;
+  return [inherited = options.inherited](const Address& wanted) {
+    return inherited(WithScheme(wanted, "fwd"));
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Listener>> ForwardingTransport::Listen(
     Reactor* reactor, const Address& address, const ListenOptions& options,
     transport::AcceptCallback on_request) {
@@ -175,6 +197,7 @@ absl::StatusOr<std::unique_ptr<Listener>> ForwardingTransport::Listen(
   if (Has(Fault::kUncheckedListen)) wanted.options.clear();
   ListenOptions used = options;
   if (Has(Fault::kBacklogZero)) used.backlog = 1024;
+  used.inherited = Inherited(options);
   auto inner =
       inner_->Listen(reactor, wanted, used,
                      [shared = shared_, on_request = std::move(on_request)](
@@ -244,6 +267,15 @@ ForwardingTransport::Connect(Reactor* reactor, const Address& address,
   if (!attempt.ok() || !Has(Fault::kDoneAfterCancel)) return attempt;
   KeepForever(*std::move(attempt));
   return std::make_unique<transport::ConnectAttempt>();
+}
+
+absl::StatusOr<std::unique_ptr<transport::ByteStream>>
+ForwardingTransport::Adopt(Reactor* reactor, int descriptor,
+                           std::string unread) {
+  if (Has(Fault::kUnreadDropped)) unread.clear();
+  auto inner = inner_->Adopt(reactor, descriptor, std::move(unread));
+  if (!inner.ok()) return inner.status();
+  return std::make_unique<ForwardingStream>(*std::move(inner), shared_->fault);
 }
 
 }  // namespace

@@ -72,6 +72,12 @@ enum class ForwardingFault : uint8_t {
   kNoAddress,          // local_address() is empty.
   kNoPort,             // peer_address() has none.
   kSwappedAddresses,   // Each is the other one's.
+  // Streams that go on in another process.
+  kUnreadReplaced,     // ReleaseDescriptor() drops what the caller has.
+  kReleaseEnds,        // The peer sees an end.
+  kWriteAfterRelease,  // Writev() takes bytes that nobody sends.
+  kUnreadDropped,      // Adopt() loses what had been received.
+  kUninherited,        // Listen() asks for no socket that there is.
 };
 
 // A transport of the scheme "fwd" that lets another one of byte streams do the

@@ -6,10 +6,14 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "testing/transport_conformance/conformance_pair.h"
+#include "transport/address.h"
 #include "transport/byte_stream.h"
+#include "transport/transport.h"
 
 namespace skiff::testing {
 namespace {
@@ -35,6 +39,19 @@ class StreamEnd final : private transport::StreamObserver {
   ~StreamEnd() override { stream_->SetObserver(nullptr); }
   StreamEnd(const StreamEnd&) = delete;
   StreamEnd& operator=(const StreamEnd&) = delete;
+
+  // How far it is.
+  struct Progress {
+    uint64_t to_send = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+  };
+  Progress progress() const { return {to_send_, sent_, received_}; }
+  void GoOnFrom(const Progress& progress) {
+    to_send_ = progress.to_send;
+    sent_ = progress.sent;
+    received_ = progress.received;
+  }
 
   void SendUpTo(uint64_t bytes) { to_send_ = bytes; }
   void set_reading(bool reading) { reading_ = reading; }
@@ -195,6 +212,7 @@ class StreamTest : public ConformancePair {
     }
     near_.reset();
     far_.reset();
+    adopted_.reset();
     ConformancePair::TearDown();
   }
   // Both ends work until `done`.
@@ -209,6 +227,7 @@ class StreamTest : public ConformancePair {
 
   ByteStream* near_stream_ = nullptr;
   ByteStream* far_stream_ = nullptr;
+  std::unique_ptr<ByteStream> adopted_;
   std::unique_ptr<StreamEnd> near_;
   std::unique_ptr<StreamEnd> far_;
 };
@@ -391,6 +410,101 @@ TEST_P(StreamTest, DestroyedStreamEndsThePeer) {
     far_->Work();
     return far_->ended() || far_->failed();
   })) << "the peer never heard that the stream was destroyed";
+}
+
+// What is in both directions, also in the stream itself, is not lost.
+TEST_P(StreamTest, GoesOnInAnotherProcess) {
+  if (!ConnectStreams()) return;
+  const uint64_t half = Bytes() / 2;
+  near_->SendUpTo(half);
+  ASSERT_TRUE(WorkUntil([&] { return far_->received() == half; }));
+  // Something to be read is there, and to be written.
+  far_->set_reading(false);
+  far_->SendUpTo(Bytes());
+  near_->SendUpTo(Bytes());
+  ASSERT_TRUE(WorkUntil([&] { return near_->sent() >= half + 1000; }));
+  Quiet();
+  std::string unread = "before";
+  const int descriptor = far_stream_->ReleaseDescriptor(&unread);
+  ASSERT_EQ(unread.substr(0, 6), "before")
+      << "what is left to be read goes behind what the caller has";
+  if (descriptor < 0) {
+    EXPECT_EQ(unread, "before");
+    far_->set_reading(true);
+    EXPECT_TRUE(WorkUntil([&] { return far_->received() == Bytes(); }))
+        << "a stream that can't be released is as it was";
+    NotSupported("a stream that goes on in another process");
+    return;
+  }
+  char byte = 0;
+  const iovec one = {&byte, 1};
+  EXPECT_EQ(far_stream_->Writev({&one, 1}).status, StreamStatus::kError)
+      << "a stream that was released takes bytes";
+  EXPECT_FALSE(far_stream_->error().ok());
+  const StreamEnd::Progress progress = far_->progress();
+  far_.reset();
+  server().Destroy();
+  Quiet();
+  absl::StatusOr<std::unique_ptr<ByteStream>> adopted =
+      world()
+          .transport(Side::kListening)
+          ->Adopt(world().reactor(Side::kListening), descriptor,
+                  unread.substr(6));
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  adopted_ = *std::move(adopted);
+  far_ = std::make_unique<StreamEnd>(adopted_.get(), 2, 1);
+  far_->GoOnFrom(progress);
+  EXPECT_TRUE(WorkUntil([&] {
+    return far_->received() == Bytes() && near_->received() == Bytes();
+  })) << far_->received()
+      << " and " << near_->received() << " of " << Bytes()
+      << " bytes arrived at a stream that was handed over";
+  world().RunUntil(
+      [&] {
+        near_->Work();
+        return near_->ended() || near_->failed();
+      },
+      scale().quiet);
+  EXPECT_FALSE(near_->ended() || near_->failed()) << "the peer heard of it";
+}
+
+TEST_P(StreamTest, ListenersGoOnInAnotherProcess) {
+  if (ServerInThisProcess() == nullptr) return;
+  transport::Transport* const transport = world().transport(Side::kListening);
+  transport::Reactor* const reactor = world().reactor(Side::kListening);
+  int first = 0;
+  int second = 0;
+  transport::ListenOptions options;
+  auto before = transport->Listen(reactor, world().listen_address(), options,
+                                  [&first](auto /*request*/) { ++first; });
+  ASSERT_TRUE(before.ok()) << before.status();
+  const transport::Address address = (*before)->address();
+  std::vector<transport::ListeningDescriptor> released =
+      (*before)->ReleaseDescriptors();
+  if (released.empty()) {
+    NotSupported("a listener that goes on in another process");
+    return;
+  }
+  const int early = client_host().Connect(address.ToString(), {});
+  Quiet();
+  EXPECT_EQ(first, 0) << "a listener that was released takes connections";
+  before->reset();
+  options.inherited = [&released](const transport::Address& wanted) {
+    for (transport::ListeningDescriptor& one : released) {
+      if (one.address == wanted) return std::exchange(one.descriptor, -1);
+    }
+    return -1;
+  };
+  auto after = transport->Listen(reactor, address, options,
+                                 [&second](auto /*request*/) { ++second; });
+  ASSERT_TRUE(after.ok()) << after.status();
+  for (const transport::ListeningDescriptor& one : released) {
+    EXPECT_EQ(one.descriptor, -1)
+        << "nobody asked for the socket of " << one.address.ToString();
+  }
+  EXPECT_TRUE(Wait([&second] { return second == 1; }))
+      << "who has connected meanwhile is lost";
+  client_host().Destroy(early);
 }
 
 TEST_P(StreamTest, CablePulled) {
