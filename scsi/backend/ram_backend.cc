@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -25,6 +27,21 @@ constexpr uint64_t kMinDiscard = 1u << 20;
 constexpr uint64_t kHugePage = 2u << 20;
 // Bounds the time of one ProvisioningAt(): 64 GiB of 4 KiB granules.
 constexpr uint64_t kMaxRun = 1u << 24;
+
+// Asking the system takes a third of a millisecond: the answer serves for all
+// the disks that a configuration opens in one go.
+uint64_t RecentUsableMemory() {
+  using Clock = std::chrono::steady_clock;
+  static std::mutex mutex;
+  static uint64_t usable = 0;
+  static Clock::time_point until;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const Clock::time_point now = Clock::now(); now >= until) {
+    usable = UsableMemory();
+    until = now + std::chrono::seconds(1);
+  }
+  return usable;
+}
 
 bool IsZero(const uint8_t* data, uint64_t length) {
   return length == 0 ||
@@ -93,7 +110,7 @@ class RamChannel : public BackendChannel {
 RamBackend::RamBackend(const RamBackendOptions& options)
     : granule_(std::max<uint64_t>(4096, sysconf(_SC_PAGESIZE))),
       huge_pages_(options.huge_pages.value_or(options.size_bytes <=
-                                              UsableMemory() / 4)) {
+                                              RecentUsableMemory() / 4)) {
   info_.description = absl::StrCat("memory, ", options.size_bytes, " bytes",
                                    huge_pages_ ? ", huge pages" : "");
   // What was in memory is lost with it: another one is another disk.

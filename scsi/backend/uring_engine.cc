@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -282,6 +283,10 @@ void UringEngine::Prepare(const FileCall& call, io_uring_sqe* sqe) const {
 }  // namespace
 
 absl::Status CheckIoUring() {
+  // Each file asks, and a ring that is made for it takes longer than all else
+  // that opens one. What works goes on to work; its opposite can change.
+  static std::atomic<bool> works = false;
+  if (works) return absl::OkStatus();
   io_uring ring;
   if (int result = InitRing(2, &ring); result < 0) {
     return RefusedError(-result);
@@ -293,6 +298,7 @@ absl::Status CheckIoUring() {
   }
   io_uring_free_probe(probe);
   io_uring_queue_exit(&ring);
+  works = complete;
   return complete ? absl::OkStatus() : RefusedError(ENOSYS);
 }
 
