@@ -1,5 +1,6 @@
 #include "tools/management/rpc_server.h"
 
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/resource_quota.h>
@@ -202,6 +203,10 @@ class RpcServerImpl final : public RpcServer {
 
   ~RpcServerImpl() override {
     listener_.reset();
+    // gRPC is never shut down: that would wait for the poller which it starts
+    // for an answer that a socket's buffer does not hold, and which runs for
+    // ten seconds.
+    grpc_init();
     if (server_ == nullptr) {
       queue_->Shutdown();
       void* tag = nullptr;

@@ -1,5 +1,6 @@
 #include "tools/skiffctl/client.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -37,7 +38,12 @@ class Client::Channel {
   explicit Channel(const std::string& socket)
       : stub_(grpc::CreateCustomChannel(absl::StrCat("unix:", socket),
                                         grpc::InsecureChannelCredentials(),
-                                        Arguments())) {}
+                                        Arguments())) {
+    // Never shut down: that would wait for the poller which gRPC starts for a
+    // message that a socket's buffer does not hold, and which runs for ten
+    // seconds.
+    grpc_init();
+  }
 
   absl::StatusOr<std::string> Call(absl::string_view method,
                                    const std::string& request,
