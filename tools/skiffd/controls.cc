@@ -67,9 +67,11 @@ Daemon::Applied Controls::Apply(Configuration wanted,
                                 const Daemon::ApplyOptions& options,
                                 bool may_ask_again) {
   Daemon::Applied applied;
+  const absl::Duration grace = wanted.checked.shutdown_grace;
+  const protocol::LogLevel level = wanted.checked.log_level;
   if (problems.empty()) {
     LoadLibraries(wanted.checked);
-    applied = daemon_->Apply(wanted.checked, wanted.parsed, options);
+    applied = daemon_->Apply(std::move(wanted.checked), wanted.parsed, options);
   } else {
     applied.problems = std::move(problems);
     applied.bad_config = true;
@@ -90,8 +92,8 @@ Daemon::Applied Controls::Apply(Configuration wanted,
     return applied;
   }
   running_ = std::move(wanted.parsed);
-  grace_ = wanted.checked.shutdown_grace;
-  SetLogLevel(wanted.checked.log_level);
+  grace_ = grace;
+  SetLogLevel(level);
   LogToStderr(
       protocol::LogLevel::kInfo,
       absl::StrCat(name, " holds: ", applied.changes.size(), " changes"));

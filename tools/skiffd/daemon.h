@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,6 +18,7 @@
 #include "scsi/target/target.h"
 #include "tools/skiffd/accounts.h"
 #include "tools/skiffd/config.h"
+#include "tools/skiffd/config_index.h"
 #include "tools/skiffd/descriptors.h"
 #include "tools/skiffd/handover.h"
 #include "tools/skiffd/metrics_service.h"
@@ -80,7 +82,7 @@ class Daemon {
   //
   // The log level, and the grace of Shutdown(), are the caller's. Waits for
   // reactors: a few seconds at most. Not after Shutdown().
-  Applied Apply(const DaemonConfig& wanted, const ParsedConfig& parsed,
+  Applied Apply(DaemonConfig wanted, const ParsedConfig& parsed,
                 const ApplyOptions& options);
   // Writes tables of the LUNs, sessions and memory to the log, soon.
   void PrintSessions();
@@ -132,7 +134,7 @@ class Daemon {
   // daemon_apply.cc:
   void CheckLeaving(const Plan& plan, std::vector<std::string>* problems) const;
   void CheckUse(const Plan& plan, Applied* out) const;
-  void OpenMedia(const Plan& plan, const DaemonConfig& wanted,
+  void OpenMedia(const Plan& plan, const ConfigIndex& wanted,
                  Prepared* prepared, std::vector<std::string>* problems);
   void Prepare(const Plan& plan, const DaemonConfig& wanted,
                const ApplyOptions& options, Prepared* prepared, Applied* out);
@@ -151,7 +153,7 @@ class Daemon {
                    std::vector<std::string>* problems);
   void TellSizes(const Prepared& prepared);
   void CommitRemovals(const Plan& plan);
-  void CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
+  void CommitAdditions(const Plan& plan, const ConfigIndex& wanted,
                        Prepared* prepared);
   void ReviewAccess();
   // Within a few seconds.
@@ -169,7 +171,9 @@ class Daemon {
   absl::Status Serve(scsi::Target* target, const LunConfig& lun,
                      std::shared_ptr<scsi::Backend> medium);
   std::shared_ptr<scsi::Target> MakeTarget(const TargetConfig& config);
-  std::shared_ptr<scsi::Target> FindTarget(absl::string_view name) const;
+  // By their names, which they have.
+  using TargetsByName = absl::flat_hash_map<absl::string_view, scsi::Target*>;
+  TargetsByName NamedTargets() const;
   std::vector<std::shared_ptr<scsi::Target>> Targets() const {
     const std::lock_guard<std::mutex> lock(targets_mutex_);
     return targets_;
@@ -200,7 +204,7 @@ class Daemon {
   // Changed by the daemon's own thread, and read by others.
   mutable std::mutex targets_mutex_;
   std::vector<std::shared_ptr<scsi::Target>> targets_;
-  std::map<LunKey, std::shared_ptr<scsi::Backend>> media_;
+  absl::flat_hash_map<LunKey, std::shared_ptr<scsi::Backend>> media_;
   // What was taken away, and still comes to its end.
   std::shared_ptr<Leaving> leaving_;
   std::shared_ptr<Accounts> accounts_;

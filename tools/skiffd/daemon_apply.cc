@@ -29,20 +29,6 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 constexpr char kBlocked[] =
     "a reactor is blocked, by a disk perhaps; try again later";
 
-const TargetConfig& TargetOf(const DaemonConfig& config,
-                             const std::string& name) {
-  return *std::find_if(
-      config.targets.begin(), config.targets.end(),
-      [&name](const TargetConfig& target) { return target.name == name; });
-}
-
-const LunConfig& LunOf(const DaemonConfig& config, const LunKey& key) {
-  const TargetConfig& target = TargetOf(config, key.first);
-  return *std::find_if(
-      target.luns.begin(), target.luns.end(),
-      [&key](const LunConfig& lun) { return lun.options.lun == key.second; });
-}
-
 bool Resizes(const Change& change) {
   return change.kind == Kind::kGrowFile || change.kind == Kind::kShrinkFile;
 }
@@ -124,8 +110,7 @@ struct Daemon::Prepared {
   std::unique_ptr<MetricsService> metrics;
 };
 
-Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
-                              const ParsedConfig& parsed,
+Daemon::Applied Daemon::Apply(DaemonConfig wanted, const ParsedConfig& parsed,
                               const ApplyOptions& options) {
   Applied out;
   if (leaving_ == nullptr) leaving_ = std::make_shared<Leaving>();
@@ -155,7 +140,7 @@ Daemon::Applied Daemon::Apply(const DaemonConfig& wanted,
     metrics_.swap(prepared.metrics);
     prepared.metrics.reset();
   }
-  config_ = wanted;
+  config_ = std::move(wanted);
   LookAtFiles();
   WarnOfOpen(config_);
   ReviewConnections();
@@ -207,12 +192,12 @@ void Daemon::CheckUse(const Plan& plan, Applied* out) const {
   }
 }
 
-void Daemon::OpenMedia(const Plan& plan, const DaemonConfig& wanted,
+void Daemon::OpenMedia(const Plan& plan, const ConfigIndex& wanted,
                        Prepared* prepared, std::vector<std::string>* problems) {
   for (const Change& change : plan.changes) {
     if (!Adds(change) || change.medium_of.has_value()) continue;
     const LunKey key = {change.target, change.lun};
-    auto medium = Open(key.first, LunOf(wanted, key));
+    auto medium = Open(key.first, *wanted.Find(key.first, key.second));
     if (!medium.ok()) {
       problems->emplace_back(medium.status().message());
       continue;
@@ -227,7 +212,7 @@ void Daemon::OpenMedia(const Plan& plan, const DaemonConfig& wanted,
   }
   for (const auto& [key, medium] : prepared->media) {
     // A target that nobody sees says whether it would take it.
-    const LunConfig& lun = LunOf(wanted, key);
+    const LunConfig& lun = *wanted.Find(key.first, key.second);
     const absl::Status status =
         scsi::Target::Create(key.first)->AddLogicalUnit(medium, lun.options);
     if (!status.ok()) {
@@ -241,7 +226,7 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
                      const ApplyOptions& options, Prepared* prepared,
                      Applied* out) {
   std::vector<std::string>* const problems = &out->problems;
-  OpenMedia(plan, wanted, prepared, problems);
+  OpenMedia(plan, ConfigIndex(wanted), prepared, problems);
   if (Has(plan, Kind::kMetrics)) {
     auto metrics = StartMetrics(wanted.metrics);
     if (metrics.ok()) {
@@ -279,11 +264,15 @@ void Daemon::ResizeFiles(const Plan& plan, Prepared* prepared,
 
 // Those who have the media by now tell their initiators.
 void Daemon::TellSizes(const Prepared& prepared) {
+  if (prepared.resized.empty()) return;
+  std::set<const scsi::Backend*> resized;
   for (const auto& [file, before] : prepared.resized) {
-    for (const auto& [lun, medium] : media_) {
-      if (medium != file) continue;
-      FindTarget(lun.first)->NotifyBackendChanged(lun.second);
-    }
+    resized.insert(file.get());
+  }
+  const TargetsByName targets = NamedTargets();
+  for (const auto& [lun, medium] : media_) {
+    if (resized.count(medium.get()) == 0) continue;
+    targets.at(lun.first)->NotifyBackendChanged(lun.second);
   }
 }
 
@@ -376,13 +365,14 @@ void Daemon::Commit(const Plan& plan, const DaemonConfig& wanted,
   SetRules(wanted, Disturbed(plan));
   CommitRemovals(plan);
   SetRules(wanted);
+  const ConfigIndex index(wanted);
   for (const Change& change : plan.changes) {
     if (change.kind != Kind::kAlias) continue;
     // It is served: the plan says so.
-    server_->SetAlias(change.target, TargetOf(wanted, change.target).alias)
+    server_->SetAlias(change.target, index.Find(change.target)->alias)
         .IgnoreError();
   }
-  CommitAdditions(plan, wanted, prepared);
+  CommitAdditions(plan, index, prepared);
   TellSizes(*prepared);
   ReviewAccess();
 }
@@ -402,21 +392,18 @@ void Daemon::LookAtFiles() {
 }
 
 void Daemon::CommitRemovals(const Plan& plan) {
+  const ConfigIndex running(config_);
+  const TargetsByName targets = NamedTargets();
+  std::set<const scsi::Target*> removed;
   for (const Change& change : plan.changes) {
     if (change.kind == Kind::kRemoveTarget) {
-      for (const LunConfig& lun : TargetOf(config_, change.target).luns) {
+      for (const LunConfig& lun : running.Find(change.target)->luns) {
         Forget({change.target, lun.options.lun});
       }
       access_.erase(change.target);
       draining_.erase(change.target);
       leaving_->ExpectTarget(change.target);
-      {
-        const std::lock_guard<std::mutex> lock(targets_mutex_);
-        targets_.erase(std::find_if(targets_.begin(), targets_.end(),
-                                    [&change](const auto& one) {
-                                      return one->name() == change.target;
-                                    }));
-      }
+      removed.insert(targets.at(change.target));
       server_->RemoveTarget(
           change.target, absl::ZeroDuration(),
           [leaving = leaving_, name = change.target](
@@ -427,56 +414,68 @@ void Daemon::CommitRemovals(const Plan& plan) {
                change.kind == Kind::kReplaceLun) {
       leaving_->Expect();
       Forget({change.target, change.lun});
-      const absl::Status removed =
-          FindTarget(change.target)
+      const absl::Status gone =
+          targets.at(change.target)
               ->RemoveLogicalUnit(
                   change.lun,
-                  [leaving = leaving_](std::shared_ptr<scsi::Backend> medium) {
-                    leaving->Left(std::move(medium));
+                  [leaving = leaving_](std::shared_ptr<scsi::Backend> it) {
+                    leaving->Left(std::move(it));
                   });
-      if (!removed.ok()) leaving_->Left(nullptr);
+      if (!gone.ok()) leaving_->Left(nullptr);
     }
   }
+  const std::lock_guard<std::mutex> lock(targets_mutex_);
+  targets_.erase(std::remove_if(targets_.begin(), targets_.end(),
+                                [&removed](const auto& one) {
+                                  return removed.count(one.get()) > 0;
+                                }),
+                 targets_.end());
 }
 
 // What can fail here has been checked with the configuration.
-void Daemon::CommitAdditions(const Plan& plan, const DaemonConfig& wanted,
+void Daemon::CommitAdditions(const Plan& plan, const ConfigIndex& wanted,
                              Prepared* prepared) {
   std::vector<std::shared_ptr<scsi::Target>> added;
   for (const Change& change : plan.changes) {
     if (change.kind == Kind::kAddTarget) {
-      added.push_back(MakeTarget(TargetOf(wanted, change.target)));
+      added.push_back(MakeTarget(*wanted.Find(change.target)));
       const std::lock_guard<std::mutex> lock(targets_mutex_);
       targets_.push_back(added.back());
     }
   }
+  const TargetsByName targets = NamedTargets();
   absl::Status status;
   for (const Change& change : plan.changes) {
     if (!Adds(change)) continue;
-    const LunKey key = {change.target, change.lun};
-    status.Update(Serve(FindTarget(change.target).get(), LunOf(wanted, key),
-                        std::move(prepared->media.at(key))));
+    status.Update(Serve(
+        targets.at(change.target), *wanted.Find(change.target, change.lun),
+        std::move(prepared->media.at(LunKey(change.target, change.lun)))));
   }
   // With its LUNs: initiators look once.
   for (const std::shared_ptr<scsi::Target>& target : added) {
-    status.Update(server_->AddTarget(
-        target, TargetOf(wanted, std::string(target->name())).alias));
+    status.Update(
+        server_->AddTarget(target, wanted.Find(target->name())->alias));
   }
   if (!status.ok()) Log(protocol::LogLevel::kError, status.message());
 }
 
 void Daemon::Forget(const LunKey& lun) {
-  media_.erase(lun);
-  for (auto it = identities_.begin(); it != identities_.end();) {
-    it = it->second == lun ? identities_.erase(it) : std::next(it);
+  const auto medium = media_.find(lun);
+  if (medium == media_.end()) return;
+  const auto named = identities_.find(medium->second->info().identity);
+  if (named != identities_.end() && named->second == lun) {
+    identities_.erase(named);
   }
+  media_.erase(medium);
 }
 
-std::shared_ptr<scsi::Target> Daemon::FindTarget(absl::string_view name) const {
+Daemon::TargetsByName Daemon::NamedTargets() const {
+  TargetsByName targets;
+  targets.reserve(targets_.size());
   for (const std::shared_ptr<scsi::Target>& target : targets_) {
-    if (target->name() == name) return target;
+    targets.emplace(target->name(), target.get());
   }
-  return nullptr;
+  return targets;
 }
 
 }  // namespace skiff::tools::skiffd

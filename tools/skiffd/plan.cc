@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "tools/common/units.h"
 #include "tools/skiffd/config.pb.h"
+#include "tools/skiffd/config_index.h"
 #include "tools/skiffd/settings.h"
 
 namespace skiff::tools::skiffd {
@@ -78,25 +80,15 @@ std::string MediumOf(const LunConfig& lun) {
   return absl::StrCat("file ", FileOf(lun)->path);
 }
 
-const TargetConfig* Find(const DaemonConfig& config, const std::string& name) {
-  const auto found = std::find_if(
-      config.targets.begin(), config.targets.end(),
-      [&name](const TargetConfig& target) { return target.name == name; });
-  return found == config.targets.end() ? nullptr : &*found;
-}
-
-const LunConfig* Find(const TargetConfig& target, uint64_t number) {
-  const auto found = std::find_if(
-      target.luns.begin(), target.luns.end(),
-      [number](const LunConfig& lun) { return lun.options.lun == number; });
-  return found == target.luns.end() ? nullptr : &*found;
-}
-
 class Planner {
  public:
   Planner(const DaemonConfig& running, const DaemonConfig& wanted,
           const ParsedConfig& parsed)
-      : running_(running), wanted_(wanted), parsed_(parsed) {}
+      : running_(running),
+        wanted_(wanted),
+        parsed_(parsed),
+        index_of_running_(running),
+        index_of_wanted_(wanted) {}
 
   Plan Make() {
     CompareSettings();
@@ -119,13 +111,14 @@ class Planner {
   void ComparePortals();
   void CompareTargets();
   void CompareTarget(const TargetConfig& from, const TargetConfig& to);
-  void CompareLun(const LunKey& key, const LunConfig& from,
+  void CompareLun(const TargetConfig& target, const LunConfig& from,
                   const LunConfig& to);
   void CompareAccess();
   void AddLun(const TargetConfig& target, const LunConfig& lun);
   // The file stays open, which the LUN `key` has until now, as large as it is
   // found. False: it was refused.
-  bool KeepFile(const LunKey& key, const LunConfig& from, const LunConfig& to);
+  bool KeepFile(const std::string& target, const LunConfig& from,
+                const LunConfig& to);
   // The running LUN whose file `lun` takes over.
   std::optional<LunKey> Giver(const LunConfig& lun);
 
@@ -147,6 +140,14 @@ class Planner {
   const DaemonConfig& running_;
   const DaemonConfig& wanted_;
   const ParsedConfig& parsed_;
+  const ConfigIndex index_of_running_;
+  const ConfigIndex index_of_wanted_;
+  // The running LUNs with files, by their paths, once somebody asks.
+  struct FileUser {
+    const TargetConfig* target;
+    const LunConfig* lun;
+  };
+  std::multimap<absl::string_view, FileUser> files_;
   Plan plan_;
 };
 
@@ -165,10 +166,11 @@ std::string Planner::Where(absl::string_view section,
 }
 
 void Planner::CompareSettings() {
-  DaemonConfig running = running_;
-  DaemonConfig wanted = wanted_;
-  const std::vector<Setting> from = SettingsOf(&running);
-  const std::vector<Setting> to = SettingsOf(&wanted);
+  // They are read alone, through tables that could write them.
+  const std::vector<Setting> from =
+      SettingsOf(const_cast<DaemonConfig*>(&running_));
+  const std::vector<Setting> to =
+      SettingsOf(const_cast<DaemonConfig*>(&wanted_));
   for (size_t i = 0; i < from.size(); ++i) CompareSetting(from[i], to[i]);
   // What the table does not hold.
   if (running_.reactors.cpus != wanted_.reactors.cpus) {
@@ -253,13 +255,13 @@ void Planner::ComparePortals() {
 
 void Planner::CompareTargets() {
   for (const TargetConfig& from : running_.targets) {
-    if (Find(wanted_, from.name) != nullptr) continue;
+    if (index_of_wanted_.Find(from.name) != nullptr) continue;
     Add(Kind::kRemoveTarget, Nowhere(),
         absl::StrCat("target ", from.name, " is removed"))
         ->target = from.name;
   }
   for (const TargetConfig& to : wanted_.targets) {
-    const TargetConfig* const from = Find(running_, to.name);
+    const TargetConfig* const from = index_of_running_.Find(to.name);
     if (from != nullptr) {
       CompareTarget(*from, to);
       continue;
@@ -278,7 +280,7 @@ void Planner::CompareTarget(const TargetConfig& from, const TargetConfig& to) {
         ->target = to.name;
   }
   for (const LunConfig& lun : from.luns) {
-    if (Find(to, lun.options.lun) != nullptr) continue;
+    if (index_of_wanted_.Find(to, lun.options.lun) != nullptr) continue;
     Change* const change = Add(Kind::kRemoveLun, Nowhere(),
                                absl::StrCat(Name({to.name, lun.options.lun}),
                                             " is removed: ", MediumOf(lun)));
@@ -286,16 +288,17 @@ void Planner::CompareTarget(const TargetConfig& from, const TargetConfig& to) {
     change->lun = lun.options.lun;
   }
   for (const LunConfig& lun : to.luns) {
-    const LunConfig* const before = Find(from, lun.options.lun);
+    const LunConfig* const before =
+        index_of_running_.Find(from, lun.options.lun);
     if (before == nullptr) {
       AddLun(to, lun);
     } else {
-      CompareLun({to.name, lun.options.lun}, *before, lun);
+      CompareLun(to, *before, lun);
     }
   }
 }
 
-bool Planner::KeepFile(const LunKey& key, const LunConfig& from,
+bool Planner::KeepFile(const std::string& target, const LunConfig& from,
                        const LunConfig& to) {
   const scsi::FileBackendOptions& file = *FileOf(to);
   std::string why;
@@ -318,6 +321,7 @@ bool Planner::KeepFile(const LunKey& key, const LunConfig& from,
   const uint64_t is = to.file.bytes;
   // A device that does not say keeps its size.
   if (is == was || is == 0) return true;
+  const LunKey key = {target, from.options.lun};
   Change* const change =
       Add(is > was ? Kind::kGrowFile : Kind::kShrinkFile, to.where,
           absl::StrCat(Name(key), is > was ? " grows from " : " shrinks from ",
@@ -332,16 +336,22 @@ bool Planner::KeepFile(const LunKey& key, const LunConfig& from,
 std::optional<LunKey> Planner::Giver(const LunConfig& lun) {
   const scsi::FileBackendOptions* const file = FileOf(lun);
   if (file == nullptr) return std::nullopt;
-  for (const TargetConfig& target : running_.targets) {
-    for (const LunConfig& other : target.luns) {
-      const scsi::FileBackendOptions* const theirs = FileOf(other);
-      if (theirs == nullptr || theirs->path != file->path) continue;
-      // Read-only on both sides they may be open twice.
-      if (theirs->read_only && file->read_only) continue;
-      const LunKey key = {target.name, other.options.lun};
-      if (!KeepFile(key, other, lun)) return std::nullopt;
-      return key;
+  if (files_.empty()) {
+    for (const TargetConfig& target : running_.targets) {
+      for (const LunConfig& other : target.luns) {
+        const scsi::FileBackendOptions* const theirs = FileOf(other);
+        if (theirs == nullptr) continue;
+        files_.emplace(theirs->path, FileUser{&target, &other});
+      }
     }
+  }
+  const auto [begin, end] = files_.equal_range(file->path);
+  for (auto user = begin; user != end; ++user) {
+    const auto& [target, other] = user->second;
+    // Read-only on both sides they may be open twice.
+    if (FileOf(*other)->read_only && file->read_only) continue;
+    if (!KeepFile(target->name, *other, lun)) return std::nullopt;
+    return LunKey{target->name, other->options.lun};
   }
   return std::nullopt;
 }
@@ -359,35 +369,36 @@ void Planner::AddLun(const TargetConfig& target, const LunConfig& lun) {
   change->medium_of = giver;
 }
 
-void Planner::CompareLun(const LunKey& key, const LunConfig& from,
+void Planner::CompareLun(const TargetConfig& target, const LunConfig& from,
                          const LunConfig& to) {
   const auto* const ram = RamOf(to);
   const auto* const file = FileOf(to);
-  std::optional<LunKey> kept = key;
-  std::string what;
-  if (ram != nullptr && RamOf(from) != nullptr) {
+  const bool both_ram = ram != nullptr && RamOf(from) != nullptr;
+  const bool one_file = file != nullptr && FileOf(from) != nullptr &&
+                        FileOf(from)->path == file->path;
+  if (both_ram && !Same(*RamOf(from), *ram)) {
     // It would be another disk, and an empty one.
-    if (!Same(*RamOf(from), *ram)) {
-      return Refuse(to.where,
-                    absl::StrCat("the RAM disk of ", Name(key),
-                                 " cannot change while it is served; put it "
-                                 "back, or remove the LUN first, and add it in "
-                                 "a second change: what is in it is lost"));
-    }
-  } else if (file != nullptr && FileOf(from) != nullptr &&
-             FileOf(from)->path == file->path) {
-    if (!KeepFile(key, from, to)) return;
-  } else {
-    kept = Giver(to);
-    what = absl::StrCat(MediumOf(to), " in place of ", MediumOf(from));
+    return Refuse(
+        to.where,
+        absl::StrCat("the RAM disk of ", Name({target.name, to.options.lun}),
+                     " cannot change while it is served; put it "
+                     "back, or remove the LUN first, and add it in "
+                     "a second change: what is in it is lost"));
   }
-  if (kept == key && Same(from.options, to.options)) return;
-  if (what.empty()) what = "it looks different to initiators";
-  Change* const change = Add(Kind::kReplaceLun, to.where,
-                             absl::StrCat(Name(key), " is replaced: ", what));
+  if (one_file && !KeepFile(target.name, from, to)) return;
+  const bool kept = both_ram || one_file;
+  if (kept && Same(from.options, to.options)) return;
+  const LunKey key = {target.name, to.options.lun};
+  const std::optional<LunKey> giver = kept ? key : Giver(to);
+  Change* const change = Add(
+      Kind::kReplaceLun, to.where,
+      absl::StrCat(
+          Name(key), " is replaced: ",
+          kept ? "it looks different to initiators"
+               : absl::StrCat(MediumOf(to), " in place of ", MediumOf(from))));
   change->target = key.first;
   change->lun = key.second;
-  change->medium_of = kept;
+  change->medium_of = giver;
 }
 
 void Planner::CompareAccess() {
@@ -399,7 +410,7 @@ void Planner::CompareAccess() {
     Add(Kind::kAccess, Nowhere(), "the accounts of discovery are others");
   }
   for (const TargetConfig& to : wanted_.targets) {
-    const TargetConfig* const from = Find(running_, to.name);
+    const TargetConfig* const from = index_of_running_.Find(to.name);
     if (from == nullptr) continue;
     if (!Same(from->accounts, to.accounts)) {
       Add(Kind::kAccess, to.where,
