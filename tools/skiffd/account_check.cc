@@ -1,6 +1,7 @@
 #include "tools/skiffd/account_check.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -134,15 +135,19 @@ std::vector<AccountConfig> CheckAccounts(
 // do, could log in by it.
 void CheckDirections(const std::vector<AccountConfig>& accounts,
                      std::vector<std::string>* problems) {
+  std::multimap<absl::string_view, const AccountConfig*> of_secret;
   for (const AccountConfig& one : accounts) {
-    for (const AccountConfig& other : accounts) {
-      if (!one.chap.target.has_value() || one.where == other.where ||
-          !one.chap.target->secret.Equals(other.chap.secret)) {
-        continue;
-      }
+    of_secret.emplace(one.chap.secret.bytes(), &one);
+  }
+  for (const AccountConfig& one : accounts) {
+    if (!one.chap.target.has_value()) continue;
+    const auto [begin, end] =
+        of_secret.equal_range(one.chap.target->secret.bytes());
+    for (auto other = begin; other != end; ++other) {
+      if (one.where == other->second->where) continue;
       problems->push_back(absl::StrCat(
           one.where, ": the target's own secret is the secret of account ",
-          other.name, " at ", other.where,
+          other->second->name, " at ", other->second->where,
           ": initiators and targets need secrets of their "
           "own (RFC 7143 section 9.2.1)"));
     }

@@ -11,14 +11,13 @@ namespace {
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
 
-const FieldDescriptor* Field(const Message& message, const char* name) {
-  return message.GetDescriptor()->FindFieldByName(name);
-}
-
-bool IsSet(const Message& message, const FieldDescriptor* field) {
-  return field->is_repeated()
-             ? message.GetReflection()->FieldSize(message, field) > 0
-             : message.GetReflection()->HasField(message, field);
+// Of fields that are few, where a name is looked for often.
+const FieldDescriptor* Named(const std::vector<const FieldDescriptor*>& fields,
+                             absl::string_view name) {
+  for (const FieldDescriptor* const field : fields) {
+    if (field->name() == name) return field;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -29,17 +28,30 @@ void Checker::Problem(const Message& message, int field,
       absl::StrCat(locations_->Of(message, field, index), ": ", problem));
 }
 
+// A configuration can have thousands of LUNs, of which each sets little of what
+// it could.
 void Checker::Read(const Message& message,
                    const std::vector<Setting>& settings) {
+  std::vector<const FieldDescriptor*> around;  // What is set.
+  std::vector<const FieldDescriptor*> inside;
+  message.GetReflection()->ListFields(message, &around);
+  absl::string_view section;
+  const Message* in = &message;
   for (const Setting& setting : settings) {
-    const Message* in = &message;
-    if (*setting.section != '\0') {
-      in = &message.GetReflection()->GetMessage(
-          message, Field(message, setting.section));
+    if (setting.section != section) {
+      section = setting.section;
+      in = &message;
+      inside.clear();
+      const FieldDescriptor* const field = Named(around, section);
+      if (field != nullptr) {
+        in = &message.GetReflection()->GetMessage(message, field);
+        in->GetReflection()->ListFields(*in, &inside);
+      }
     }
-    const FieldDescriptor* field = Field(*in, setting.name);
-    if (!IsSet(*in, field)) continue;
-    setting.Read(*in, [&](absl::string_view problem, int index) {
+    const FieldDescriptor* const field =
+        Named(section.empty() ? around : inside, setting.name);
+    if (field == nullptr) continue;
+    setting.Read(*in, field, [&](absl::string_view problem, int index) {
       Problem(*in, field->number(), problem, index);
     });
   }

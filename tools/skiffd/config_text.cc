@@ -1,3 +1,4 @@
+#include <google/protobuf/arena.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/message.h>
@@ -21,6 +22,7 @@
 namespace skiff::tools::skiffd {
 namespace {
 
+using ::google::protobuf::Arena;
 using ::google::protobuf::Descriptor;
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
@@ -92,38 +94,38 @@ class ProblemCollector : public google::protobuf::io::ErrorCollector {
 };
 
 void Locate(const Message& message, TextFormat::ParseInfoTree* tree,
-            const std::string& file, Locations* locations);
+            Locations* locations);
 
 void LocateField(const Message& message, const FieldDescriptor* field,
                  int index, TextFormat::ParseInfoTree* tree,
-                 const std::string& file, Locations* locations) {
+                 Locations* locations) {
   const TextFormat::ParseLocation location = tree->GetLocation(field, index);
   if (location.line < 0) return;
-  const std::string where = absl::StrCat(file, ":", location.line + 1);
-  locations->Set(message, field->number(), index, where);
+  const int line = location.line + 1;
+  locations->SetLine(message, field->number(), index, line);
   if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return;
   const Reflection* reflection = message.GetReflection();
   const Message& child =
       index < 0 ? reflection->GetMessage(message, field)
                 : reflection->GetRepeatedMessage(message, field, index);
-  locations->Set(child, 0, -1, where);
+  locations->SetLine(child, 0, -1, line);
   TextFormat::ParseInfoTree* child_tree = tree->GetTreeForNested(field, index);
-  if (child_tree != nullptr) Locate(child, child_tree, file, locations);
+  if (child_tree != nullptr) Locate(child, child_tree, locations);
 }
 
 void Locate(const Message& message, TextFormat::ParseInfoTree* tree,
-            const std::string& file, Locations* locations) {
+            Locations* locations) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     if (!field->is_repeated()) {
       // The tree files singular fields under index -1.
-      LocateField(message, field, -1, tree, file, locations);
+      LocateField(message, field, -1, tree, locations);
       continue;
     }
     const int size = message.GetReflection()->FieldSize(message, field);
     for (int i = 0; i < size; ++i) {
-      LocateField(message, field, i, tree, file, locations);
+      LocateField(message, field, i, tree, locations);
     }
   }
 }
@@ -133,7 +135,10 @@ void Locate(const Message& message, TextFormat::ParseInfoTree* tree,
 ParsedConfig ParseConfigText(const std::string& text, const std::string& file,
                              std::vector<std::string>* problems) {
   ParsedConfig parsed;
-  parsed.config = std::make_shared<Config>();
+  // Thousands of messages come and go as one.
+  const auto arena = std::make_shared<Arena>();
+  parsed.config =
+      std::shared_ptr<Config>(arena, Arena::CreateMessage<Config>(arena.get()));
   parsed.locations.SetDefault(file);
   ProblemCollector collector(file, problems);
   TextFormat::ParseInfoTree tree;
@@ -143,7 +148,7 @@ ParsedConfig ParseConfigText(const std::string& text, const std::string& file,
   // A problem all the same (AddWarning), but not the last one that is found.
   parser.AllowUnknownField(true);
   if (parser.ParseFromString(text, parsed.config.get())) {
-    Locate(*parsed.config, &tree, file, &parsed.locations);
+    Locate(*parsed.config, &tree, &parsed.locations);
   }
   return parsed;
 }

@@ -38,16 +38,20 @@ uint64_t SizeOfDevice(const std::string& path) {
   return end < 0 ? 0 : static_cast<uint64_t>(end);
 }
 
-}  // namespace
-
-FileFacts LookAtFile(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return {};
+FileFacts FactsOf(const std::string& path, const struct stat& info) {
   if (S_ISREG(info.st_mode)) {
     return {absl::StrCat("inode ", info.st_dev, ":", info.st_ino),
             static_cast<uint64_t>(info.st_size)};
   }
   return {absl::StrCat("device ", info.st_rdev), SizeOfDevice(path)};
+}
+
+}  // namespace
+
+FileFacts LookAtFile(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return FactsOf(path, info);
 }
 
 std::vector<LunConfig> LunChecker::Check(const Target& target) {
@@ -129,27 +133,31 @@ void LunChecker::CheckFile(const Lun& lun, scsi::FileBackendOptions* out,
                      "; change one of them"));
     return;
   }
-  if (access(out->path.c_str(), F_OK) == 0 || errno != ENOENT) {
-    CheckExistingFile(file, out, facts);
-  } else {
+  // Each LUN's file is looked at whenever a configuration is taken over.
+  struct stat info = {};
+  if (stat(out->path.c_str(), &info) == 0) {
+    CheckExistingFile(file, info, out, facts);
+  } else if (errno == ENOENT) {
     CheckMissingFile(file, *out);
+  } else {
+    CannotOpen(file, *out);
   }
 }
 
-void LunChecker::CheckExistingFile(const File& file,
+void LunChecker::CannotOpen(const File& file,
+                            const scsi::FileBackendOptions& out) {
+  checker_->Problem(
+      file, File::kPathFieldNumber,
+      absl::StrCat("cannot open ", out.path, ": ", std::strerror(errno),
+                   "; skiffd must be allowed to read ",
+                   out.read_only ? "it" : "and write it"));
+}
+
+void LunChecker::CheckExistingFile(const File& file, const struct stat& info,
                                    scsi::FileBackendOptions* out,
                                    FileFacts* facts) {
-  struct stat info = {};
   const int mode = out->read_only ? R_OK : R_OK | W_OK;
-  if (stat(out->path.c_str(), &info) != 0 ||
-      access(out->path.c_str(), mode) != 0) {
-    checker_->Problem(
-        file, File::kPathFieldNumber,
-        absl::StrCat("cannot open ", out->path, ": ", std::strerror(errno),
-                     "; skiffd must be allowed to read ",
-                     out->read_only ? "it" : "and write it"));
-    return;
-  }
+  if (access(out->path.c_str(), mode) != 0) return CannotOpen(file, *out);
   const bool regular = S_ISREG(info.st_mode);
   if (!regular && !S_ISBLK(info.st_mode)) {
     checker_->Problem(file, File::kPathFieldNumber,
@@ -175,7 +183,7 @@ void LunChecker::CheckExistingFile(const File& file,
         absl::StrCat(out->path, ": ", NotAMultiple(size, out->block_size),
                      "; extend the file with truncate(1)"));
   }
-  *facts = LookAtFile(out->path);
+  *facts = FactsOf(out->path, info);
   CheckSharing(file, facts->identity, *out);
 }
 

@@ -1,6 +1,8 @@
 #ifndef SKIFF_TOOLS_SKIFFD_LUN_CHECK_H_
 #define SKIFF_TOOLS_SKIFFD_LUN_CHECK_H_
 
+#include <sys/stat.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -30,9 +32,11 @@ class LunChecker {
   void CheckMedium(const Lun& lun, LunConfig* out);
   void CheckFile(const Lun& lun, scsi::FileBackendOptions* out,
                  FileFacts* facts);
-  // Looks at what is at the path.
-  void CheckExistingFile(const File& file, scsi::FileBackendOptions* out,
-                         FileFacts* facts);
+  // `info`: of what is at the path.
+  void CheckExistingFile(const File& file, const struct stat& info,
+                         scsi::FileBackendOptions* out, FileFacts* facts);
+  // For errno's reason.
+  void CannotOpen(const File& file, const scsi::FileBackendOptions& out);
   void CheckMissingFile(const File& file, const scsi::FileBackendOptions& out);
   // Two writers of one file would destroy each other's data.
   void CheckSharing(const File& file, const std::string& identity,

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace skiff::tools::skiffd {
 
 void Locations::Set(const google::protobuf::Message& message, int field,
@@ -11,11 +13,19 @@ void Locations::Set(const google::protobuf::Message& message, int field,
   where_[Key(&message, field, index)] = std::move(where);
 }
 
+void Locations::SetLine(const google::protobuf::Message& message, int field,
+                        int index, int line) {
+  lines_[Key(&message, field, index)] = line;
+}
+
 std::string Locations::Of(const google::protobuf::Message& message, int field,
                           int index) const {
   for (const Key& key : {Key(&message, field, index), Key(&message, field, -1),
                          Key(&message, 0, -1)}) {
     if (const auto it = where_.find(key); it != where_.end()) return it->second;
+    if (const auto it = lines_.find(key); it != lines_.end()) {
+      return absl::StrCat(default_, ":", it->second);
+    }
   }
   return default_;
 }

@@ -1,12 +1,13 @@
 #ifndef SKIFF_TOOLS_SKIFFD_PARSED_CONFIG_H_
 #define SKIFF_TOOLS_SKIFFD_PARSED_CONFIG_H_
 
-#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 
 namespace google::protobuf {
@@ -25,6 +26,9 @@ class Locations {
   // field.
   void Set(const google::protobuf::Message& message, int field, int index,
            std::string where);
+  // The same in a file, which is the default. Lines count from 1.
+  void SetLine(const google::protobuf::Message& message, int field, int index,
+               int line);
   // The closest that is known: the value, the field, the message, everything.
   std::string Of(const google::protobuf::Message& message, int field = 0,
                  int index = -1) const;
@@ -33,7 +37,8 @@ class Locations {
 
  private:
   using Key = std::tuple<const google::protobuf::Message*, int, int>;
-  std::map<Key, std::string> where_;
+  absl::flat_hash_map<Key, std::string> where_;
+  absl::flat_hash_map<Key, int> lines_;
   std::string default_;
 };
 

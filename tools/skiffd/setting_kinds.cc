@@ -210,7 +210,7 @@ struct Defaults {
                          });
   }
   std::string operator()(const Other& other) const {
-    return other.default_text;
+    return other.quoted ? Quoted(other.default_text) : other.default_text;
   }
 };
 
@@ -287,8 +287,8 @@ std::optional<protocol::LogLevel> LevelOf(const std::string& text) {
   return *level;
 }
 
-void Setting::Read(const Message& message, Report report) const {
-  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+void Setting::Read(const Message& message, const FieldDescriptor* field,
+                   Report report) const {
   std::visit(Reader(message, field, report), value);
 }
 

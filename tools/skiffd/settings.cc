@@ -151,7 +151,7 @@ std::vector<Setting> LogSettings(DaemonConfig* config) {
 std::vector<Setting> SettingsOf(DaemonConfig* config) {
   std::vector<Setting> all = {
       {"", "log_level", Level{&config->log_level}},
-      {"", "portal", Other{absl::StrCat("`\"", kDefaultPortal, "\"`")}},
+      {"", "portal", Other{kDefaultPortal, "", true}},
       {"", "shutdown_grace", Time{&config->shutdown_grace}},
       {"", "restart_grace", Time{&config->restart_grace}},
       {"", "restart_patience", Time{&config->restart_patience}},
@@ -160,11 +160,9 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
       {"chap", "algorithm",
        Other{"`\"SHA3-256\"`, `\"SHA-256\"`, `\"SHA1\"`, `\"MD5\"`"}},
 
-      {"metrics", "listen", Other{absl::StrCat("`\"", kDefaultMetrics, "\"`")}},
-      {"management", "socket",
-       Other{absl::StrCat("`\"", kDefaultManagement, "\"`")}},
-      {"management", "mode",
-       Other{absl::StrCat("`\"", kDefaultManagementMode, "\"`")}},
+      {"metrics", "listen", Other{kDefaultMetrics, "", true}},
+      {"management", "socket", Other{kDefaultManagement, "", true}},
+      {"management", "mode", Other{kDefaultManagementMode, "", true}},
       {"management", "user", Other{"that of skiffd"}},
       {"management", "group", Other{"that of skiffd"}},
 

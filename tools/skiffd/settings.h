@@ -70,8 +70,9 @@ struct Digests {
 };
 // Read and checked elsewhere.
 struct Other {
-  std::string default_text;
+  const char* default_text = "";
   const char* range = "";
+  bool quoted = false;  // The default, as in the file.
 };
 
 struct Setting {
@@ -86,7 +87,9 @@ struct Setting {
   // Reads its field, which is set. What is not valid leaves the default, and is
   // told: "name is 0; ...", and the index in a list, or -1.
   using Report = absl::FunctionRef<void(absl::string_view problem, int index)>;
-  void Read(const google::protobuf::Message& message, Report report) const;
+  void Read(const google::protobuf::Message& message,
+            const google::protobuf::FieldDescriptor* field,
+            Report report) const;
   // As docs/skiffd.md tells them.
   std::string Default() const;
   std::string Range() const;
