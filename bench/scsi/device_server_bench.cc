@@ -9,10 +9,13 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "scsi/backend/ram_backend.h"
 #include "scsi/endian.h"
+#include "scsi/target/access_list.h"
 #include "scsi/target/command_counters.h"
 #include "scsi/target/target.h"
 #include "transport/reactor/epoll_reactor.h"
@@ -42,6 +45,7 @@ namespace {
 constexpr uint32_t kBlock = 512;
 constexpr uint32_t kBlocksPerCommand = 8;  // 4 KiB.
 constexpr uint64_t kMediumBytes = 64u << 20;
+constexpr char kInitiator[] = "iqn.2026-01.example:i";
 
 // Takes what it gets at once.
 class NullPort : public TargetPort {
@@ -75,17 +79,20 @@ class NullPort : public TargetPort {
 
 class Stand {
  public:
-  Stand()
+  // `access`: as Target::Create() has it.
+  explicit Stand(std::shared_ptr<AccessPolicy> access = nullptr)
       : reactor_(*transport::EpollReactor::Create()),
         worker_(*Worker::Create(reactor_.get(), {})),
-        target_(Target::Create("iqn.2026-01.example:bench")) {
+        target_(
+            Target::Create("iqn.2026-01.example:bench", std::move(access))) {
     RamBackendOptions options;
     options.size_bytes = kMediumBytes;
     options.block_size = kBlock;
     target_->AddLogicalUnit(*MakeRamBackend(options), {}).IgnoreError();
     nexus_ =
         *target_->OpenNexus(worker_.get(), &port_,
-                            {.initiator_port = "iqn.2026-01.example:i,i,0x1",
+                            {.initiator = kInitiator,
+                             .initiator_port = "iqn.2026-01.example:i,i,0x1",
                              .target_port = "iqn.2026-01.example:bench,t,0x1"});
     port_.set_nexus(nexus_.get());
     Task first;  // Takes the unit attention.
@@ -138,6 +145,18 @@ void BmRead4K(benchmark::State& state) {
   Stand().Run(state, 0x28, Attribute::kSimple);
 }
 BENCHMARK(BmRead4K);
+
+// By the last one of so many rules.
+void BmRead4KByRules(benchmark::State& state) {
+  std::vector<AccessRule> rules(state.range(0));
+  for (size_t i = 0; i + 1 < rules.size(); ++i) {
+    rules[i].initiator = absl::StrCat(kInitiator, i);
+  }
+  rules.back().initiator = kInitiator;
+  Stand(std::make_shared<AccessList>(std::move(rules)))
+      .Run(state, 0x28, Attribute::kSimple);
+}
+BENCHMARK(BmRead4KByRules)->ArgName("rules")->Arg(1)->Arg(1000);
 
 void BmWrite4K(benchmark::State& state) {
   Stand().Run(state, 0x2a, Attribute::kSimple);
