@@ -22,9 +22,11 @@ class Report:
         for name in measurements:
             self.note(name)
 
+    def median(self, name):
+        return statistics.median(self.samples[name])
+
     def note(self, name):
-        median = statistics.median(self.samples[name])
-        print(f"     {name}: {median:,.2f}   ({', '.join(f'{sample:,.2f}' for sample in self.samples[name])})",
+        print(f"     {name}: {self.median(name):,.2f}   ({', '.join(f'{sample:,.2f}' for sample in self.samples[name])})",
               flush=True)
 
     def ratio(self, dividend, divisor):
