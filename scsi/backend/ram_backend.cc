@@ -28,8 +28,8 @@ constexpr uint64_t kHugePage = 2u << 20;
 // Bounds the time of one ProvisioningAt(): 64 GiB of 4 KiB granules.
 constexpr uint64_t kMaxRun = 1u << 24;
 
-// Asking the system takes a third of a millisecond: the answer serves for all
-// the disks that a configuration opens in one go.
+// Asking the system reads a dozen of its files: the answer serves for all the
+// disks that a configuration opens in one go.
 uint64_t RecentUsableMemory() {
   using Clock = std::chrono::steady_clock;
   static std::mutex mutex;
