@@ -199,6 +199,8 @@ bool IsPrintableUtf8(absl::string_view value) {
         absl::ascii_iscntrl(static_cast<unsigned char>(value[0]))) {
       return false;
     }
+    // U+0080 to U+009F.
+    if (value[0] == '\xc2' && value[1] < '\xa0') return false;
     value.remove_prefix(length);
   }
   return true;

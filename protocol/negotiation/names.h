@@ -16,10 +16,9 @@ inline constexpr size_t kMaxNameLength = 223;
 // names are compared byte for byte: ASCII letters in lower case.
 //
 // Accepted: "iqn." with a date and a naming authority, "eui." with 16
-// hexadecimal digits, "naa." with 16 or 32. Characters are those of RFC 3722's
-// output, of which only the ASCII part is checked, and "_", which RFC 3722
-// prohibits and deployed names contain. Names in other scripts must arrive
-// normalized: they are compared as they are.
+// hexadecimal digits, "naa." with 16 or 32. Characters are those that RFC 3722
+// does not prohibit, and "_", which it does and deployed names contain. Names
+// in other scripts must arrive normalized: they are compared as they are.
 absl::StatusOr<std::string> NormalizeName(absl::string_view name);
 
 }  // namespace skiff::protocol

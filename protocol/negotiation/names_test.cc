@@ -56,6 +56,34 @@ TEST(NamesTest, Length) {
   ExpectBad(longest + "a", "224 bytes");
 }
 
+// RFC 3722 sections 4 and 6.
+TEST(NamesTest, CharactersThatLookLikeOthersOrLikeNothing) {
+  const std::string prefix = "iqn.2001-04.com.example:";
+  const struct {
+    const char* character;
+    const char* name;
+  } kProhibited[] = {
+      {"\xc2\xa0", "U+00A0"},           {"\xc2\xad", "U+00AD"},
+      {"\xcd\x8f", "U+034F"},           {"\xe2\x80\x8b", "U+200B"},
+      {"\xe2\x80\x8f", "U+200F"},       {"\xe2\x80\xae", "U+202E"},
+      {"\xe2\x81\xa6", "U+2066"},       {"\xe2\x81\xa9", "U+2069"},
+      {"\xe3\x80\x82", "U+3002"},       {"\xee\x80\x80", "U+E000"},
+      {"\xef\xbb\xbf", "U+FEFF"},       {"\xef\xbf\xbd", "U+FFFD"},
+      {"\xf0\x9f\xbf\xbe", "U+1FFFE"},  {"\xf3\xa0\x80\x81", "U+E0001"},
+      {"\xf4\x8f\xbf\xbf", "U+10FFFF"},
+  };
+  for (const auto& [character, name] : kProhibited) {
+    ExpectBad(prefix + "a" + character + "b",
+              (std::string(name) + " must not be used").c_str());
+  }
+  // Their neighbours are letters and signs.
+  for (const char* character :
+       {"\xc2\xa1", "\xe2\x80\x90", "\xe3\x80\x83", "\xef\xbb\xbc",
+        "\xf0\x9f\xbf\xbd", "\xf3\xa0\x80\x80"}) {
+    ExpectName(prefix + character, prefix + character);
+  }
+}
+
 TEST(NamesTest, Errors) {
   ExpectBad("", "empty");
   ExpectBad("disk1", "starts with neither");
