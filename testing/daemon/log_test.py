@@ -75,7 +75,9 @@ def test_reader_is_stuck(skiffd):
 
 def events(daemon):
     """What a log of JSON has: each line is one object, in UTF-8."""
-    lines = daemon.log_path.read_bytes().split(b"\n")
+    text = daemon.log_path.read_bytes()
+    check("\u202e".encode() not in text and b"\x7f" not in text, "the log has characters that deceive")
+    lines = text.split(b"\n")
     check(lines.pop() == b"", "the last line has no end")
     found = [json.loads(line.decode()) for line in lines]
     for event in found:
@@ -87,7 +89,8 @@ def events(daemon):
 
 def test_json(skiffd):
     """Programs find the same fields in each event, whatever peers call themselves."""
-    hostile = ['iqn.a"},{"level":"error', "iqn.a\nb", "iqn.\udcff\udcfe", "\\", "\x01\x7f", "iqn." + "\xe9" * 200]
+    hostile = ['iqn.a"},{"level":"error', "iqn.a\nb", "iqn.\udcff\udcfe", "\\", "\x01\x7f", "iqn." + "\xe9" * 200,
+               "iqn.2026-11.org.example:\u202ea"]
     settings = 'log_level: "debug" log { format: "json" interval: "0s" }'
     with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory, settings=settings) as daemon:
         for name in hostile:
@@ -120,6 +123,7 @@ def test_repeats(skiffd):
     count = 50
     settings = 'log { interval: "0s" repeat_window: "1h" }'
     with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory, settings=settings) as daemon:
+    check(any("U+202E must not be used" in reason for reason in reasons), reasons)
         for _ in range(count):
             with raw_iscsi.Initiator(daemon.port) as peer:
                 check(peer.login() == (0, 0), "an initiator does not get in")

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools {
 namespace {
@@ -46,8 +47,9 @@ std::string Format(absl::Time now, const transport::LogEvent& event,
       json[name] = Cut(field.value, max_value);
     }
   }
-  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                   nlohmann::ordered_json::error_handler_t::replace) +
+  return transport::PrintableJson(
+             json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                       nlohmann::ordered_json::error_handler_t::replace)) +
          "\n";
 }
 

@@ -19,9 +19,9 @@ enum class LogFormat : uint8_t {
 //   {"time":"2026-11-21T09:00:35.123456Z","level":"info","message":"...",
 //    "address":"10.0.0.2:41234","initiator":"iqn...","lun":1,...}
 // (it is one line). Fields that an event does not have are left out. Bytes that
-// are no UTF-8 become U+FFFD. A line has at most kMaxLogLine bytes: where it
-// would be longer, its values are cut, and say so. `now` is on the clock of the
-// wall.
+// are no UTF-8 become U+FFFD; what could deceive is escaped (PrintableJson()).
+// A line has at most kMaxLogLine bytes: where it would be longer, its values
+// are cut, and say so. `now` is on the clock of the wall.
 std::string FormatJsonLine(absl::Time now, const transport::LogEvent& event);
 
 }  // namespace skiff::tools

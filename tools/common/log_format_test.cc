@@ -67,6 +67,14 @@ TEST(FormatJsonLineTest, WhatIsNoUtf8IsReplaced) {
   EXPECT_EQ(nlohmann::json::parse(line)["message"], "\xc3\xa9");
 }
 
+TEST(FormatJsonLineTest, WhatCouldDeceiveIsEscaped) {
+  const std::string hostile = "a\xe2\x80\xae\x7f";
+  const std::string line = FormatJsonLine(
+      kNow, {LogLevel::kInfo, hostile, {{{transport::kLogTarget, hostile}}}});
+  EXPECT_THAT(line, HasSubstr("\"message\":\"a\\u202e\\u007f\""));
+  EXPECT_EQ(nlohmann::json::parse(line)["target"], hostile);
+}
+
 // Escapes make six bytes of one.
 TEST(FormatJsonLineTest, LongLinesAreCutAndStillObjects) {
   const std::string controls(transport::kMaxLogLine, '\x01');

@@ -16,6 +16,7 @@
 #include "tools/skiff/command_line.h"
 #include "tools/skiff/commands.h"
 #include "tools/skiff/interrupt.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools {
 namespace {
@@ -27,7 +28,7 @@ int Fail(const CommonOptions& common, const absl::Status& status) {
                        : static_cast<int>(ExitCodeOf(status));
   const std::string message(status.message());
   FlushStderrLog();
-  std::fprintf(stderr, "skiff: %s\n", message.c_str());
+  std::fprintf(stderr, "skiff: %s\n", transport::Printable(message).c_str());
   if (common.json)
     std::printf("%s\n", ToJson(ErrorReport{code, message}).c_str());
   return code;
@@ -39,7 +40,7 @@ int Print(const CommonOptions& common, const absl::StatusOr<Report>& report) {
   if (common.json) {
     std::printf("%s\n", ToJson(*report).c_str());
   } else {
-    std::fputs(ToText(*report).c_str(), stdout);
+    std::fputs(transport::Printable(ToText(*report), "\n").c_str(), stdout);
   }
   return InterruptedExitStatus();
 }
@@ -100,7 +101,7 @@ class Runner {
   int operator()(const DumpOptions& o) {
     const absl::StatusOr<std::string> text = DumpCapture(o);
     if (!text.ok()) return Fail(common_, text.status());
-    std::fputs(text->c_str(), stdout);
+    std::fputs(transport::Printable(*text, "\n").c_str(), stdout);
     return static_cast<int>(ExitCode::kOk);
   }
   int operator()(const ResetOptions& o) {
@@ -127,7 +128,9 @@ int Runner::operator()(const CopyOptions& o) {
   const absl::StatusOr<CopyReport> report = Copy(common_, o);
   if (!report.ok() || common_.json) return Print(common_, report);
   // Standard output may be the destination.
-  if (!o.quiet) std::fputs(ToText(*report).c_str(), stderr);
+  if (!o.quiet) {
+    std::fputs(transport::Printable(ToText(*report), "\n").c_str(), stderr);
+  }
   return InterruptedExitStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "tools/common/read_file.h"
 #include "tools/management/management.pb.h"
 #include "tools/skiffctl/tables.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffctl {
 namespace {
@@ -28,7 +29,7 @@ int Fail(const absl::Status& status) {
   std::fprintf(stderr, "skiffctl: %s\n",
                late ? "no answer in time; it may be done yet: look with 'get' "
                       "or 'list'"
-                    : std::string(status.message()).c_str());
+                    : transport::Printable(status.message()).c_str());
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
@@ -54,7 +55,7 @@ void PrintJson(const google::protobuf::Message& message) {
     std::fprintf(stderr, "skiffctl: %s\n", status.ToString().c_str());
     return;
   }
-  Print(absl::StrCat(text, "\n"));
+  Print(absl::StrCat(transport::PrintableJson(text), "\n"));
 }
 
 template <typename Reply>
@@ -79,15 +80,15 @@ absl::StatusOr<std::string> ReadConfig(const std::string& file) {
 int Tell(const Common& common, const api::ApplyReply& reply, bool dry_run) {
   if (common.json) PrintJson(reply);
   for (const std::string& note : reply.notes()) {
-    std::fprintf(stderr, "note: %s\n", note.c_str());
+    std::fprintf(stderr, "note: %s\n", transport::Printable(note).c_str());
   }
   for (const std::string& problem : reply.problems()) {
-    std::fprintf(stderr, "%s\n", problem.c_str());
+    std::fprintf(stderr, "%s\n", transport::Printable(problem).c_str());
   }
   if (!common.json && (dry_run || reply.problems().empty())) {
     for (const std::string& change : reply.changes()) {
-      Print(
-          absl::StrCat(dry_run ? "would change: " : "changed: ", change, "\n"));
+      Print(absl::StrCat(dry_run ? "would change: " : "changed: ",
+                         transport::Printable(change), "\n"));
     }
     if (reply.changes().empty() && reply.problems().empty()) {
       Print("nothing changes\n");

@@ -9,26 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/common/units.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffctl {
 namespace {
 
 namespace api = management::v1;
 using Rows = std::vector<std::vector<std::string>>;
-
-// What peers say must not move the cursor of a terminal.
-std::string Printable(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppend(&out, "\\x", absl::Hex(byte, absl::kZeroPad2));
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out;
-}
 
 // Of UTF-8: characters, not bytes.
 size_t Width(const std::string& text) {
@@ -69,7 +56,7 @@ std::string Table(const Rows& rows) {
   for (std::vector<std::string>& row : cells) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) {
-      row[i] = Printable(row[i]);
+      row[i] = transport::Printable(row[i]);
       widths[i] = std::max(widths[i], Width(row[i]));
     }
   }

@@ -10,7 +10,7 @@
 namespace skiff::tools::skiffctl {
 
 // Rows of cells, headings first, in columns as wide as they have to be. Lines
-// end in a newline. Control characters are written as \x0a.
+// end in a newline. What could deceive is escaped (Printable()).
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // For people: these may change.

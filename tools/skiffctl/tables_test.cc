@@ -21,6 +21,9 @@ TEST(TableTest, ColumnsAreAsWideAsTheirCells) {
 
 TEST(TableTest, WhatPeersSayMovesNoCursor) {
   EXPECT_EQ(Table({{"a\x1b[2Jb\nc"}}), "a\\x1b[2Jb\\x0ac\n");
+  EXPECT_EQ(Table({{"\xe2\x80\xae"
+                    "a"}}),
+            "\\u202ea\n");
 }
 
 api::ListLunsReply Luns(uint64_t first, uint64_t second) {

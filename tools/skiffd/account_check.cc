@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "protocol/negotiation/names.h"
 #include "tools/common/secret_file.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -145,11 +146,11 @@ void CheckDirections(const std::vector<AccountConfig>& accounts,
         of_secret.equal_range(one.chap.target->secret.bytes());
     for (auto other = begin; other != end; ++other) {
       if (one.where == other->second->where) continue;
-      problems->push_back(absl::StrCat(
+      problems->push_back(transport::Printable(absl::StrCat(
           one.where, ": the target's own secret is the secret of account ",
           other->second->name, " at ", other->second->where,
           ": initiators and targets need secrets of their "
-          "own (RFC 7143 section 9.2.1)"));
+          "own (RFC 7143 section 9.2.1)")));
     }
   }
 }

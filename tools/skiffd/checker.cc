@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 
 #include "absl/strings/str_cat.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -24,8 +25,8 @@ const FieldDescriptor* Named(const std::vector<const FieldDescriptor*>& fields,
 
 void Checker::Problem(const Message& message, int field,
                       absl::string_view problem, int index) {
-  problems_->push_back(
-      absl::StrCat(locations_->Of(message, field, index), ": ", problem));
+  problems_->push_back(transport::Printable(
+      absl::StrCat(locations_->Of(message, field, index), ": ", problem)));
 }
 
 // A configuration can have thousands of LUNs, of which each sets little of what

@@ -18,6 +18,7 @@
 #include "tools/common/read_file.h"
 #include "tools/skiffd/config.pb.h"
 #include "tools/skiffd/parsed_config.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -79,8 +80,8 @@ class ProblemCollector : public google::protobuf::io::ErrorCollector {
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
     // The parser counts from zero.
-    problems_->push_back(absl::StrCat(file_, ":", line + 1, ":", column + 1,
-                                      ": ", Advice(message)));
+    problems_->push_back(transport::Printable(absl::StrCat(
+        file_, ":", line + 1, ":", column + 1, ": ", Advice(message))));
   }
   // What the parser goes on after.
   void AddWarning(int line, google::protobuf::io::ColumnNumber column,

@@ -31,6 +31,7 @@
 #include "tools/skiffd/management_service.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/registry.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -243,13 +244,13 @@ class MainLoop {
 
 bool Report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems) {
-    std::fprintf(stderr, "%s\n", problem.c_str());
+    std::fprintf(stderr, "%s\n", transport::Printable(problem).c_str());
   }
   return !problems.empty();
 }
 
 int Fail(absl::string_view why) {
-  std::fprintf(stderr, "skiffd: %s\n", std::string(why).c_str());
+  std::fprintf(stderr, "skiffd: %s\n", transport::Printable(why).c_str());
   return kExitFailure;
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <variant>
 
+#include "transport/log/printable.h"
+
 namespace skiff::tools {
 namespace {
 
@@ -12,7 +14,8 @@ using Json = nlohmann::ordered_json;
 
 // What a target says need not be UTF-8: bytes that are not are replaced.
 std::string Dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return transport::PrintableJson(
+      json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 Json LatencyJson(const LatencyReport& report) {

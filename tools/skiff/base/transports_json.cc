@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/skiff/base/json.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools {
 namespace {
@@ -100,7 +101,8 @@ std::string ToJson(const TransportsReport& report) {
         {{"scheme", transport.scheme}, {"devices", devices}});
   }
   AddMachine(report.machine, &json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return transport::PrintableJson(
+      json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace skiff::tools

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "transport/log/printable.h"
 
 namespace skiff::tools {
 namespace {
@@ -66,7 +67,8 @@ std::string ToJson(const DoctorReport& report) {
   const Json json = {{"worst", SeverityName(report.worst())},
                      {"findings", findings}};
   // What a target says need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return transport::PrintableJson(
+      json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace skiff::tools
