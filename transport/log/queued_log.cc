@@ -57,6 +57,7 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
       : fd_(options.fd),
         priorities_(options.priorities),
         format_(options.format),
+        deliver_(options.deliver),
         capacity_(
             std::max(options.max_bytes, QueuedLogOptions::kMinQueueBytes)),
         repeated_(options.repeat_window) {
@@ -97,8 +98,10 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   bool HasWork() const {
     return stop_ || untold_ > 0 || batches_[filling_.load()].size.load() > 0;
   }
+  size_t Written() const { return batches_[0].written + batches_[1].written; }
   uint64_t WriteBatch(Batch* batch);
   bool WriteSome(Batch* batch);
+  ssize_t Put(const char* data, size_t size) const;
   void AppendNotice();
   void Append(const std::string& line);
   void AppendIfRoom(const LogEvent& event);
@@ -108,6 +111,7 @@ class QueuedLog::State : public std::enable_shared_from_this<State> {
   const int fd_;
   const bool priorities_;
   const std::function<std::string(absl::Time, const LogEvent&)> format_;
+  bool (*const deliver_)(absl::string_view line);
   const size_t capacity_;
   std::mutex mutex_;
   RepeatedEvents repeated_;
@@ -162,7 +166,7 @@ void QueuedLog::State::Write(const LogEvent& event) {
   if (child_) {
     const std::string line = Format(event);
     if (!IsWritable(fd_, 0)) return;
-    [[maybe_unused]] const ssize_t n = write(fd_, line.data(), line.size());
+    [[maybe_unused]] const ssize_t n = Put(line.data(), line.size());
     return;
   }
   if (stop_) return;
@@ -251,11 +255,22 @@ void QueuedLog::State::Run() {
   idle_.notify_all();
 }
 
+// As write(2): some of whole lines, of which one is always taken as a whole by
+// who delivers them.
+ssize_t QueuedLog::State::Put(const char* data, size_t size) const {
+  if (deliver_ == nullptr) return write(fd_, data, size);
+  const absl::string_view line =
+      absl::string_view(data, size)
+          .substr(0, absl::string_view(data, size).find('\n'));
+  if (deliver_(line)) return static_cast<ssize_t>(line.size()) + 1;
+  errno = EIO;
+  return -1;
+}
+
 // False when the descriptor takes nothing any more.
 bool QueuedLog::State::WriteSome(Batch* batch) {
   const size_t from = batch->written.load();
-  const ssize_t n =
-      write(fd_, batch->data.get() + from, batch->size.load() - from);
+  const ssize_t n = Put(batch->data.get() + from, batch->size.load() - from);
   if (n > 0) {
     batch->written.store(from + static_cast<size_t>(n));
     return true;
@@ -306,17 +321,22 @@ void QueuedLog::State::BecomeChild() {
 void QueuedLog::State::Salvage() {
   constexpr int kPatienceMs = 100;
   const int filling = filling_.load();
+  size_t written = Written();
   for (const int index : {1 - filling, filling}) {
     Batch& batch = batches_[index];
     size_t at = batch.written.load();
     const size_t end = batch.size.load(std::memory_order_acquire);
-    while (at < end && IsWritable(fd_, kPatienceMs)) {
+    while (at < end) {
+      if (!IsWritable(fd_, kPatienceMs)) {
+        // Unless there was room, and the thread took it.
+        if (Written() == std::exchange(written, Written())) return;
+        continue;
+      }
       const ssize_t n =
-          write(fd_, batch.data.get() + at, std::min(end - at, kSafeWrite));
+          Put(batch.data.get() + at, std::min(end - at, kSafeWrite));
       if (n <= 0 && errno != EINTR) return;
       if (n > 0) at += static_cast<size_t>(n);
     }
-    if (at < end) return;
   }
 }
 
@@ -398,8 +418,10 @@ LogSink QueuedLog::Sink(LogLevel level) {
 void QueuedLog::WriteOnFatalSignals() {
   static std::atomic<State*> log{nullptr};
   log.store(state_.get());
-  const bool first = salvage.exchange([] { log.load()->Salvage(); }) == nullptr;
-  if (!first) return;
+  salvage.store([] { log.load()->Salvage(); });
+  // Once, or what was there before would be this.
+  static std::atomic<bool> installed{false};
+  if (installed.exchange(true)) return;
   struct sigaction action = {};
   action.sa_sigaction = &OnFatalSignal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;

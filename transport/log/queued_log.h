@@ -30,6 +30,10 @@ struct QueuedLogOptions {
   // Makes a line of an event, with a newline and of at most kMaxLogLine bytes.
   // Null: FormatLogLine(), without the fields. Thread-safe.
   std::function<std::string(absl::Time now, const LogEvent& event)> format;
+  // Takes a line, without its newline, in place of `fd`; false where it cannot.
+  // It may block: that is when `fd` is not writable. Async-signal-safe, and for
+  // a child of fork(), too. Null: lines are written to `fd`.
+  bool (*deliver)(absl::string_view line) = nullptr;
   // Events that repeat one of so long ago or less are counted (RepeatedEvents).
   // A crash leaves out what was counted and not told. Zero: all are written.
   absl::Duration repeat_window = absl::ZeroDuration();
