@@ -11,8 +11,9 @@ namespace skiff::tools {
 
 // What lines of the log are.
 enum class LogFormat : uint8_t {
-  kText,  // FormatLogLine(): for people.
-  kJson,  // FormatJsonLine(): for programs.
+  kText,     // FormatLogLine(): for people.
+  kJson,     // FormatJsonLine(): for programs.
+  kJournal,  // FormatJournalRecord(): for systemd's journal.
 };
 
 // One event as a JSON object (RFC 8259) on one line, with a newline:

@@ -16,7 +16,8 @@ std::atomic<StderrLog*> current{nullptr};
 
 transport::QueuedLogOptions QueueOf(const StderrLog::Options& options) {
   transport::QueuedLogOptions queue = options.queue;
-  queue.priorities = IsJournalStream(queue.fd);
+  queue.priorities =
+      options.format != LogFormat::kJournal && IsJournalStream(queue.fd);
   if (options.format == LogFormat::kJson) queue.format = FormatJsonLine;
   return queue;
 }

@@ -20,7 +20,8 @@ namespace skiff::tools {
 class StderrLog {
  public:
   struct Options {
-    // Its format and priorities are set by what is below.
+    // Its format and priorities are set by what is below; for kJournal, its
+    // format and where it goes by LogToJournal().
     transport::QueuedLogOptions queue;
     LogFormat format = LogFormat::kText;
     // How long the end of the program, at most, waits for the reader.

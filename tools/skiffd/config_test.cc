@@ -189,7 +189,7 @@ std::vector<BadConfig> BadSettings() {
       {"BadLogLevel", "log_level: \"loud\"\n" + target,
        "f:1: 'loud' is no log level; write error, warning, info or debug"},
       {"BadLogFormat", target + "log { format: \"xml\" }\n",
-       "f:2: 'xml' is no format of the log; write text or json"},
+       "f:2: 'xml' is no format of the log; write text, json or journal"},
       {"BadRepeatWindow", target + "log { repeat_window: \"10ms\" }\n",
        "f:2: repeat_window is 10ms; write 0s for each is a line, or at least "
        "1s"},

@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "protocol/target/target_server.h"
+#include "tools/common/journal.h"
+#include "tools/common/log_format.h"
 #include "tools/common/process.h"
 #include "tools/common/service_manager.h"
 #include "tools/common/stderr_log.h"
@@ -29,9 +31,9 @@
 #include "tools/skiffd/flags.h"
 #include "tools/skiffd/handover.h"
 #include "tools/skiffd/management_service.h"
+#include "transport/log/printable.h"
 #include "transport/net/scoped_fd.h"
 #include "transport/registry.h"
-#include "transport/log/printable.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -291,6 +293,19 @@ absl::StatusOr<std::unique_ptr<ManagementService>> StartManagement(
       absl::StrCat(config.where, ": ", service.status().message()));
 }
 
+// Where the log is to go there.
+absl::Status ReachJournal(StderrLog::Options* log) {
+  if (log->format != LogFormat::kJournal) return absl::OkStatus();
+  const absl::Status reached = LogToJournal("skiffd", log);
+  if (reached.ok()) return reached;
+  return absl::Status(
+      reached.code(),
+      absl::StrCat("log.format is \"journal\", but systemd's journal is not "
+                   "there: ",
+                   reached.message(),
+                   "; start systemd-journald, or write \"text\" or \"json\""));
+}
+
 // Tells whoever has started it.
 void SayReady(const Daemon& daemon) {
   std::printf("%s\n", daemon.ReadyLine().c_str());
@@ -338,6 +353,8 @@ int Main(int argc, char** argv) {
     std::perror("skiffd: cannot watch signals");
     return kExitFailure;
   }
+  const absl::Status reached = ReachJournal(&config->log);
+  if (!reached.ok()) return Fail(reached.message());
   StderrLog stderr_log(config->log);  // Outlives all that logs.
   log = stderr_log.Sink();
   config->server.log = log;

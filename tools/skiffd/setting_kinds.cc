@@ -29,7 +29,9 @@ constexpr std::pair<const char*, protocol::LogLevel> kLevels[] = {
     {"info", protocol::LogLevel::kInfo},
     {"debug", protocol::LogLevel::kDebug}};
 constexpr std::pair<const char*, LogFormat> kFormats[] = {
-    {"text", LogFormat::kText}, {"json", LogFormat::kJson}};
+    {"text", LogFormat::kText},
+    {"json", LogFormat::kJson},
+    {"journal", LogFormat::kJournal}};
 constexpr std::pair<const char*, protocol::Digest> kDigests[] = {
     {"None", protocol::Digest::kNone}, {"CRC32C", protocol::Digest::kCrc32c}};
 
@@ -124,7 +126,8 @@ class Reader {
       *to.out = *format;
     } else {
       report_(absl::StrCat("'", text(),
-                           "' is no format of the log; write text or json"),
+                           "' is no format of the log; write text, json or "
+                           "journal"),
               -1);
     }
   }
