@@ -558,7 +558,15 @@ std::vector<DiscoveredTarget> TargetConnection::Discover(
 // --- For people.
 
 void TargetConnection::OnWarning(LogLine line, const transport::LogSite& site) {
-  SayLine(LogLevel::kWarning, line, site);
+  // All of it is the reason: it is about nothing but what the initiator did.
+  SayText(
+      LogLevel::kWarning,
+      [line] {
+        Words words = {line(), ""};
+        words.reason = words.line;
+        return words;
+      },
+      site);
 }
 
 void TargetConnection::Say(LogLevel level, absl::string_view message,
@@ -569,24 +577,35 @@ void TargetConnection::Say(LogLevel level, absl::string_view message,
 
 void TargetConnection::SayLine(LogLevel level, LogLine line,
                                const transport::LogSite& site) {
-  SayText(level, line, /*reason=*/"", site);
+  SayText(
+      level,
+      [line] {
+        return Words{line(), ""};
+      },
+      site);
 }
 
 void TargetConnection::SayWhy(LogLevel level, absl::string_view what,
                               absl::string_view reason,
                               const transport::LogSite& site) {
   SayText(
-      level, [&] { return absl::StrCat(what, reason); }, reason, site);
+      level,
+      [&] {
+        return Words{absl::StrCat(what, reason), std::string(reason)};
+      },
+      site);
 }
 
-void TargetConnection::SayText(LogLevel level, LogLine line,
-                               absl::string_view reason,
+void TargetConnection::SayText(LogLevel level, absl::FunctionRef<Words()> words,
                                const transport::LogSite& site) {
   if (context_.options->log == nullptr) return;
   try {
     context_.log->Log(
         level, transport::PeerHost(peer_),
-        [&] { return TextOf(absl::StrCat(peer_, ": ", line()), reason); },
+        [&] {
+          const Words said = words();
+          return TextOf(absl::StrCat(peer_, ": ", said.line), said.reason);
+        },
         site);
   } catch (const std::bad_alloc&) {
     // Nobody who has something to say ends half way for it. That memory ran out

@@ -167,7 +167,12 @@ class TargetConnection final : private TargetSessionHost,
   // `what`, and why, which is a field of its own, too.
   void SayWhy(LogLevel level, absl::string_view what, absl::string_view reason,
               const transport::LogSite& site = transport::LogSite());
-  void SayText(LogLevel level, LogLine line, absl::string_view reason,
+  // What is said of an event, and why it happened: empty, if it does not say.
+  struct Words {
+    std::string line;
+    std::string reason;
+  };
+  void SayText(LogLevel level, absl::FunctionRef<Words()> words,
                const transport::LogSite& site);
   transport::LogText TextOf(std::string message,
                             absl::string_view reason) const;

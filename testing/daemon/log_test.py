@@ -101,8 +101,15 @@ def test_json(skiffd):
             with raw_iscsi.Initiator(daemon.port) as peer:
                 check(peer.login(f"iqn.2026-11.org.example:raw{i}") == (0, 0), "an initiator does not get in")
                 port = peer.socket.getsockname()[1]
+        with raw_iscsi.Initiator(daemon.port) as peer:
+            peer.login("iqn.2026-11.org.example:warned")
+            peer.send(peer.nop_out(cmd_sn=0x7FFFFFFF) + peer.nop_out())
+            check(peer.pdu()[0][0] == 0x20, "the ping that follows is not answered")
         check(daemon.stop() == 0, "skiffd did not end in order")
         found = events(daemon)
+    warning, = [event for event in found if "ignored a PDU" in event["message"]]
+    check(warning["reason"].startswith("ignored a PDU") and warning["initiator"].endswith(":warned"), warning)
+    found = [event for event in found if not event.get("initiator", "").endswith(":warned")]
     logins = [event for event in found if " logged in to " in event["message"]]
     check(len(logins) == 20, f"{len(logins)} logins in the log")
     expected = {
@@ -116,6 +123,7 @@ def test_json(skiffd):
     reasons = [event["reason"] for event in found if event["message"].endswith("closing: " + event.get("reason", "?"))]
     check(len(reasons) >= 2 * len(hostile), f"reasons of refused logins: {reasons}")
     check(any("InitiatorName" in reason for reason in reasons), reasons)
+    check(any("U+202E must not be used" in reason for reason in reasons), reasons)
 
 
 def test_repeats(skiffd):
@@ -123,7 +131,6 @@ def test_repeats(skiffd):
     count = 50
     settings = 'log { interval: "0s" repeat_window: "1h" }'
     with tempfile.TemporaryDirectory() as directory, raw_iscsi.Daemon(skiffd, directory, settings=settings) as daemon:
-    check(any("U+202E must not be used" in reason for reason in reasons), reasons)
         for _ in range(count):
             with raw_iscsi.Initiator(daemon.port) as peer:
                 check(peer.login() == (0, 0), "an initiator does not get in")
