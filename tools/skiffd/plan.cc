@@ -378,11 +378,16 @@ void Planner::CompareLun(const TargetConfig& target, const LunConfig& from,
                         FileOf(from)->path == file->path;
   if (both_ram && !Same(*RamOf(from), *ram)) {
     // It would be another disk, and an empty one.
+    const bool resized = RamOf(from)->size_bytes != ram->size_bytes;
     return Refuse(
         to.where,
         absl::StrCat("the RAM disk of ", Name({target.name, to.options.lun}),
-                     " cannot change while it is served; put it "
-                     "back, or remove the LUN first, and add it in "
+                     " cannot ", resized ? "grow or shrink" : "change",
+                     " while it is served",
+                     resized ? ": transfers, and RDMA devices, use its memory "
+                               "as one piece of its size"
+                             : "",
+                     "; put it back, or remove the LUN first, and add it in "
                      "a second change: what is in it is lost"));
   }
   if (one_file && !KeepFile(target.name, from, to)) return;
