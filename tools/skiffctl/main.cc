@@ -10,6 +10,7 @@
 #include "tools/common/units.h"
 #include "tools/common/usage.h"
 #include "tools/common/version.h"
+#include "tools/management/default_socket.h"
 #include "tools/skiffctl/client.h"
 #include "tools/skiffctl/commands.h"
 
@@ -19,9 +20,6 @@ namespace {
 constexpr char kFooter[] = R"(
 Exit codes: 0 done, 1 skiffd said no, 2 bad command line or file, 3 no answer
 in time, 4 sessions use what would go, 5 (of diff) there are changes.)";
-
-// What --socket is without more said, as skiffd has it.
-constexpr char kSocket[] = "/run/skiff/skiffd.sock";
 
 // The option, which reads a duration.
 void AddDuration(CLI::App* app, const std::string& name, absl::Duration* out,
@@ -49,9 +47,9 @@ class CommandLine {
     app_.footer(kFooter);
     app_.fallthrough();
     app_.require_subcommand(1);
-    app_.add_option(
-            "--socket", socket_,
-            absl::StrCat("Where skiffd is managed (default ", kSocket, ")"))
+    app_.add_option("--socket", socket_,
+                    absl::StrCat("Where skiffd is managed (default ",
+                                 management::kDefaultSocket, ")"))
         ->type_name("PATH");
     app_.add_flag("--json", common_.json, "Print JSON, for programs");
     AddDuration(&app_, "--timeout", &timeout_, "What each call may take");
@@ -170,7 +168,7 @@ class CommandLine {
 
   CLI::App app_;
   Common common_;
-  std::string socket_ = kSocket;
+  std::string socket_ = management::kDefaultSocket;
   absl::Duration timeout_ = absl::Seconds(30);
   std::function<int()> command_;
   ApplyOptions apply_;

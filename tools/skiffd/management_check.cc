@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tools/management/default_socket.h"
 #include "tools/skiffd/config.pb.h"
 #include "tools/skiffd/settings.h"
 
@@ -48,14 +49,14 @@ ManagementConfig CheckManagement(const Config& config, Checker* checker) {
   if (!config.has_management()) return out;
   const Management& given = config.management();
   out.where = checker->Where(given);
-  out.socket = given.has_socket() ? given.socket() : kDefaultManagement;
+  out.socket = given.has_socket() ? given.socket() : management::kDefaultSocket;
   if (!absl::StartsWith(out.socket, "/") ||
       out.socket.find('\0') != std::string::npos) {
     checker->Problem(given, Management::kSocketFieldNumber,
                      absl::StrCat("'", out.socket,
                                   "' is not the path of a socket: write such "
                                   "as ",
-                                  kDefaultManagement));
+                                  management::kDefaultSocket));
   }
   const std::string mode =
       given.has_mode() ? given.mode() : kDefaultManagementMode;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tools/management/default_socket.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -161,7 +162,7 @@ std::vector<Setting> SettingsOf(DaemonConfig* config) {
        Other{"`\"SHA3-256\"`, `\"SHA-256\"`, `\"SHA1\"`, `\"MD5\"`"}},
 
       {"metrics", "listen", Other{kDefaultMetrics, "", true}},
-      {"management", "socket", Other{kDefaultManagement, "", true}},
+      {"management", "socket", Other{management::kDefaultSocket, "", true}},
       {"management", "mode", Other{kDefaultManagementMode, "", true}},
       {"management", "user", Other{"that of skiffd"}},
       {"management", "group", Other{"that of skiffd"}},

@@ -20,8 +20,7 @@ namespace skiff::tools::skiffd {
 inline constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
 inline constexpr uint16_t kDefaultMetricsPort = 9464;
 inline constexpr char kDefaultMetrics[] = "127.0.0.1:9464";
-// And nobody but who owns it may connect.
-inline constexpr char kDefaultManagement[] = "/run/skiff/skiffd.sock";
+// Nobody but who owns the socket may connect.
 inline constexpr char kDefaultManagementMode[] = "0600";
 
 // What a field of the configuration can hold, and where its value goes. The
