@@ -70,7 +70,7 @@ class DoctorTest:
         findings = self._doctor(FINE)
         self._has(findings, "rdma-ports", "fine", "rxe0 port 1 on eth0: ACTIVE")
         self._has(findings, "gids", "fine", f"RoCE v2 {self._address} at index ")
-        self._has(findings, "flow-control", "note", "PAUSE of eth0 cannot be read")
+        self._has(findings, "flow-control", "note", "the driver of eth0 tells nothing of flow control")
         self._has(findings, "locked-memory", "fine", "unlimited")
 
     def _over_rdma(self):

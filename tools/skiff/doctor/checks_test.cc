@@ -40,6 +40,7 @@ DoctorFacts Healthy() {
   interface.up = true;
   interface.mtu = 9000;
   interface.pause = PauseFact{true, true};
+  interface.dcb.pfc = 0;
   facts.interfaces["eth0"] = interface;
   facts.governors = {{"performance", 8}};
   facts.clock_source = "tsc";
@@ -184,15 +185,47 @@ TEST(ChecksTest, WhatIsWrongWithDevices) {
        [](DoctorFacts* f) {
          Eth0(f)->pause = PauseFact{true, false};
        },
-       Severity::kWarning, "flow-control", "receiving on, sending off",
+       Severity::kWarning, "flow-control",
+       "PAUSE receiving on, sending off; priority flow control of no priority",
        "ethtool --pause eth0"},
+      {"flow control of priorities alone",
+       [](DoctorFacts* f) {
+         Eth0(f)->pause = PauseFact{};
+         Eth0(f)->dcb.pfc = 0x18;
+         Eth0(f)->dcb.dcbx = DcbFact::Dcbx::kFirmware;
+       },
+       Severity::kFine, "flow-control",
+       "priority flow control of priority 3, 4 (DCBX by the firmware)", ""},
+      {"flow control of priorities, and no word of PAUSE",
+       [](DoctorFacts* f) {
+         Eth0(f)->pause.reset();
+         Eth0(f)->dcb.pfc = 0x01;
+         Eth0(f)->dcb.dcbx = DcbFact::Dcbx::kHost;
+       },
+       Severity::kFine, "flow-control", "of priority 0 (DCBX by this host)",
+       ""},
+      {"no priority, and no word of PAUSE",
+       [](DoctorFacts* f) { Eth0(f)->pause.reset(); }, Severity::kWarning,
+       "flow-control", "of no priority", "dcb pfc show dev eth0"},
+      {"PAUSE is off, and no word of priorities",
+       [](DoctorFacts* f) {
+         Eth0(f)->pause = PauseFact{};
+         Eth0(f)->dcb.pfc.reset();
+         Eth0(f)->dcb.no_pfc = "its driver does not say";
+       },
+       Severity::kWarning, "flow-control",
+       "priority flow control cannot be read (its driver does not say)",
+       "mlnx_qos -i eth0"},
       {"flow control is not known",
        [](DoctorFacts* f) {
          Eth0(f)->pause.reset();
          Eth0(f)->no_pause = "its driver does not say";
+         Eth0(f)->dcb.pfc.reset();
+         Eth0(f)->dcb.no_pfc = "its driver does not say";
        },
        Severity::kNote, "flow-control",
-       "cannot be read: its driver does not say", "dcb pfc show dev eth0"},
+       "the driver of eth0 tells nothing of flow control",
+       "dcb pfc show dev eth0"},
   });
 }
 

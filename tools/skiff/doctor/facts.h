@@ -41,6 +41,16 @@ struct PauseFact {
   bool send = false;
 };
 
+// Priority flow control (IEEE 802.1Q clause 36), and who negotiates it.
+struct DcbFact {
+  // By DCBX: a program of this machine, such as lldpad; the NIC's firmware; by
+  // no one.
+  enum class Dcbx : uint8_t { kUnknown, kHost, kFirmware, kNobody };
+  std::optional<uint8_t> pfc;  // A bit for each priority; nothing: `no_pfc`.
+  std::string no_pfc;
+  Dcbx dcbx = Dcbx::kUnknown;
+};
+
 // A network interface.
 struct InterfaceFact {
   bool up = false;
@@ -48,6 +58,7 @@ struct InterfaceFact {
   uint32_t mtu = 0;                // Bytes; 0: not known.
   std::optional<PauseFact> pause;  // Nothing: `no_pause` says why.
   std::string no_pause;
+  DcbFact dcb;
 };
 
 // What became of an echo request.

@@ -40,6 +40,78 @@ const InterfaceFact* InterfaceOf(const DoctorFacts& facts,
   return found == facts.interfaces.end() ? nullptr : &found->second;
 }
 
+// "priorities 3 and 4, DCBX by firmware".
+std::string PfcText(const DcbFact& dcb) {
+  std::vector<std::string> priorities;
+  for (int i = 0; i < 8; ++i) {
+    if ((*dcb.pfc >> i & 1) != 0) priorities.push_back(absl::StrCat(i));
+  }
+  const std::string which =
+      priorities.empty()
+          ? "of no priority"
+          : absl::StrCat("of priority ", absl::StrJoin(priorities, ", "));
+  switch (dcb.dcbx) {
+    case DcbFact::Dcbx::kHost:
+      return absl::StrCat(which, " (DCBX by this host)");
+    case DcbFact::Dcbx::kFirmware:
+      return absl::StrCat(which, " (DCBX by the firmware)");
+    case DcbFact::Dcbx::kNobody:
+    case DcbFact::Dcbx::kUnknown:
+      break;
+  }
+  return which;
+}
+
+std::string PauseText(const PauseFact& pause) {
+  if (pause.receive && pause.send) return "on";
+  return absl::StrCat("receiving ", pause.receive ? "on" : "off", ", sending ",
+                      pause.send ? "on" : "off");
+}
+
+// What an interface says of its flow control.
+Finding FlowControlOf(const std::string& name, const InterfaceFact& interface) {
+  const DcbFact& dcb = interface.dcb;
+  Finding finding;
+  finding.check = "flow-control";
+  if (!dcb.pfc.has_value() && !interface.pause.has_value()) {
+    finding.severity = Severity::kNote;
+    finding.seen = absl::StrCat(
+        "the driver of ", name,
+        " tells nothing of flow control (PAUSE: ", interface.no_pause,
+        "; priority flow control: ", dcb.no_pfc, ")");
+  } else {
+    finding.seen = absl::StrCat(
+        "flow control of ", name, ": PAUSE ",
+        interface.pause.has_value()
+            ? PauseText(*interface.pause)
+            : absl::StrCat("cannot be read (", interface.no_pause, ")"),
+        "; priority flow control ",
+        dcb.pfc.has_value()
+            ? PfcText(dcb)
+            : absl::StrCat("cannot be read (", dcb.no_pfc, ")"));
+    const bool paused = interface.pause.has_value() &&
+                        interface.pause->receive && interface.pause->send;
+    if (!paused && dcb.pfc.value_or(0) == 0) {
+      finding.severity = Severity::kWarning;
+    }
+  }
+  if (finding.severity == Severity::kFine) return finding;
+  finding.why =
+      "RoCE becomes slow where packets are lost; PAUSE, or priority flow "
+      "control, avoids that";
+  const std::string look =
+      absl::StrCat("look at priority flow control by `dcb pfc show dev ", name,
+                   "`, or with NVIDIA's tools by `mlnx_qos -i ", name,
+                   "`, and ask the switch");
+  finding.fix = interface.pause.has_value()
+                    ? absl::StrCat("ethtool --pause ", name,
+                                   " rx on tx on, unless there is priority "
+                                   "flow control: ",
+                                   look)
+                    : look;
+  return finding;
+}
+
 }  // namespace
 
 void CheckDevices(const DoctorFacts& facts, Findings* out) {
@@ -154,33 +226,7 @@ void CheckFlowControl(const DoctorFacts& facts, Findings* out) {
     const InterfaceFact* interface = InterfaceOf(facts, port);
     // iWARP is TCP, and bears losses.
     if (port.kind != Kind::kRoce || interface == nullptr) continue;
-    const std::string why =
-        "RoCE becomes slow where packets are lost; PAUSE, or priority flow "
-        "control, avoids that";
-    const std::string look =
-        absl::StrCat("dcb pfc show dev ", port.interface,
-                     " tells of priority flow control; ask the switch, too");
-    if (!interface->pause.has_value()) {
-      out->push_back({Severity::kNote, "flow-control",
-                      absl::StrCat("PAUSE of ", port.interface,
-                                   " cannot be read: ", interface->no_pause),
-                      why, look});
-    } else if (!interface->pause->receive || !interface->pause->send) {
-      out->push_back(
-          {Severity::kWarning, "flow-control",
-           absl::StrCat("PAUSE of ", port.interface, ": receiving ",
-                        interface->pause->receive ? "on" : "off", ", sending ",
-                        interface->pause->send ? "on" : "off"),
-           why,
-           absl::StrCat("ethtool --pause ", port.interface,
-                        " rx on tx on, unless there is priority flow "
-                        "control: ",
-                        look)});
-    } else {
-      out->push_back({Severity::kFine, "flow-control",
-                      absl::StrCat("PAUSE of ", port.interface, " is on"), "",
-                      ""});
-    }
+    out->push_back(FlowControlOf(port.interface, *interface));
   }
 }
 

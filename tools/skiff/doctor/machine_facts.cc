@@ -27,6 +27,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "tools/common/read_file.h"
+#include "tools/skiff/doctor/dcb.h"
 
 namespace skiff::tools {
 namespace {
@@ -160,6 +161,7 @@ void ReadInterface(const std::string& name, DoctorFacts* facts,
   fact.up = (flags & IFF_UP) != 0 && Line(path / "operstate") != "down";
   if (!absl::SimpleAtoi(Line(path / "mtu"), &fact.mtu)) fact.mtu = 0;
   ReadPause(name, &fact);
+  fact.dcb = ReadDcb(name);
   facts->interfaces[name] = std::move(fact);
 }
 
