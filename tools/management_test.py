@@ -254,6 +254,10 @@ class SessionTest(ManagedTest):
         # A change of something else lets nobody in.
         self.assertIn("LUN 1 is added", self.applied(target("a", ram(8)), target("b", ram(8), ram(1))))
         self.assertIsNone(self.capacity("a", 0))
+        # Nor does one of its own, for which it is closed a while.
+        self.applied(target("a", ram(8), ram(2)), target("b", ram(8), ram(1)))
+        self.assertIn("LUN 1 is removed", self.applied(target("a", ram(8)), target("b", ram(8), ram(1))))
+        self.assertIsNone(self.capacity("a", 0))
         self.assertIn("lets initiators in", self.says("drain", f"{PREFIX}:a", "--end"))
         self.assertIn("8 MiB", self.capacity("a", 0))
         # Its initiator has not given up.

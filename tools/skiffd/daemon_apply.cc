@@ -239,7 +239,9 @@ void Daemon::Prepare(const Plan& plan, const DaemonConfig& wanted,
   // From here on nobody begins to use these, so that nobody loses what he uses,
   // or sees a LUN that goes by a rule that comes.
   const std::set<std::string> closed = Disturbed(plan);
-  for (const std::string& target : closed) access_.at(target)->Replace({});
+  // Initiators are told to come again (0301), and the target stays in
+  // discovery.
+  for (const std::string& target : closed) access_.at(target)->SetClosed(true);
   // Who came in since the last look.
   if (!closed.empty() && !options.force) CheckUse(plan, out);
   if (!problems->empty()) return;
@@ -303,6 +305,7 @@ void Daemon::SetRules(const DaemonConfig& config,
     const auto found = access_.find(target.name);
     if (found == access_.end() || closed.count(target.name) > 0) continue;
     found->second->Replace(target.rules);
+    found->second->SetClosed(IsDraining(target.name));
   }
 }
 
