@@ -16,7 +16,8 @@ namespace skiff::tools {
 // libraries say with LogToProcess) goes to standard error through one queue and
 // a thread, so that nobody waits for whoever reads it; a crash still writes
 // what is queued. At most one at a time, made while there are no other threads.
-// Where standard error is systemd's journal, it gets each line's priority.
+// Where standard error is systemd's journal, it gets each line's priority. With
+// LogFormat::kJournal, all goes to the journal itself, by the same queue.
 class StderrLog {
  public:
   struct Options {

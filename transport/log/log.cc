@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "transport/log/printable.h"
 
 namespace skiff::transport {
 namespace {
@@ -39,17 +40,13 @@ std::string FormatLogLine(absl::Time now, LogLevel level,
   std::string line = absl::StrCat(
       absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", now, absl::UTCTimeZone()), " ",
       LevelName(level), " ");
-  for (const char c : message) {
-    if (line.size() > kMaxLogLine - kCut.size() - 5) {
+  // At most ten bytes of one character: \U000e0001.
+  while (!message.empty()) {
+    if (line.size() > kMaxLogLine - kCut.size() - 11) {
       line.append(kCut.data(), kCut.size());
       break;
     }
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppend(&line, "\\x", absl::Hex(byte, absl::kZeroPad2));
-    } else {
-      line.push_back(c);
-    }
+    MovePrintable(&message, &line);
   }
   line.push_back('\n');
   return line;

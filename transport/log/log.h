@@ -53,8 +53,9 @@ inline constexpr size_t kMaxLogLine = 4096;
 
 // The one form that lines have, with a newline:
 //   2026-11-21T09:00:35.123456Z info  10.0.0.2:41234: logged in
-// What a peer put into the message cannot make another line of it: control
-// characters are written as \x0a. `now` is on the clock of the wall.
+// What a peer put into the message cannot make another line of it, nor look
+// like another text: it is as Printable() makes it. `now` is on the clock of
+// the wall.
 std::string FormatLogLine(absl::Time now, LogLevel level,
                           absl::string_view message);
 

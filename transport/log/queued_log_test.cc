@@ -79,6 +79,17 @@ TEST_F(QueuedLogTest, WritesEveryLineInOneForm) {
   EXPECT_THAT(lines[1], HasSubstr(" error name\\x0awarn  forged\\x7f"));
 }
 
+TEST(FormatLogLineTest, WhatCouldDeceiveIsEscaped) {
+  std::string tags;  // Each is escaped by as many bytes as there can be.
+  for (size_t i = 0; i < kMaxLogLine; ++i) tags += "\xf3\xa0\x80\x81";
+  const std::string line =
+      FormatLogLine(absl::UnixEpoch(), LogLevel::kInfo,
+                    absl::StrCat("\xe2\x80\xae \xff ", tags));
+  EXPECT_THAT(line, HasSubstr(" info  \\u202e \\xff \\U000e0001\\U"));
+  EXPECT_THAT(line, ::testing::EndsWith("1 ... (cut)\n"));
+  EXPECT_LE(line.size(), kMaxLogLine);
+}
+
 // Nothing reads: the writer is stuck from the first page on, and nobody else.
 TEST_F(QueuedLogTest, NobodyWaitsForAReaderThatIsStuck) {
   QueuedLog log(options_);

@@ -40,13 +40,13 @@ const InterfaceFact* InterfaceOf(const DoctorFacts& facts,
   return found == facts.interfaces.end() ? nullptr : &found->second;
 }
 
-// "priorities 3 and 4, DCBX by firmware".
+// "of priority 3, 4 (DCBX by the firmware)".
 std::string PfcText(const DcbFact& dcb) {
   std::vector<std::string> priorities;
   for (int i = 0; i < 8; ++i) {
     if ((*dcb.pfc >> i & 1) != 0) priorities.push_back(absl::StrCat(i));
   }
-  const std::string which =
+  std::string which =
       priorities.empty()
           ? "of no priority"
           : absl::StrCat("of priority ", absl::StrJoin(priorities, ", "));
