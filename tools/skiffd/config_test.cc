@@ -22,6 +22,12 @@ std::string InTarget(const std::string& lun) {
                       "\n}\n");
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 struct BadConfig {
   const char* name;
   std::string text;
@@ -41,6 +47,10 @@ std::vector<BadConfig> BadSyntax() {
        "max_tasks"},
       {"TwiceGiven", "log_level: \"info\"\nlog_level: \"debug\"\n",
        "f:2:10: Non-repeated field \"log_level\" is specified multiple times"},
+      {"Endless", Repeated("target { ", 50'000),
+       "Message is too deep, the parser exceeded the configured recursion "
+       "limit"},
+      {"EndlessAndUnknown", Repeated("rubbish { ", 50'000), "recursion limit"},
       {"WrongType", "reactors { count: \"two\" }\n",
        "f:1:19: Expected integer, got: \"two\""},
       {"BothMedia", InTarget("lun { ram { size: \"1MiB\" } file {} }"),

@@ -146,6 +146,9 @@ ParsedConfig ParseConfigText(const std::string& text, const std::string& file,
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&collector);
   parser.WriteLocationsTo(&tree);
+  // The parser calls itself for each message in a message.
+  constexpr int kMaxDepth = 32;
+  parser.SetRecursionLimit(kMaxDepth);
   // A problem all the same (AddWarning), but not the last one that is found.
   parser.AllowUnknownField(true);
   if (parser.ParseFromString(text, parsed.config.get())) {
