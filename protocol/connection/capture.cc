@@ -75,6 +75,10 @@ class CapturedStream final : public ByteStream {
   size_t unacknowledged() const override { return inner_->unacknowledged(); }
   void ShutdownWrite() override { inner_->ShutdownWrite(); }
   void Abort() override { inner_->Abort(); }
+  // What it gives was never read by us: the next one captures it.
+  int ReleaseDescriptor(std::string* unread) override {
+    return inner_->ReleaseDescriptor(unread);
+  }
   absl::Status error() const override { return inner_->error(); }
   absl::string_view scheme() const override { return inner_->scheme(); }
   std::string local_address() const override { return inner_->local_address(); }
