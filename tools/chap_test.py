@@ -100,6 +100,13 @@ class ChapTest(unittest.TestCase):
         self.assertRegex(self.log(), '"client" does not know its secret')
         self.assertRegex(self.log(), 'nobody is called "stranger"')
 
+    def test_a_name_with_an_account_of_its_own_is_nobody_elses(self):
+        mine = "--initiator-name=iqn.2026-11.com.example:mine"
+        self.check(OK, "1 MiB", "capacity", self.url("bound@"), self.secret("bound"), mine)
+        # Who logs in by that name would take over the sessions of it.
+        self.check(NO_SESSION, r"authentication failure \(0x0201\)", "capacity", self.url("plain@"), self.secret("finder"), mine)
+        self.check(OK, "1 MiB", "capacity", self.url("plain@"), self.secret("finder"))
+
     def test_the_target_shows_who_it_is(self):
         own = f"--target-password-file={self.path}/own"
         self.check(OK, "1 MiB", "capacity", self.url("client@"), self.secret("client"), own, "--target-user=disks")

@@ -38,7 +38,7 @@ class ServiceManager:
 
     def run(self):
         while True:
-            message, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(4 * MOST_DESCRIPTORS))
+            message, control, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(4 * MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
             descriptors = array.array("i")
             for _, _, data in control:
                 descriptors.frombytes(data)
@@ -89,7 +89,7 @@ class HandoverTest(ConfiguredTest):
 
         def place():
             # Above where they go, first.
-            moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 200) for descriptor in kept]
+            moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 200) for descriptor in kept]
             for number, descriptor in enumerate(moved):
                 os.dup2(descriptor, FIRST_DESCRIPTOR + number, inheritable=True)
 
@@ -153,6 +153,54 @@ class HandoverTest(ConfiguredTest):
         self.assertEqual(self.log().count("logged in to"), 2, self.log())
         self.assertEqual(self.log().count("goes on in another process"), 20, self.log())
         self.assertEqual(self.manager.kept, [])
+
+    def test_goes_on_where_it_is_managed_and_traced(self):
+        self.begin(target("a", self.file("a")), f'management {{ socket: "{self.path / "managed"}" }}\n')
+        load = self.perf("a", 0)
+        self.await_log("logged in to")
+        for _ in range(2):
+            time.sleep(0.2)
+            self.restart()
+        time.sleep(0.2)
+        self.finish(load)
+        self.assertEqual(self.log().count("logged in to"), 1, self.log())
+
+    def test_a_portal_may_become_one_of_all_addresses(self):
+        self.begin(target("a", self.file("a")))
+        loopback = self.portal
+        self.leave()
+        self.portal = f"0.0.0.0:{loopback.split(':')[1]}"
+        self.write(target("a", "access: OPEN\n", self.file("a")))
+        self.launch()
+        self.await_ready()
+        for portal in (self.portal, loopback):
+            self.leave()
+            self.portal = portal
+            self.write(target("a", "access: OPEN\n", self.file("a")))
+            self.launch()
+            self.await_ready()
+        self.assertIn("16 MiB", self.capacity("a", 0))
+
+    def test_disks_that_changed_places_are_not_taken_for_each_other(self):
+        self.begin(target("a", self.file("a")), target("b", self.file("b")))
+        load = self.perf("a", 0, "--reconnect-timeout=1h")
+        self.await_log("logged in to")
+        self.leave()
+        self.write(target("a", self.file("b")), target("b", self.file("a")))
+        self.launch()
+        self.await_ready()
+        self.await_log("has to log in again: a disk is another one than it was")
+        load.kill()
+        load.communicate(timeout=SECONDS)
+
+    def test_descriptors_that_are_not_there_are_not_taken(self):
+        self.write(target("a", self.file("a")), f'management {{ socket: "{self.path / "managed"}" }}\n')
+        command = 'LISTEN_PID=$$ LISTEN_FDS=1000 exec "$0" --config "$1"'
+        with open(self.path / "log", "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(["/bin/sh", "-c", command, self.skiffd, self.config], stdout=subprocess.PIPE, stderr=log, text=True)
+        self.addCleanup(self.end)
+        self.await_ready()
+        self.assertIn("16 MiB", self.capacity("a", 0))
 
     def test_who_connects_meanwhile_waits(self):
         self.begin(target("a", self.file("a")))

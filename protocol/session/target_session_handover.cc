@@ -93,6 +93,9 @@ absl::Status TargetSession::Restore(const TargetSessionState& state) {
   if (nexus_ != nullptr && state.nexus.has_value()) {
     nexus_->Restore(*state.nexus);
   }
+  if (phase_ != Phase::kFullFeature) {
+    return absl::FailedPreconditionError("a disk is another one than it was");
+  }
   return absl::OkStatus();
 }
 

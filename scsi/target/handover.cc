@@ -28,6 +28,10 @@ void Set(UnitAttentions* attentions, const std::vector<uint16_t>& codes) {
   }
 }
 
+bool IsWhatItWas(const LogicalUnit& lu, const NexusState::Lu& was) {
+  return lu.serial() == was.serial && lu.block_size() == was.block_size;
+}
+
 }  // namespace
 
 absl::StatusOr<NexusState> NexusImpl::State() const {
@@ -57,20 +61,26 @@ absl::StatusOr<NexusState> NexusImpl::State() const {
 
 void NexusImpl::Restore(const NexusState& state) {
   Set(&report_luns_->unit_attentions(), state.report_luns_unit_attentions);
+  // Commands that are on their way were meant for the disk that was there.
+  for (const NexusState::Lu& lu : state.lus) {
+    const auto found = lu_nexuses_.find(lu.seen);
+    if (found == lu_nexuses_.end() || IsWhatItWas(found->second->lu(), lu)) {
+      continue;
+    }
+    return port_->EndNexus(
+        absl::StrCat("LUN ", lu.seen, " is another disk than it was"));
+  }
   size_t same = 0;
   for (const NexusState::Lu& lu : state.lus) same += RestoreLu(lu) ? 1 : 0;
   if (same != state.lus.size() || same != lu_nexuses_.size()) AnnounceLuns();
 }
 
-// False: it is gone, or another one, of which the initiator knows nothing.
+// False: it is gone.
 bool NexusImpl::RestoreLu(const NexusState::Lu& state) {
   const auto found = lu_nexuses_.find(state.seen);
   if (found == lu_nexuses_.end()) return false;
   LuNexus* const here = found->second.get();
   LogicalUnit& lu = here->lu();
-  if (lu.serial() != state.serial || lu.block_size() != state.block_size) {
-    return false;
-  }
   Set(&here->unit_attentions(), state.unit_attentions);
   if (lu.block_count() * lu.block_size() != state.size_bytes) {
     Establish(lu, AdditionalSense::kCapacityDataHasChanged);

@@ -159,6 +159,24 @@ TEST_P(HandoverTest, ANewCapacityIsTold) {
   EXPECT_NE(ReadCapacity(), before);
 }
 
+// What it has sent already must not be done on the other one.
+TEST_P(HandoverTest, AnotherDiskEndsIt) {
+  stack_.LogIn(Options());
+  ReadCapacity();
+  ServerHandover handover = HandOver();
+  ASSERT_EQ(handover.sessions.size(), 1u);
+  stack_.target = scsi::Target::Create(kTargetName);
+  scsi::LogicalUnitOptions other;
+  other.serial = "OTHER";
+  ASSERT_TRUE(stack_.target->AddLogicalUnit(medium_, other).ok());
+  stack_.StartServer();
+  stack_.server->TakeOver(std::move(handover));
+  stack_.RunFor(absl::Milliseconds(100));
+  EXPECT_THAT(log_, Contains(HasSubstr("a disk is another one than it was")));
+  ReadCapacity();
+  EXPECT_EQ(stack_.Counts().logins, 1u) << "it has not logged in again";
+}
+
 TEST_P(HandoverTest, WhoIsNotWantedLogsInAgain) {
   stack_.LogIn(Options());
   HandOverOptions how;

@@ -13,34 +13,50 @@ namespace {
 
 using ByName = std::map<std::string, AccountConfig>;
 
-bool IsOf(const AccountConfig& account, const std::string& initiator) {
-  return account.initiator_name.empty() || account.initiator_name == initiator;
-}
-
 }  // namespace
 
 struct Accounts::Table {
   std::vector<protocol::ChapAlgorithm> algorithms;
   std::set<std::string> targets;           // That are configured.
   std::map<std::string, ByName> accounts;  // By target; "": discovery.
+  // Initiators that have accounts of their own, by target as well.
+  std::map<std::string, std::set<std::string>> bound;
   ByName none;
 
   void Add(const std::string& target,
            const std::vector<AccountConfig>& of_target) {
     for (const AccountConfig& account : of_target) {
       accounts[target].emplace(account.name, account);
+      if (account.initiator_name.empty()) continue;
+      bound[target].insert(account.initiator_name);
     }
   }
   // Null: nobody has to authenticate himself. A discovery session may name a
   // target, too: it is one all the same. A target that is not configured, as
   // one that is being removed, has no accounts, and lets nobody in.
   const ByName* Of(const protocol::LoginAttempt& attempt) const {
+    const std::string target = PlaceOf(attempt);
+    if (!target.empty() && targets.count(target) == 0) return &none;
+    const auto found = accounts.find(target);
+    return found == accounts.end() ? nullptr : &found->second;
+  }
+  // Who says that he is an initiator with an account of its own has to log in
+  // by that: he would take its sessions over (RFC 7143 section 6.3.5).
+  bool Fits(const AccountConfig& account,
+            const protocol::LoginAttempt& attempt) const {
+    const std::string& initiator = attempt.identity.initiator_name;
+    if (!account.initiator_name.empty()) {
+      return account.initiator_name == initiator;
+    }
+    const auto found = bound.find(PlaceOf(attempt));
+    return found == bound.end() || found->second.count(initiator) == 0;
+  }
+
+ private:
+  static std::string PlaceOf(const protocol::LoginAttempt& attempt) {
     const bool discovery =
         attempt.identity.session_type == protocol::SessionType::kDiscovery;
-    const std::string& target = attempt.identity.target_name;
-    if (!discovery && targets.count(target) == 0) return &none;
-    const auto found = accounts.find(discovery ? std::string() : target);
-    return found == accounts.end() ? nullptr : &found->second;
+    return discovery ? std::string() : attempt.identity.target_name;
   }
 };
 
@@ -77,8 +93,7 @@ void Accounts::FindAccount(const protocol::LoginAttempt& attempt,
   const ByName* const accounts = now->Of(attempt);
   if (accounts == nullptr) return answer(absl::NotFoundError("no accounts"));
   const auto found = accounts->find(chap_name);
-  if (found == accounts->end() ||
-      !IsOf(found->second, attempt.identity.initiator_name)) {
+  if (found == accounts->end() || !now->Fits(found->second, attempt)) {
     return answer(absl::NotFoundError("no such account"));
   }
   answer(found->second.chap);

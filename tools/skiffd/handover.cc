@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -291,6 +292,13 @@ std::optional<kept::Handover> TakeMessage(std::vector<ScopedFd>* from,
   return std::nullopt;
 }
 
+bool IsListening(int socket) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  return getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+         listens != 0;
+}
+
 bool IsNumeric(const std::string& host) {
   return host.find_first_not_of("0123456789.") == std::string::npos ||
          host.find(':') != std::string::npos;
@@ -372,7 +380,8 @@ Inherited::Inherited(const std::vector<int>& descriptors,
   for (const kept::Portal& portal : message->portals()) {
     auto address = transport::Address::Parse(portal.address());
     ScopedFd socket = std::move(by_inode[portal.inode()]);
-    if (!socket.valid() || !address.ok()) continue;
+    // It may have been in the way of one that was to start before.
+    if (!IsListening(socket.get()) || !address.ok()) continue;
     handover_.portals.push_back({std::move(socket), *std::move(address)});
   }
   for (const kept::Target& target : message->targets()) {
@@ -408,7 +417,11 @@ int Inherited::TakeSocket(const transport::Address& address) {
   }
   portals.erase(std::remove_if(portals.begin(), portals.end(),
                                [&](const protocol::HandedOverPortal& one) {
-                                 return MayBeInTheWay(one.address, address);
+                                 if (!MayBeInTheWay(one.address, address))
+                                   return false;
+                                 // The service manager has it open, too.
+                                 shutdown(one.socket.get(), SHUT_RDWR);
+                                 return true;
                                }),
                 portals.end());
   return -1;

@@ -1,9 +1,11 @@
 #include "tools/skiffd/handover.h"
 
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <utility>
@@ -33,6 +35,34 @@ class HandoverTest : public ::testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     others_.emplace_back(ends[1]);
     return transport::ScopedFd(ends[0]);
+  }
+
+  // That listens on a port of its own.
+  static transport::ScopedFd Listener() {
+    transport::ScopedFd socket(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(ListenOn(socket.get(), 0), 0);
+    return socket;
+  }
+  // 0, or an errno.
+  static int ListenOn(int socket, in_port_t port) {
+    const int one = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = port;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool listens =
+        bind(socket, reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) == 0 &&
+        listen(socket, 1) == 0;
+    return listens ? 0 : errno;
+  }
+  static in_port_t PortOf(int socket) {
+    sockaddr_in address = {};
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size),
+              0);
+    return address.sin_port;
   }
 
   protocol::HandedOverSession Session() {
@@ -105,7 +135,7 @@ class HandoverTest : public ::testing::Test {
 TEST_F(HandoverTest, AllOfItComesBack) {
   protocol::ServerHandover handover;
   handover.sessions.push_back(Session());
-  handover.portals.push_back({Socket(), At("tcp://0.0.0.0:3260")});
+  handover.portals.push_back({Listener(), At("tcp://0.0.0.0:3260")});
   handover.targets["iqn.2001-04.com.example:disk"].lus.push_back(
       {3, "serial", "pages"});
   const int listening = handover.portals[0].socket.get();
@@ -164,11 +194,24 @@ TEST_F(HandoverTest, AllOfItComesBack) {
 
 TEST_F(HandoverTest, ASocketInTheWayIsClosed) {
   protocol::ServerHandover handover;
-  handover.portals.push_back({Socket(), At("tcp://localhost:3260")});
+  handover.portals.push_back({Listener(), At("tcp://localhost:3260")});
+  // The service manager goes on to have it.
+  const transport::ScopedFd kept(dup(handover.portals[0].socket.get()));
+  Inherited inherited = Give(*PackHandover(std::move(handover)));
+  const transport::ScopedFd fresh(socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(ListenOn(fresh.get(), PortOf(kept.get())), EADDRINUSE);
+  EXPECT_EQ(inherited.TakeSocket(At("tcp://127.0.0.1:3260")), -1);
+  const transport::ScopedFd again(socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(ListenOn(again.get(), PortOf(kept.get())), 0);
+}
+
+// One that was in the way of a process that then failed.
+TEST_F(HandoverTest, ASocketThatListensNoMoreIsNotTaken) {
+  protocol::ServerHandover handover;
+  handover.portals.push_back({Listener(), At("tcp://127.0.0.1:3260")});
+  shutdown(handover.portals[0].socket.get(), SHUT_RDWR);
   Inherited inherited = Give(*PackHandover(std::move(handover)));
   EXPECT_EQ(inherited.TakeSocket(At("tcp://127.0.0.1:3260")), -1);
-  char byte = 0;
-  EXPECT_EQ(read(others_[0].get(), &byte, 1), 0);
 }
 
 TEST_F(HandoverTest, AConnectionThatWasNotKeptIsTold) {

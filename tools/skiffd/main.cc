@@ -319,6 +319,8 @@ void SayReady(const Daemon& daemon) {
 
 int Main(int argc, char** argv) {
   if (!PrepareProcess()) return kExitFailure;
+  // Before there are others that could be taken for them.
+  const std::vector<int> kept = ServiceManager::TakeKept();
   Flags flags;
   if (const std::optional<int> code = ParseFlags(argc, argv, &flags)) {
     return *code;
@@ -370,8 +372,7 @@ int Main(int argc, char** argv) {
   }
   // Where it fails, the next one finds it all as this one did.
   Inherited inherited(
-      ServiceManager::TakeKept(), [&manager] { return manager->Forget(); },
-      log);
+      kept, [&manager] { return manager->Forget(); }, log);
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
       *config, registry, [&events] { events.NotifyReactorsTurn(); },
       &inherited);
