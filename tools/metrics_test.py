@@ -19,7 +19,8 @@ import urllib.request
 SECONDS = 60
 NAME = "iqn.2026-11.com.example:disks"
 MEBIBYTE = 1 << 20
-HANGING = 50
+HANGING = 200
+SCRAPE_SECONDS = 10  # Prometheus's scrape_timeout.
 
 SKIFFD = SKIFF = None
 
@@ -59,8 +60,8 @@ class Daemon:
     def maps(self):
         return pathlib.Path(f"/proc/{self.process.pid}/maps").read_text(encoding="utf-8")
 
-    def scrape(self):
-        with urllib.request.urlopen(self.metrics, timeout=SECONDS) as answer:
+    def scrape(self, seconds=SECONDS):
+        with urllib.request.urlopen(self.metrics, timeout=seconds) as answer:
             return answer.read().decode()
 
 
@@ -145,6 +146,9 @@ class MetricsTest(unittest.TestCase):
         daemon = self.start()
         host, port = re.search(r"http://([\d.]+):(\d+)/", daemon.metrics).groups()
         silent = [socket.create_connection((host, int(port))) for _ in range(HANGING)]
+        for connection in silent:
+            connection.sendall(b"GET /met")
+        self.assertIn("skiff_snapshot_complete", daemon.scrape(SCRAPE_SECONDS))
         stop = threading.Event()
 
         def ask():

@@ -16,9 +16,12 @@
 namespace skiff::tools::metrics {
 namespace {
 
-// Whoever asks slowly, or not at all, takes one of these threads for so long.
-constexpr int kThreads = 4;
-constexpr int kRequestMillis = 2000;
+// Whoever asks slowly, or not at all, takes one of these threads for so long,
+// and others wait. Prometheus does for ten seconds: that is for 600 of those.
+constexpr int kThreads = 64;
+constexpr int kRequestMillis = 1000;
+// Connections that wait for a thread, in the system.
+constexpr int kBacklog = 1024;
 
 prometheus::MetricType TypeOf(Family::Type type) {
   switch (type) {
@@ -97,7 +100,8 @@ class ExporterImpl final : public Exporter {
         exposer_(std::vector<std::string>{
             "listening_ports", address, "num_threads", absl::StrCat(kThreads),
             "request_timeout_ms", absl::StrCat(kRequestMillis),
-            "enable_keep_alive", "no"}) {
+            "listen_backlog", absl::StrCat(kBacklog), "enable_keep_alive",
+            "no"}) {
     exposer_.RegisterCollectable(collected_);
   }
   int port() const override {

@@ -113,7 +113,10 @@ TEST_F(ExporterTest, NothingElseIsThere) {
 TEST_F(ExporterTest, SilentClientsAreDropped) {
   Start();
   std::vector<int> silent;
-  for (int i = 0; i < 8; ++i) silent.push_back(Connect());
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(Connect());
+    if (i % 2 == 0) EXPECT_EQ(send(silent.back(), "GET /met", 8, 0), 8);
+  }
   EXPECT_THAT(Get("/metrics"), HasSubstr("200 OK"));
   for (const int fd : silent) close(fd);
 }
