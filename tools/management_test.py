@@ -345,6 +345,18 @@ class SocketTest(ManagedTest):
         version = subprocess.run([SKIFFCTL, "--version"], capture_output=True, text=True, timeout=SECONDS, check=True)
         self.assertTrue(re.match(r"skiffctl \d", version.stdout))
 
+    def test_output_that_is_lost(self):
+        self.start(target("a", ram(1)))
+        commands = [["get"], ["--json", "get"], ["status"], ["drop", "--all"], ["drain", "--end"], ["log-level", "info"],
+                    ["apply", "-f", str(self.config)], ["top", "-n", "1", "--interval", "1ms"], ["--version"], ["--help"]]
+        commands += [["list", what] for what in ("sessions", "targets", "luns", "portals", "devices")]
+        for arguments in commands:
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([SKIFFCTL, "--socket", str(self.socket), *arguments], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, timeout=SECONDS, check=False)
+            self.assertEqual(result.returncode, FAILED, arguments)
+            self.assertIn("skiffctl: cannot write to standard output: ", result.stderr, arguments)
+
     def test_completion(self):
         def completed(*words):
             script = f"""

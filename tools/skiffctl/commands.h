@@ -12,7 +12,7 @@ namespace skiff::tools::skiffctl {
 
 // Exit codes; docs/skiffctl.md explains them.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;       // skiffd said no.
+inline constexpr int kExitFailed = 1;       // skiffd said no; output is lost.
 inline constexpr int kExitUsage = 2;        // A bad command line, or file.
 inline constexpr int kExitUnreachable = 3;  // No answer in time.
 inline constexpr int kExitInUse = 4;        // Sessions use what would go.

@@ -1,6 +1,9 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -18,8 +21,9 @@ namespace skiff::tools::skiffctl {
 namespace {
 
 constexpr char kFooter[] = R"(
-Exit codes: 0 done, 1 skiffd said no, 2 bad command line or file, 3 no answer
-in time, 4 sessions use what would go, 5 (of diff) there are changes.)";
+Exit codes: 0 done, 1 skiffd said no or output is lost, 2 bad command line or
+file, 3 no answer in time, 4 sessions use what would go, 5 (of diff) there are
+changes.)";
 
 // The option, which reads a duration.
 void AddDuration(CLI::App* app, const std::string& name, absl::Duration* out,
@@ -180,9 +184,19 @@ class CommandLine {
   std::string trace_file_;
 };
 
+// Whether all that was printed has gone where it should.
+bool WroteAll() {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return true;
+  std::fprintf(stderr, "skiffctl: cannot write to standard output: %s\n",
+               flushed ? "some of it is lost" : std::strerror(errno));
+  return false;
+}
+
 int Main(int argc, char** argv) {
   if (!PrepareProcess()) return kExitFailed;
-  return CommandLine().Run(argc, argv);
+  const int code = CommandLine().Run(argc, argv);
+  return WroteAll() ? code : kExitFailed;
 }
 
 }  // namespace
