@@ -1,5 +1,6 @@
 #include "tools/metrics/exporter.h"
 
+#include <CivetServer.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
@@ -93,15 +94,38 @@ class Collected final : public prometheus::Collectable {
   const Exporter::Collect collect_;
 };
 
+// RFC 9110 section 9.3.2: HEAD is answered as GET is, without the content.
+// Prometheus's library knows no HEAD. 0: the request is for that library.
+int AnswerHead(mg_connection* connection) {
+  const mg_request_info* const asked = mg_get_request_info(connection);
+  if (asked->request_method != std::string("HEAD") ||
+      asked->local_uri != std::string("/metrics")) {
+    return 0;
+  }
+  mg_printf(connection,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            "Connection: close\r\n\r\n");
+  return 200;
+}
+
+CivetCallbacks Callbacks() {
+  CivetCallbacks callbacks;
+  callbacks.begin_request = &AnswerHead;
+  return callbacks;
+}
+
 class ExporterImpl final : public Exporter {
  public:
   ExporterImpl(const std::string& address, Collect collect)
       : collected_(std::make_shared<Collected>(std::move(collect))),
-        exposer_(std::vector<std::string>{
-            "listening_ports", address, "num_threads", absl::StrCat(kThreads),
-            "request_timeout_ms", absl::StrCat(kRequestMillis),
-            "listen_backlog", absl::StrCat(kBacklog), "enable_keep_alive",
-            "no"}) {
+        callbacks_(Callbacks()),
+        exposer_(
+            std::vector<std::string>{
+                "listening_ports", address, "num_threads",
+                absl::StrCat(kThreads), "request_timeout_ms",
+                absl::StrCat(kRequestMillis), "listen_backlog",
+                absl::StrCat(kBacklog), "enable_keep_alive", "no"},
+            &callbacks_) {
     exposer_.RegisterCollectable(collected_);
   }
   int port() const override {
@@ -111,6 +135,7 @@ class ExporterImpl final : public Exporter {
 
  private:
   const std::shared_ptr<Collected> collected_;
+  const CivetCallbacks callbacks_;
   prometheus::Exposer exposer_;  // Gone before what it asks.
 };
 

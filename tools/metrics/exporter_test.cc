@@ -109,6 +109,18 @@ TEST_F(ExporterTest, NothingElseIsThere) {
   EXPECT_EQ(collected_, 0);
 }
 
+TEST_F(ExporterTest, AnswersHeadAsGetWithoutTheContent) {
+  families_.push_back({});
+  families_.back().name = "skiff_things_total";
+  Start();
+  const std::string answer = Ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(answer, HasSubstr("200 OK"));
+  EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain"));
+  EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\n"));
+  EXPECT_EQ(collected_, 0);
+  EXPECT_THAT(Ask("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), HasSubstr("404"));
+}
+
 // More than there are threads; whoever asks waits for them, and no longer.
 TEST_F(ExporterTest, SilentClientsAreDropped) {
   Start();
