@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -125,6 +127,94 @@ TEST_F(AllowTest, TellsWhatIsWrongAndWhere) {
   for (const auto& c : cases) {
     EXPECT_THAT(In(c.rules), ElementsAre(c.problem)) << c.rules;
   }
+}
+
+TEST_F(AllowTest, ARuleThatNeverCountsNamesTheFirstThatCoversIt) {
+  const std::string never =
+      "f:9: this can never count: whoever fits it fits the one at ";
+  const struct {
+    std::string rules;
+    std::string first;  // Empty: it may count.
+  } cases[] = {
+      {" allow { address: \"10.0.0.0/8\" }\n allow { address: \"10.1.0.0/16\""
+       " }\n allow { initiator_name: \"iqn.2026-11.com.example:x\" }\n"
+       " allow { initiator_name: \"iqn.2026-11.com.example:x\"\n"
+       "  account: \"one\" address: \"10.1.2.3\" }",
+       "f:6"},
+      {" allow { address: \"10.0.0.0/8\" address: \"fd00::/16\" }\n"
+       " allow { address: \"::/1\" }\n allow { account: \"one\" }\n"
+       " allow { address: \"10.0.0.1\" address: \"fd00:1::/32\" }",
+       "f:6"},
+      {" allow { address: \"10.0.0.0/8\" }\n"
+       " allow { address: \"fd00::/16\" }\n allow { account: \"one\" }\n"
+       " allow { address: \"10.0.0.1\" address: \"fd00:1::/32\" }",
+       ""},
+      {" allow { address: \"0.0.0.0/0\" }\n"
+       " allow { address: \"10.0.0.0/32\" }\n allow { account: \"one\" }\n"
+       " allow { address: \"::/0\" }",
+       ""},
+      {" allow { address: \"0.0.0.0/0\" }\n allow { account: \"one\" }\n"
+       " allow { initiator_name: \"iqn.2026-11.com.example:x\" }\n"
+       " allow { address: \"::ffff:10.0.0.1\" }",
+       "f:6"},
+  };
+  for (const auto& c : cases) {
+    const std::vector<std::string> problems = In(c.rules);
+    std::vector<std::string> last;
+    std::copy_if(problems.begin(), problems.end(), std::back_inserter(last),
+                 [](const std::string& one) { return one[2] == '9'; });
+    if (c.first.empty()) {
+      EXPECT_THAT(last, IsEmpty()) << c.rules;
+    } else {
+      EXPECT_THAT(last, ElementsAre(never + c.first +
+                                    ", which comes first; put it before"))
+          << c.rules;
+    }
+  }
+}
+
+// The time limit of the test is what looking at all pairs would miss.
+TEST_F(AllowTest, AsManyRulesAsATargetCanHave) {
+  const auto rule = [](int i) {
+    switch (i % 4) {
+      case 0:
+        return absl::StrCat("initiator_name: \"iqn.2026-11.com.example:", i,
+                            "\"");
+      case 1:
+        return absl::StrCat("address: \"10.", i >> 16, ".", (i >> 8) & 255, ".",
+                            i & 255, "\"");
+      case 2:
+        return absl::StrCat(
+            "account: \"one\" address: \"fd00::1\" address: "
+            "\"fd00:",
+            absl::Hex(i), "::/32\"");
+      default:
+        return absl::StrCat("initiator_name: \"iqn.2026-11.com.example:", i,
+                            "\" account: \"one\"");
+    }
+  };
+  std::string all;
+  for (int i = 0; i < 65536; ++i) {
+    absl::StrAppend(&all, "allow { ", rule(i), " map { lun: 7 } }\n");
+  }
+  EXPECT_THAT(In(all), IsEmpty());
+  EXPECT_EQ(rules().size(), 65536u);
+  EXPECT_THAT(In(all + "allow { }"),
+              ElementsAre("f:65542: a target can have 65536 allow rules, and "
+                          "iqn.2026-11.com.example:a has 65537; join rules: "
+                          "one can have several addresses"));
+}
+
+TEST_F(AllowTest, AsManyAddressesAsARuleCanHave) {
+  std::string all = "allow {";
+  for (int i = 0; i < 1024; ++i) {
+    absl::StrAppend(&all, " address: \"10.0.", i / 256, ".", i % 256, "\"\n");
+  }
+  EXPECT_THAT(In(all + "}"), IsEmpty());
+  EXPECT_THAT(
+      In(all + " address: \"fd00::1\" }"),
+      ElementsAre("f:1030: a rule can have 1024 addresses, and this one has "
+                  "1025; write ranges of them, or more rules"));
 }
 
 // --- Portals that others can reach.
