@@ -334,7 +334,14 @@ class SocketTest(ManagedTest):
 
     def test_calls_that_are_none(self):
         self.start(target("a", ram(1)))
-        self.assertRegex(self.says("apply", "-f", "-", data="x" * (5 << 20), code=FAILED), "(?i)larger|too large|did not come")
+        large = self.path / "large"
+        large.write_text("#" * (16 << 20) + "\n", encoding="utf-8")
+        self.assertIn("is larger than 16777216 bytes; make it smaller", self.says("apply", "-f", large, code=USAGE))
+        self.assertIn("is larger than 16777216 bytes; make it smaller",
+                      self.says("apply", "-f", "-", data=large.read_text(encoding="utf-8"), code=USAGE))
+        # What a file can hold.
+        text = self.wanted(target("a", ram(1), ram(2)))
+        self.assertIn("LUN 1 is added", self.says("apply", "-f", "-", data="#" * ((16 << 20) - len(text) - 1) + "\n" + text))
         self.assertIn("tcp", self.says("get"))
 
     def test_the_command_line(self):

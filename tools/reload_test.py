@@ -95,6 +95,18 @@ class ReloadTest(ConfiguredTest):
             self.assertIsNone(self.capacity("c", 0))
             self.assertIn("1 MiB", self.capacity("a", 0))
 
+    def test_a_pipe_in_place_of_the_file_is_not_waited_for(self):
+        self.start(target("a", ram(1)))
+        self.config.unlink()
+        os.mkfifo(self.config)
+        self.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + SECONDS
+        while "is no regular file" not in self.log() and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertIn("skiffd.conf does not hold, and nothing was changed", self.log())
+        self.config.unlink()
+        self.assertEqual([f"{PREFIX}:a LUN 1 is added: a RAM disk of 2 MiB"], self.changes(target("a", ram(1), ram(2))))
+
     def test_luns_that_take_the_room_of_connections(self):
         self.start(target("a", ram(1)), under=["prlimit", "--nofile=1000"])
         self.assertIn("max_connections is ", self.log())

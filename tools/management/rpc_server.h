@@ -32,7 +32,8 @@ class RpcServer {
     int max_calls = 16;
     // Above it, connections are closed at once.
     int max_connections = 64;
-    int max_request_bytes = 4 << 20;
+    // A larger one gets ResourceExhausted.
+    int max_request_bytes = 0;
   };
   // May be called on any thread, once, also before the call of the Handler has
   // returned. When the server has gone, it does nothing.

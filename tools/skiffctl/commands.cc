@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -73,7 +71,7 @@ int Show(const Common& common, const char* method,
 
 absl::StatusOr<std::string> ReadConfig(const std::string& file) {
   if (file != "-") return ReadFile(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return ReadDescriptor(STDIN_FILENO, "standard input");
 }
 
 // What became of a configuration, or would.

@@ -304,6 +304,29 @@ TEST_F(ConfigTest, ReportsAllMistakesAtOnce) {
               ::testing::SizeIs(4));
 }
 
+// Also of LUNs that have no number of their own.
+TEST_F(ConfigTest, RefusesNumbersThatNoLunCanHave) {
+  const std::string ram = "lun { ram { size: \"1MiB\" } }\n";
+  EXPECT_THAT(
+      Problems(InTarget("lun { lun: 16383 ram { size: \"1MiB\" } }\n" + ram)),
+      ElementsAre("f:4: LUN 16384 is beyond 16383: without a number, it has "
+                  "the next one; give it one that is free, as lun: NUMBER, or "
+                  "serve it by another target"));
+}
+
+TEST_F(ConfigTest, RefusesPathsThatNoSocketCanHave) {
+  const std::string path = "/" + std::string(106, 'x');
+  const auto at = [](const std::string& socket) {
+    return absl::StrCat("management { socket: \"", socket, "\" }\n",
+                        kGoodTarget);
+  };
+  EXPECT_THAT(Problems(at(path)), IsEmpty());
+  EXPECT_THAT(Problems(at(path + "x")),
+              ElementsAre(absl::StrCat("f:1: '", path,
+                                       "x': a socket's path has 107 bytes at "
+                                       "most; name a shorter one")));
+}
+
 TEST_F(ConfigTest, RefusesBadNamesWhereTheyAreWritten) {
   const std::vector<std::string> problems = Problems(
       "target {\n  name: \"my disk\"\n"

@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tools/common/read_file.h"
 #include "tools/common/transports.h"
 #include "tools/skiffd/config.pb.h"
 
@@ -42,21 +44,36 @@ Controls::Controls(Daemon* daemon, const transport::Registry& registry,
 
 Daemon::Applied Controls::ApplyFile() {
   std::vector<std::string> problems;
-  Configuration wanted = ReadConfiguration(flags_, registry_, &problems);
-  return Apply(std::move(wanted), std::move(problems), flags_.config_file, {},
+  Configuration wanted;
+  const std::string& file = flags_.config_file;
+  // This thread has signals and calls to answer.
+  const absl::StatusOr<std::string> text = ReadRegularFile(file);
+  if (text.ok()) {
+    wanted = ReadText(*text, file, &problems);
+  } else {
+    problems.push_back(absl::StrCat("cannot read the configuration: ",
+                                    text.status().message()));
+  }
+  return Apply(std::move(wanted), std::move(problems), file, {},
                /*may_ask_again=*/false);
+}
+
+Configuration Controls::ReadText(const std::string& text,
+                                 const std::string& name,
+                                 std::vector<std::string>* problems) const {
+  Configuration out;
+  out.parsed = ParseConfigText(text, name, problems);
+  if (!problems->empty()) return out;
+  ApplyFlags(flags_, &out.parsed);
+  out.checked = CheckConfig(out.parsed, registry_, problems);
+  return out;
 }
 
 Daemon::Applied Controls::ApplyText(const std::string& text,
                                     const std::string& name,
                                     const Daemon::ApplyOptions& options) {
   std::vector<std::string> problems;
-  Configuration wanted;
-  wanted.parsed = ParseConfigText(text, name, &problems);
-  if (problems.empty()) {
-    ApplyFlags(flags_, &wanted.parsed);
-    wanted.checked = CheckConfig(wanted.parsed, registry_, &problems);
-  }
+  Configuration wanted = ReadText(text, name, &problems);
   return Apply(std::move(wanted), std::move(problems), name, options,
                /*may_ask_again=*/true);
 }

@@ -66,6 +66,9 @@ class Controls {
   bool ending() const { return ending_; }
 
  private:
+  // The text, and the flags that win over it.
+  Configuration ReadText(const std::string& text, const std::string& name,
+                         std::vector<std::string>* problems) const;
   // `may_ask_again`: that sessions are in the way is for the caller alone, who
   // may wait for them and ask every moment.
   Daemon::Applied Apply(Configuration wanted, std::vector<std::string> problems,

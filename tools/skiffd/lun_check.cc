@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/common/units.h"
 #include "tools/skiffd/config.pb.h"
+#include "tools/skiffd/settings.h"
 
 namespace skiff::tools::skiffd {
 namespace {
@@ -65,6 +66,14 @@ std::vector<LunConfig> LunChecker::Check(const Target& target) {
     checker_->Read(lun, SettingsOf(&config));
     const uint64_t number = config.options.lun;
     next = number + 1;
+    if (number > kMaxLun) {
+      checker_->Problem(
+          lun, 0,
+          absl::StrCat("LUN ", number, " is beyond ", kMaxLun,
+                       ": without a number, it has the next one; give it one "
+                       "that is free, as lun: NUMBER, or serve it by another "
+                       "target"));
+    }
     const auto [other, fresh] = taken.emplace(number, config.where);
     if (!fresh) {
       checker_->Problem(

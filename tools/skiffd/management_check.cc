@@ -2,7 +2,9 @@
 
 #include <grp.h>
 #include <pwd.h>
+#include <sys/un.h>
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -15,6 +17,9 @@
 
 namespace skiff::tools::skiffd {
 namespace {
+
+// unix(7), with the NUL at its end.
+constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 // Octal, and no more than permissions. -1: it is not.
 int64_t ModeOf(const std::string& text) {
@@ -57,6 +62,11 @@ ManagementConfig CheckManagement(const Config& config, Checker* checker) {
                                   "' is not the path of a socket: write such "
                                   "as ",
                                   management::kDefaultSocket));
+  } else if (out.socket.size() > kMaxSocketPath) {
+    checker->Problem(
+        given, Management::kSocketFieldNumber,
+        absl::StrCat("'", out.socket, "': a socket's path has ", kMaxSocketPath,
+                     " bytes at most; name a shorter one"));
   }
   const std::string mode =
       given.has_mode() ? given.mode() : kDefaultManagementMode;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tools/common/module.h"
+#include "tools/common/read_file.h"
 #include "tools/skiffd/management_calls.h"
 #include "transport/log/log_event.h"
 
@@ -15,6 +16,9 @@ namespace skiff::tools::skiffd {
 namespace {
 
 using transport::LogLevel;
+
+// As large as a configuration can be, and its name.
+constexpr int kMaxRequestBytes = int{kMaxFileBytes} + (64 << 10);
 
 void LogOf(const transport::LogSink& log, const std::string& library,
            LogLevel level, const std::string& message) {
@@ -75,6 +79,7 @@ absl::StatusOr<std::unique_ptr<ManagementService>> ManagementService::Start(
   options.mode = config.mode;
   options.user = config.uid;
   options.group = config.gid;
+  options.max_request_bytes = kMaxRequestBytes;
   std::string error;
   self->server_.reset(reinterpret_cast<StartRpcServer>(*start)(
       options,

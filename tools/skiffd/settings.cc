@@ -14,7 +14,6 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 constexpr uint64_t kGiB = 1024 * kMiB;
 constexpr uint64_t kTiB = 1024 * kGiB;
 constexpr uint32_t kMany = 1000000;
-constexpr uint32_t kMaxLun = 16383;  // SAM-5 section 4.7: flat addressing.
 constexpr uint64_t kMaxMedium = 1024 * 1024 * kTiB;
 constexpr uint64_t kMaxLength = (1u << 24) - 1;  // RFC 7143 section 13.
 

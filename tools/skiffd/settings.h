@@ -17,6 +17,9 @@
 
 namespace skiff::tools::skiffd {
 
+// SAM-5 section 4.7: flat addressing.
+inline constexpr uint32_t kMaxLun = 16383;
+
 inline constexpr char kDefaultPortal[] = "tcp://127.0.0.1:3260";
 inline constexpr uint16_t kDefaultMetricsPort = 9464;
 inline constexpr char kDefaultMetrics[] = "127.0.0.1:9464";
