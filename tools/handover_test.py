@@ -133,6 +133,13 @@ class HandoverTest(ConfiguredTest):
         self.assertNotRegex(output, "(?i)mismatch|error|lost|again")
         return output
 
+    def await_filled(self, name, mebibytes=16):
+        """A load has written all of this file once, and measures from then on."""
+        until = time.monotonic() + SECONDS
+        while (self.path / name).stat().st_blocks * 512 < mebibytes << 20:
+            self.assertLess(time.monotonic(), until, self.log())
+            time.sleep(0.01)
+
     def await_log(self, pattern):
         until = time.monotonic() + SECONDS
         while not re.search(pattern, self.log()):
@@ -144,6 +151,7 @@ class HandoverTest(ConfiguredTest):
         loads = [self.perf("a", 0), self.perf("b", 0)]
         for name in "ab":
             self.await_log(f"logged in to {PREFIX}:{name}")
+            self.await_filled(name)
         for _ in range(10):
             time.sleep(0.3)
             self.restart()
@@ -158,6 +166,7 @@ class HandoverTest(ConfiguredTest):
         self.begin(target("a", self.file("a")), f'management {{ socket: "{self.path / "managed"}" }}\n')
         load = self.perf("a", 0)
         self.await_log("logged in to")
+        self.await_filled("a")
         for _ in range(2):
             time.sleep(0.2)
             self.restart()
@@ -218,6 +227,7 @@ class HandoverTest(ConfiguredTest):
         self.begin(target("a", self.file("a")))
         load = self.perf("a", 0)
         self.await_log("logged in to")
+        self.await_filled("a")
         self.leave()
         right = self.config.read_text(encoding="utf-8")
         self.config.write_text("rubbish\n", encoding="utf-8")
@@ -238,8 +248,10 @@ class HandoverTest(ConfiguredTest):
         load = self.perf("b", 0)
         for name in "ab":
             self.await_log(f"logged in to {PREFIX}:{name}")
+        self.await_filled("b")
         self.restart()
         self.await_log(rf"(?s)(logged in to {PREFIX}:a.*){{2}}")
+        time.sleep(0.2)
         self.finish(load)
         self.assertEqual(self.log().count(f"logged in to {PREFIX}:b"), 1, self.log())
         ram_load.send_signal(signal.SIGINT)
