@@ -127,7 +127,9 @@ TEST_F(ExporterTest, SilentClientsAreDropped) {
   std::vector<int> silent;
   for (int i = 0; i < 200; ++i) {
     silent.push_back(Connect());
-    if (i % 2 == 0) EXPECT_EQ(send(silent.back(), "GET /met", 8, 0), 8);
+    if (i % 2 == 0) {
+      EXPECT_EQ(send(silent.back(), "GET /met", 8, 0), 8);
+    }
   }
   EXPECT_THAT(Get("/metrics"), HasSubstr("200 OK"));
   for (const int fd : silent) close(fd);
