@@ -297,7 +297,7 @@ absl::StatusOr<std::unique_ptr<ManagementService>> StartManagement(
 absl::Status ReachJournal(StderrLog::Options* log) {
   if (log->format != LogFormat::kJournal) return absl::OkStatus();
   const absl::Status reached = LogToJournal("skiffd", log);
-  if (reached.ok()) return reached;
+  if (reached.ok()) return absl::OkStatus();
   return absl::Status(
       reached.code(),
       absl::StrCat("log.format is \"journal\", but systemd's journal is not "
