@@ -22,7 +22,7 @@ constexpr uint64_t kSizes[] = {1 << 20, 2 << 20};
 
 // A target with two disks of different sizes, under rules, behind a server.
 class AccessRulesTest : public ::testing::Test {
- protected:
+ public:
   ~AccessRulesTest() override {
     if (target_ == nullptr) return;
     Outcome removed;
@@ -38,6 +38,7 @@ class AccessRulesTest : public ::testing::Test {
     }
   }
 
+ protected:
   void Serve(const std::vector<const skiff_access_rule*>& rules) {
     ASSERT_EQ(skiff_target_create_with_rules(
                   server_.context, kName, rules.data(), rules.size(), &target_),

@@ -25,7 +25,7 @@ using ::testing::Not;
 
 // With that many threads.
 class OperatedTest : public ::testing::TestWithParam<uint32_t> {
- protected:
+ public:
   OperatedTest() {
     store_.Create(server_.context);
     server_.AddLun(0, store_.backend);
@@ -36,6 +36,7 @@ class OperatedTest : public ::testing::TestWithParam<uint32_t> {
         [this] { return skiff_backend_close(store_.backend) == 0; }));
   }
 
+ protected:
   TestServer server_{GetParam(), nullptr, SKIFF_CONTEXT_TRACEABLE};
   TestStore store_{TestStore::Mode::kInside, 1 << 20};
 };
